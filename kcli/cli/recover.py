@@ -437,6 +437,9 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         row: Row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
         row |= {"offset": end.offset, "reason": end.reason}
         yield row | {"coordinator": end.coordinator, "outcome": end.outcome}
+    if plan.lost_state is not None:
+        state: Row = {"partition": plan.name, "kind": "state-lost", "file": "", "what": plan.lost_state.what}
+        yield state | {"count": len(plan.lost_state.names), "names": [*plan.lost_state.names]}
     is_damaged = plan.has_losses or plan.saved.gaps  # in an undamaged log the coordinator ends the transaction
     for first_offset, producer_id in plan.open_transactions if is_damaged else plan.lost_markers:
         transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
@@ -559,6 +562,8 @@ GOES_ON_WITH = ("passed-over", "offsets-used-up", "snapshot-wrong", "not-loaded"
 """What Kafka starts with, but does not serve as it should."""
 SALVAGEABLE = ("offsets-used-up", "snapshot-wrong", "gap", "not-loaded", "passed-over", "end-missing")
 """What salvage may mend in a partition, the last two by files under other names."""
+NAMES_SHOWN = 5
+"""The most groups or transactional ids on a line of text; --format jsonl lists them all."""
 BAD = (
     "exchanged",
     "offsets-used-up",
@@ -574,6 +579,7 @@ BAD = (
     "not-loaded",
     "partition-missing",
     "end-missing",
+    "state-lost",
     "stray",
 )
 
@@ -669,6 +675,10 @@ def _words(row: Row) -> str:
     if row["kind"] == "not-loaded":
         where = "" if row["offset"] is None else f"offset {row['offset']:,}: "
         return f"{where}{row['reason']}: {row['outcome']}"
+    if row["kind"] == "state-lost":
+        count, names = row["count"], row["names"][:NAMES_SHOWN]
+        more = f" and {count - len(names):,} more (--format jsonl)" if count > len(names) else ""
+        return f"records of {count_text(count, row['what'])} are lost: {', '.join(names)}{more}"
     if row["kind"] in MENDING:
         return _mending_words(row)
     if row["kind"] == "partition-missing":

@@ -199,6 +199,12 @@ class PartitionView:
         view.files = dict(self.original)
         return view
 
+    def with_changes(self) -> PartitionView:
+        """The same files in a view of their own, with the changes made so far."""
+        view = copy(self)
+        view.files = dict(self.files)
+        return view
+
     def check_access(self) -> None:
         """Raise UnreadableInput for a file that this user may not read."""
         for content in self.original.values():

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from formats import producer_snapshot
+from formats.record_batch import parse_batch
 from kcli.cli.error_report import DiskFailed
+from kcli.cli.output import count_text
 from kcli.cli.recover import recover
 from kcli.log.disk import Disk, DiskFile
 from tests.cli.run import kcli
@@ -511,3 +513,54 @@ def test_a_leader_epoch_checkpoint_that_salvage_writes_anew_is_told_after_a_cras
     assert [row["file"] for row in rows(ended.stdout) if row["kind"] == "rebuilt"] == [checkpoint.name]
     assert (tmp_path / "new" / checkpoint.name).read_bytes() == sound
     assert kcli("recover", "--unclean", "--salvage", "--dry-run", partition).status == 1
+
+
+def keys_in(batches: bytes) -> set[str]:
+    """What the keys of a coordinator's records begin with, by Construct."""
+    found = set()
+    for start, size in frames(batches):
+        batch = parse_batch(batches[start : start + size])
+        if not batch.header.is_control:
+            keys = [record.key for record in batch.records if record.key is not None]
+            found |= {key[4 : 4 + int.from_bytes(key[2:4])].decode() for key in keys}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("partition", "what"),
+    [
+        ("__transaction_state-1", "transactional id"),
+        ("__consumer_offsets-0", "group"),
+        ("__consumer_offsets-3", "group"),
+        ("__share_group_state-0", "share group"),
+    ],
+)
+def test_what_a_coordinator_loses_is_named(tmp_path: Path, partition: str, what: str) -> None:
+    directory = tmp_path / "data"
+    shutil.copytree(GOLDEN / "groups/data", directory)
+    sound = kcli("recover", "--unclean", "--format", "jsonl", directory)
+    assert [row for row in rows(sound.stdout) if row["kind"] == "state-lost"] == []
+    log = directory / partition / f"{0:020}.log"
+    log.chmod(0o644)
+    data = bytearray(log.read_bytes())
+    at, size = frames(data)[1]
+    data[at + size - 1] ^= 1
+    log.write_bytes(data)
+    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
+        (directory / name).unlink(missing_ok=True)
+    told = kcli("recover", "--unclean", "--format", "jsonl", directory)
+    (row,) = [row for row in rows(told.stdout) if row["kind"] == "state-lost"]
+    expected = sorted(keys_in(bytes(data[at + size :])))
+    assert expected, "the case is not made"
+    assert row == {
+        "partition": partition,
+        "kind": "state-lost",
+        "file": "",
+        "what": what,
+        "count": len(expected),
+        "names": expected,
+    }
+    shown = kcli("recover", "--unclean", directory).stdout
+    assert f"{count_text(len(expected), what)} are lost: {', '.join(expected[:5])}" in shown
+    salvaged = kcli("recover", "--unclean", "--salvage", "--format", "jsonl", directory)
+    assert [row for row in rows(salvaged.stdout) if row["kind"] == "state-lost"] == []

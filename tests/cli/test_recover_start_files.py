@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from formats.file_name import FileKind
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.snapshots import Snapshots
 from kcli.broker.metadata.upkeep import Upkeep
@@ -22,6 +24,7 @@ from kcli.log.log_directory import LogDirectory
 from kcli.metadata_log.snapshot_file import SnapshotId
 from tests.broker.running import served_node
 from tests.cli.run import kcli
+from tests.inspector.test_verify_causes import nexts
 from tests.metadata_damage import copied
 
 PARTITION = "mixed-0/partition.metadata"
@@ -258,3 +261,28 @@ def test_what_salvage_does_not_mend_is_for_verify_to_tell(tmp_path: Path) -> Non
     assert ended.status == 1
     assert re.search(rf"^next +kcli verify {re.escape(str(directory))}$", ended.stdout, re.MULTILINE)
     assert "meta-properties-version" in kcli("verify", directory).stdout
+
+
+@pytest.mark.parametrize("content", [bytes(40), b"0\n1\nx y z\n", b"0\n2\na 0 1\n", b"1\n0\n"])
+@pytest.mark.parametrize("how", ["--out", "--in-place"])
+def test_a_damaged_high_watermark_checkpoint_has_a_way_out(tmp_path: Path, content: bytes, how: str) -> None:
+    """verify leads to recover, and recover on, never back to verify; what it writes is sound."""
+    directory = copied(tmp_path)
+    path = directory / "replication-offset-checkpoint"
+    path.write_bytes(content)
+    (step,) = [each for each in nexts(kcli("verify", directory).stdout) if "chmod" not in each]
+    assert shlex.split(step) == ["kcli", "recover", "--dry-run", str(directory)]
+    told = kcli(*shlex.split(step)[1:])
+    assert told.status == 1
+    assert path.name in told.stdout
+    step = re.findall("^next +(.*)$", told.stdout, re.MULTILINE)[0]
+    assert shlex.split(step) == ["kcli", "recover", "--salvage", "--out", "NEW", str(directory)]
+    mended = directory
+    if how == "--out":
+        mended = tmp_path / "mended"
+        assert kcli(*(str(mended) if each == "NEW" else each for each in shlex.split(step)[1:])).status == 0
+    else:
+        assert kcli("recover", "--in-place", directory).status == 0
+    assert kcli("recover", mended).status == 0
+    assert kcli("verify", mended).status == 0
+    assert LogDirectory(mended).offsets(FileKind.REPLICATION_OFFSETS) is not None

@@ -304,6 +304,29 @@ def test_a_partition_alone_is_judged_by_the_directory_around_it(directory: Path)
     assert (finding.kind, finding.severity) == ("log-missing", "error")
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_partition_is_lost_beside_damage_in_the_metadata_log(directory: Path, *, is_cut: bool) -> None:
+    """No start of Kafka deletes a partition's directory because of that damage: the loss has a cause of its own."""
+    remove_partition(directory)
+    (alone,) = loud(directory)
+    log = min((directory / "__cluster_metadata-0").glob("*.log"))
+    if is_cut:
+        os.truncate(log, log.stat().st_size - 30)
+    else:
+        flip(log, log.stat().st_size * 2 // 3)
+    first, second, *_ = loud(directory)
+    assert first.path == str(log)
+    assert (second.kind, second.path, second.found) == (alone.kind, alone.path, alone.found)
+    assert second.lost_last_offset is not None
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        version, _, *entries = (directory / name).read_text().splitlines()
+        left = [each for each in entries if each.split()[:2] != PARTITION.rsplit("-", 1)]
+        (directory / name).write_text("\n".join([version, str(len(left)), *left, ""]))
+    found = loud(directory)  # now its topic may have been deleted, by the records that are lost
+    assert found[0].consequences["partition-missing"] == 1
+    assert "partition-missing" not in {each.kind for each in found}
+
+
 def test_a_gap_is_a_warning_where_the_policy_is_not_known(directory: Path, tmp_path: Path) -> None:
     remove_middle(directory)
     for snapshot in (directory / PARTITION).glob("*.snapshot"):

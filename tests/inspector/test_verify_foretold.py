@@ -1,14 +1,17 @@
 """What verify says of the next start is what `kcli recover` plays, and what real Kafka 4.3 was seen to do."""
 
+import json
 import os
 import shutil
 import struct
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kcli.inspector.verify import Finding, Verification
+from tests.cli.run import kcli
 from tests.damage import frames, mended
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, flip, logs, loud
 
@@ -234,3 +237,31 @@ def test_a_file_is_not_moved_away_where_the_start_then_loses_what_salvage_keeps(
     finding = of_log(directory, path)
     assert "salvage keeps what the metadata log has" in finding.action
     assert finding.command == f"kcli recover --salvage --dry-run '{directory}'"
+
+
+@pytest.mark.parametrize("other", [0, 1, -1])
+@pytest.mark.parametrize("at_start", [False, True])
+def test_batches_of_another_partition_in_a_segment_that_a_start_deletes(
+    directory: Path, other: int, *, at_start: bool
+) -> None:
+    """Their offsets are not lost: verify and recover tell of those of the partition alone."""
+    crashed(directory)
+    _, cut, removed, last = logs(directory)
+    flip(cut, frames(cut.read_bytes())[-1][0] + 70)
+    sound = recovered(directory)
+    data = removed.read_bytes()
+    at = 0 if at_start else frames(data)[2][0]
+    removed.write_bytes(data[:at] + logs(directory, OTHER)[other].read_bytes() + data[at:])
+    after = recovered(directory)
+    fields = ("file", "lost_first_offset", "lost_last_offset", "lost_records")
+    assert [[row[each] for each in fields] for row in after] == [[row[each] for each in fields] for row in sound]
+    assert [row["file"] for row in after] == [each.name for each in (cut, removed, last)]
+    end = after[-1]["lost_last_offset"]
+    range_text = f"offsets {removed.stem.lstrip('0')}..{end} are lost"
+    assert f"deletes the segments behind it: {range_text}" in of_log(directory, cut).action
+
+
+def recovered(directory: Path) -> list[dict[str, Any]]:
+    """The rows of `kcli recover` that lose something."""
+    rows = map(json.loads, kcli("recover", "--format", "jsonl", directory / PARTITION).stdout.splitlines())
+    return [row for row in rows if "lost_batches" in row]

@@ -291,13 +291,31 @@ def test_damage_in_a_swap_file_that_is_the_only_one_with_its_records(directory: 
 
 
 def test_a_swap_file_above_the_output_of_an_unfinished_cleaning(directory: Path) -> None:
-    """The next start deletes it: its offsets are lost."""
+    """The next start deletes it: its offsets are lost, unless it gets its name back."""
     log = logs(directory)[1]
     swap = as_swap(log)
     log.with_name(f"{log.name}.cleaned").touch()
     finding = loud(directory)[0]
-    assert (finding.kind, finding.offset) == ("log-missing", int(log.stem))
-    assert swap.is_file()
+    assert (finding.kind, finding.offset, finding.path) == ("log-deleted", int(log.stem), str(log))
+    assert swap.name in str(finding.found)
+    assert "as a .cleaned file is at or below it" in finding.action
+    next_of(directory)
+    assert {each.kind for each in loud(directory)} == {"leftover-file"}
+    assert kcli("recover", directory).status == 0
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_bad_swap_file_that_the_next_start_deletes(directory: Path, number: int) -> None:
+    """A .cleaned file at or below it: it replaces nothing, whatever is in it."""
+    earlier, log = logs(directory)[:2]
+    swap = log.with_name(f"{log.name}.swap")
+    swap.write_bytes(log.read_bytes()[:1000])
+    cleaned = (earlier, log)[number]
+    cleaned.with_name(f"{cleaned.name}.cleaned").touch()
+    found = {each.path: each for each in loud(directory)}
+    assert {each.kind for each in found.values()} == {"leftover-file"}
+    assert "a broker deletes it at its start" in found[str(swap)].action
+    assert kcli("recover", directory).status == 0
 
 
 def test_positions_of_an_index_follow_from_a_log_without_its_begin(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap
 from kcli.inspector.verify.unread_file import unread_file
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, is_log_directory
 from kcli.log.partition_view import PartitionView
-from kcli.log.recovery.deleted import MissedLog, missed_logs
+from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -329,7 +329,7 @@ class Verification:
             pass
         if damage:
             whole = [without_topic_id(each) for each in whole]
-            causes.add(damage[0], lambda other: other.kind in ("partition-stray", "partition-missing"))
+            causes.add(damage[0], _follows_from_metadata)
         for cause, directories in exchanged:
             causes.add(cause, partial(_is_entry_of, directories))
         for cause in whole:
@@ -407,7 +407,8 @@ class Verification:
         yield from causes.settle(each for each in own if each.kind not in added)
 
     def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
-        """The .deleted logs whose offsets the partition's log lacks; their files become part of `contents`."""
+        """The logs that a start deletes and whose offsets the partition's log lacks; their files become part of
+        `contents`."""
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
@@ -448,7 +449,8 @@ class Verification:
                 found.append(link)
             if is_partition and (lacks := _lacking(status, name)):
                 found.append(_mode(entry, status, lacks))
-        found += (_leftover(entry, name) for entry, name in contents.leftovers)
+        deleted_from = first_cleaned(name for _, name in contents.leftovers)
+        found += (_leftover(entry, name, deleted_from) for entry, name in contents.leftovers)
         return contents, found
 
     def _as_partition(
@@ -610,7 +612,7 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of missed .deleted logs, as if their names had no suffix."""
+        """Add the files of missed logs, as if their names had no suffix."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)
@@ -622,25 +624,26 @@ class _Contents:
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments in whose place there is no log, as a start does that puts them there; return them.
-
-        The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
-        """
-        cleaned = [name.base_offset or 0 for _, name in self.leftovers if name.state == "cleaned"]
+        """Add the `.swap` segments in whose place there is no log, as a start does that puts them there; return
+        them."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
             end = max(end_of(swap.files[FileKind.LOG]), swap.base + 1)
-            if swap.base < min(cleaned, default=end) and not any(swap.base <= base < end for base in logs):
+            if not any(swap.base <= base < end for base in logs):
                 completed.append(swap)
                 self._segments[swap.base, ""] = swap
         return completed
 
     def swaps(self) -> list[SegmentFiles]:
-        """The `.swap` segments that have a log."""
+        """The `.swap` segments that have a log, and that a start puts into their places.
+
+        The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
+        """
         swaps: dict[int, SegmentFiles] = {}
+        deleted_from = first_cleaned(name for _, name in self.leftovers)
         for path, name in self.leftovers:
-            if name.state == "swap" and name.kind in SEGMENT_KINDS:
+            if name.state == "swap" and name.kind in SEGMENT_KINDS and (name.base_offset or 0) < deleted_from:
                 base = name.base_offset or 0
                 swaps.setdefault(base, SegmentFiles(base)).files[name.kind] = path
         return [swap for swap in swaps.values() if FileKind.LOG in swap.files]
@@ -737,6 +740,13 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
     if path == around.renamed_metadata_log:
         return True
     return any(each.renamed is not None and each.renamed.path == path for each in around.missing)
+
+
+def _follows_from_metadata(finding: Finding) -> bool:
+    """Whether the finding is a consequence of damage in the metadata log: a stray, or a missing partition that no
+    other file has, whose topic the lost records may have deleted. A checkpoint has no entry of a deleted topic."""
+    is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
+    return finding.kind == "partition-stray" or is_unknown
 
 
 def _is_of_id(cause: Finding, finding: Finding) -> bool:
@@ -844,7 +854,9 @@ def _leftover_directory(path: Path, name: DirectoryName) -> Finding:
     return Finding(path=str(path), kind="leftover-directory", severity=severity, found=found, action=action)
 
 
-def _leftover(path: Path, name: FileName) -> Finding:
+def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:
+    """The finding about a file that a crash leaves. deleted_from: the base offset from which on a start deletes `.swap`
+    files."""
     severity: Severity = "info" if name.state in ("deleted", "tmp", "part") else "warning"
     found, action = {
         "deleted": ("a file that is to be deleted", "nothing to do: a broker deletes it at its start"),
@@ -853,9 +865,13 @@ def _leftover(path: Path, name: FileName) -> Finding:
             "output of a cleaning that was to replace segments",
             "nothing to do: a broker puts it in their place at its start",
         ),
+        "dropped": (
+            "output of a cleaning that was interrupted before it could replace segments",
+            "nothing to do: a broker deletes it at its start, as a .cleaned file is at or below it",
+        ),
         "tmp": ("a file that was being written", "nothing to do: it is written anew"),
         "part": ("a snapshot that was being written", "nothing to do: a node deletes it at its start"),
-    }[name.state]
+    }["dropped" if name.state == "swap" and (name.base_offset or 0) >= deleted_from else name.state]
     return Finding(path=str(path), kind="leftover-file", severity=severity, found=found, action=action)
 
 

@@ -19,7 +19,7 @@ from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, Inde
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import log_name, other_case
 from kcli.inspector.verify.surroundings import Gaps
-from kcli.log.recovery.deleted import SUFFIX, MissedLog
+from kcli.log.recovery.deleted import MissedLog
 
 NO_LOSS = "nothing to do: compaction leaves gaps"
 REFETCH = (
@@ -191,18 +191,19 @@ def _names_between(first: int, last: int | None) -> str:
 
 
 def deleted_log(directory: Path, missed: MissedLog) -> Finding:
-    """Return the finding that a log has the suffix .deleted, though nothing replaced its offsets."""
+    """Return the finding that a log is to be deleted, by its suffix, though nothing replaced its offsets."""
     name = log_name(missed.base_offset)
     offsets = offsets_text(missed.base_offset, missed.last_offset)
-    pairs = [(directory / each, directory / each.removesuffix(SUFFIX)) for each in missed.names]
+    pairs = [(directory / file, directory / right) for file, right in missed.right_names.items()]
+    why = ", as a .cleaned file is at or below it" if missed.suffix == ".swap" else ""
     return Finding(
         path=str(directory / name),
         kind="log-deleted",
         severity="error",
         offset=missed.base_offset,
         expected=f"the segment of offsets {missed.base_offset:,}..{missed.last_offset:,}",
-        found=f"no such file: it has the name {name}{SUFFIX}, and {offsets} in no other log",
-        action="a start deletes it; stop the broker, and give the files their names back",
+        found=f"no such file: it has the name {name}{missed.suffix}, and {offsets} in no other log",
+        action=f"a start deletes it{why}; stop the broker, and give the files their names back",
         command=next_steps.move(pairs),
     )
 

@@ -39,12 +39,12 @@ def owners(directory: Path, topic: str, count: int) -> dict[int, str]:
     keys = (record.key for _, record in read_records(directory, lambda _: None) if record.key is not None)
     with suppress(UnreadableInput):
         for key in islice(keys, KEYS_MAX):
-            for name, hashed in _hashed(key, topic):
+            for name, hashed in hashed_keys(key, topic):
                 found.setdefault(partition_of(hashed, count), name)
     return found
 
 
-def _hashed(key: bytes, topic: str) -> Iterator[tuple[str, str]]:
+def hashed_keys(key: bytes, topic: str) -> Iterator[tuple[str, str]]:
     """Yield the id with which a key begins, and what is hashed; nothing where the key has another form."""
     try:
         _, length = HEAD.unpack_from(key)

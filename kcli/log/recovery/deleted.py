@@ -1,4 +1,4 @@
-"""Logs with the suffix .deleted whose offsets the log lacks: nothing replaced them, and a start deletes them for good.
+"""Logs that a start deletes for good, though the log lacks their offsets: .deleted logs, and .swap logs.
 
 Kafka renames the files of a segment to .deleted in three cases, all of which leave the offsets in the log, or outside
 of its bounds: retention (below the first segment), compaction and splits (another log has replaced it), truncation
@@ -6,11 +6,16 @@ of its bounds: retention (below the first segment), compaction and splits (anoth
 below an offset that the checkpoints say the log had reached; and directly below the first segment, where the leader
 epochs still begin at or below its batches: retention raises the log start offset, and the leader epochs with it. In a
 log that is compacted a gap is normal: there it must also begin where the segment before it ends.
+
+A start deletes a .swap log at or above a .cleaned file: the cleaner had not renamed all its output, and what it was to
+replace is still there. Where that is gone, the .swap log alone has its batches, and is missed like a .deleted log; in a
+log that is compacted, too, where the segment before it may end below it. Other .swap logs take their places. Source:
+LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from formats.checkpoint import parse_leader_epochs
@@ -22,15 +27,30 @@ from kcli.log.partition_view import SMALL_FILE_BYTES, Content, ContentSource
 from kcli.log.segment_reader import Damage, read_segment
 
 SUFFIX = ".deleted"
+NEVER = 2**63
+"""An offset above all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissedLog:
-    """The files of a missed segment, whose names lose the suffix .deleted; first and last offset of its batches."""
+    """The files of a missed segment, whose names lose the suffix (.deleted or .swap); first and last offset of its
+    batches."""
 
     base_offset: int
     last_offset: int
     names: tuple[str, ...]
+    suffix: str = SUFFIX
+
+    @property
+    def right_names(self) -> dict[str, str]:
+        """The names of the files without the suffix, by their names."""
+        return {name: name.removesuffix(self.suffix) for name in self.names}
+
+
+def first_cleaned(names: Iterable[FileName]) -> int:
+    """The lowest base offset of .cleaned files, from which on a start deletes .swap files; NEVER without such a
+    file."""
+    return min((name.base_offset or 0 for name in names if name.state == "cleaned"), default=NEVER)
 
 
 def missed_logs(
@@ -41,7 +61,7 @@ def missed_logs(
     log_start_offset: int = 0,
     is_tiered: bool = False,
 ) -> list[MissedLog]:
-    """Return the .deleted logs in a partition's directory whose offsets its log lacks, by offset.
+    """Return the logs in a partition's directory that a start deletes though its log lacks their offsets, by offset.
 
     files: those in the directory by name. reached: the offset that the log had reached by the checkpoints.
     log_start_offset: that of the checkpoint, 0 where it has none. is_tiered: whether retention of the local log leaves
@@ -49,8 +69,13 @@ def missed_logs(
     """
     parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
-    deleted = {found.base_offset or 0: name for name, found in logs.items() if found.state == "deleted"}
-    if not deleted or any(found.state in ("swap", "cleaned") for found in logs.values()):
+    lowest = first_cleaned(parsed.values())
+    swaps = {found.base_offset or 0: name for name, found in logs.items() if found.state == "swap"}
+    if min(swaps, default=lowest) < lowest:
+        return []  # it takes its place
+    state = "swap" if swaps else "deleted"
+    deleted = swaps or {found.base_offset or 0: name for name, found in logs.items() if found.state == state}
+    if not deleted or (not swaps and any(found.state == "cleaned" for found in logs.values())):
         return []
     live = {found.base_offset or 0: name for name, found in logs.items() if not found.state}
     bounds = _Bounds(files, live)
@@ -64,23 +89,24 @@ def missed_logs(
         own = bounds.of(name)
         if own is None or own[0] < base:
             continue
+        has_gaps = is_compacted and state == "swap"
         if before is None and own[1] < log_start_offset:
             continue
         if (
             before is None
             and behind is not None
-            and (first_epoch is None or own[0] < first_epoch or own[1] + 1 < behind)
+            and (first_epoch is None or own[0] < first_epoch or (own[1] + 1 < behind and not has_gaps))
         ):
             continue  # retention deleted it
         end = None if before is None else bounds.end(before)
-        if (end is not None and (end > base or (is_compacted and end < base))) or (behind or reached) <= base:
+        is_apart = end is not None and end < base and is_compacted and not has_gaps
+        if (end is not None and end > base) or is_apart or (behind or reached) <= base:
             continue
         if behind is not None and own[1] >= behind:
             continue
         if any(each < base < bounds.end(each) for each in list(live)):
             continue  # a log of several segments has replaced it
-        names = _files_of(base, parsed)
-        missed.append(MissedLog(base, own[1], names))
+        missed.append(MissedLog(base, own[1], _files_of(base, parsed, state), f".{state}"))
         live[base] = name
     return sorted(missed, key=lambda each: each.base_offset)
 
@@ -109,12 +135,12 @@ def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
     return entries[0].start_offset if entries else None
 
 
-def _files_of(base: int, parsed: Mapping[str, FileName]) -> tuple[str, ...]:
-    """The .deleted files of the segment, without those whose name another file has already."""
+def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[str, ...]:
+    """The files of the segment with a suffix, without those whose name another file has already."""
     return tuple(
         name
         for name, found in sorted(parsed.items())
-        if found.base_offset == base and found.state == "deleted" and name.removesuffix(SUFFIX) not in parsed
+        if found.base_offset == base and found.state == state and name.removesuffix(f".{state}") not in parsed
     )
 
 

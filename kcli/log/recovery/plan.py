@@ -18,6 +18,7 @@ from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import Content, FileRange, PartitionView
 from kcli.log.recovery.apply import INDEXES
 from kcli.log.recovery.coordinator_load import LoadEnd
+from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.load_stops import COORDINATORS
@@ -41,6 +42,7 @@ from kcli.log.recovery.salvage import (
     is_log,
     leader_epochs,
     missing,
+    own_offsets,
     put_exchanged_in_place,
     salvage,
     topic_of,
@@ -64,7 +66,8 @@ class PartitionPlan:
     below its log start offset. replaced: the logs that swap files replace, by name. open_transactions: first offset and
     producer id of each transaction that is open after the start. lost_markers: those of them whose abort markers are
     lost, by the transaction index, each with the offset of the marker. load_end: where the coordinator stops that keeps
-    its state in the partition; None where it loads all.
+    its state in the partition; None where it loads all. lost_state: of what that coordinator loses records; None where
+    it is known to lose none.
     """
 
     name: str
@@ -80,6 +83,7 @@ class PartitionPlan:
     open_transactions: list[tuple[int, int]] = field(default_factory=list)
     lost_markers: dict[tuple[int, int], int] = field(default_factory=dict)
     load_end: LoadEnd | None = None
+    lost_state: LostState | None = None
 
     @property
     def lacks_end(self) -> bool:
@@ -210,7 +214,7 @@ def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
 
 
 def _missed(planned: PartitionPlan) -> list[MissedLog]:
-    """The .deleted logs that the start deletes, though the log lacks their offsets. Raises UnreadableInput."""
+    """The logs that the start deletes, though the log lacks their offsets. Raises UnreadableInput."""
     options = planned.options
     if options.is_metadata or options.is_deleted:
         return []
@@ -224,15 +228,14 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:
-    """The plan, with a loss for each missed .deleted log in place of the removal of its files. Raises
-    UnreadableInput."""
+    """The plan, with a loss for each missed log in place of the removal of its files. Raises UnreadableInput."""
     names = {name for each in missed for name in each.names}
     events, losses = [], []
     for event, lost in zip(planned.events, planned.lost, strict=True):
         if event.kind is not EventKind.LEFTOVER_REMOVED or event.file not in names:
             events.append(event)
             losses.append(lost)
-        elif event.file.endswith(f"{FileKind.LOG}{SUFFIX}"):
+        elif any(event.file.endswith(f"{FileKind.LOG}{each.suffix}") for each in missed):
             content = planned.view.original[event.file]
             reason = "the log lacks its offsets, and Kafka deletes it"
             events.append(replace(event, kind=EventKind.DELETED, reason=reason, position=0, content=content))
@@ -336,7 +339,7 @@ def _restored(
     directory: Path, missed: Sequence[MissedLog], checked: Checked, exchanged: Mapping[str, Path]
 ) -> tuple[list[Renamed], dict[str, Path]]:
     """The files in the directory that get the name of a log, and those outside it, by the name of the log."""
-    found = [Renamed(name, name.removesuffix(SUFFIX)) for each in missed for name in each.names]
+    found = [Renamed(file, name) for each in missed for file, name in each.right_names.items()]
     taken = {*exchanged, *(each.name for each in found)}
     renamed = {name: path for name, path in checked.renamed.items() if name not in taken}
     found += [Renamed(path.name, name) for name, path in renamed.items() if path.parent == directory]
@@ -371,10 +374,22 @@ def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
 
 def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
     """Remove the producer snapshots that the log contradicts, which a start then makes anew, and yield them. Raises
-    UnreadableInput."""
-    for name, reason in wrong_snapshots(view).items():
-        view.remove(name)
-        yield LeftOut(name, f"it is not a state of this log's producers: {reason}")
+    UnreadableInput, StartRefused.
+
+    A snapshot stays that the log contradicts only as it lacks an end marker of which the snapshot tells.
+    """
+    wrong = wrong_snapshots(view)
+    while wrong:
+        trial = view.with_changes()
+        write_end_markers(trial)
+        still = wrong_snapshots(trial)
+        if not still:
+            return
+        removed = [name for name in wrong if name in still] or list(wrong)
+        for name in removed:
+            view.remove(name)
+            yield LeftOut(name, f"it is not a state of this log's producers: {still.get(name, wrong[name])}")
+        wrong = {name: reason for name, reason in wrong.items() if name not in removed}
 
 
 def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]) -> dict[str, int]:
@@ -546,7 +561,8 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
     except StartRefused as error:
         offsets, refused = None, error
     known = OffsetRanges()
-    lost = [_lost_with(event, known) for event in loader.events]
+    logs = {name: content for name, content in view.original.items() if is_log(name)}
+    lost = [_lost_with(event, known, logs) for event in loader.events]
     below = loader.ends_below_start
     ongoing = [] if offsets is None else loader.producers.table.ongoing()
     end = 0 if offsets is None else offsets.log_end_offset
@@ -595,8 +611,18 @@ def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
     return planned
 
 
-def _lost_with(event: Event, known: OffsetRanges) -> Lost:
-    """What an event loses, without the batches whose offsets are in `known`; its own are added to these."""
+def _lost_with(event: Event, known: OffsetRanges, logs: Mapping[str, Content]) -> Lost:
+    """What an event loses, without the batches whose offsets are in `known`, to which its own are added, and without
+    those of another log. logs: those before the start, by name."""
     if event.content is None:
         return Lost()
-    return behind_damage(event.file, event.content, event.position or 0, event.from_offset, event.offset or 0, known)
+    lowest, highest = own_offsets(logs, event.file) if event.file in logs else (0, OFFSET_MAX)
+    return behind_damage(
+        event.file,
+        event.content,
+        event.position or 0,
+        max(event.from_offset, lowest),
+        event.offset or 0,
+        known,
+        highest,
+    )

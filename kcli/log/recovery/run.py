@@ -53,6 +53,7 @@ from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery.apply import apply_in_place, back_up, refuse_in_the_way, write_copy
 from kcli.log.recovery.backup import Backup
 from kcli.log.recovery.coordinator_load import load_end
+from kcli.log.recovery.coordinator_losses import lost_state
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
@@ -277,6 +278,8 @@ class Recovery:
         )
         if planned.offsets is not None and not directory.name.state:
             planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset)
+            if not self.salvage:
+                planned.lost_state = lost_state(directory.name.topic, planned.events)
         return self._with_identity(planned, self.identities.get(directory.path))
 
     def _reached(self, partition: TopicPartition) -> int:
@@ -512,8 +515,8 @@ class Recovery:
         self._write_if_other(holder, FileKind.LOG_START_OFFSETS, starts)
         try:
             high = holder.offsets(FileKind.REPLICATION_OFFSETS)
-        except StartRefused:
-            return
+        except StartRefused:  # without an entry Kafka begins at the log start offset
+            high = {}
         high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
         self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
 

@@ -193,9 +193,11 @@ def behind_damage(
     from_offset: int = 0,
     end_offset: int = 0,
     known: OffsetRanges | None = None,
+    until_offset: int = OFFSET_MAX,
 ) -> Lost:
-    """Count the sound batches of a log from byte `position` on whose base offset is at least `from_offset`. A batch
-    that repeats offsets does not count: those of a batch before it, in the bytes before `position` too, or in `known`.
+    """Count the sound batches of a log from byte `position` on whose offset is at least `from_offset` and at most
+    `until_offset`. A batch that repeats offsets does not count: those of a batch before it, in the bytes before
+    `position` too, or in `known`.
 
     end_offset: the offset behind the last batch before `position`. known: the offsets counted before, to which those of
     this log are added. Raises UnreadableInput.
@@ -203,7 +205,7 @@ def behind_damage(
     found, known = Lost(), OffsetRanges() if known is None else known
     is_start_known = position == 0
     for row in _sound_rows(name, content, position):
-        if row.base_offset < from_offset:
+        if not from_offset <= first_offset(row) <= until_offset:
             continue
         if not is_start_known and row.base_offset < end_offset:
             for kept in _sound_rows(name, content, 0, position):
@@ -217,6 +219,27 @@ def behind_damage(
         found.first_offset = row.base_offset if first is None else min(first, row.base_offset)
         found.last_offset = row.last_offset if last is None else max(last, row.last_offset)
     return found
+
+
+def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
+    """The lowest and the highest offset that a batch of a log may begin with. Batches with other offsets are those of
+    another log, such as that of another partition.
+
+    logs: all logs of the directory, by name. The lowest is the base offset in the name, or the first offset of the log
+    where that is lower and the log before it ends there or below: then the name is wrong. The highest is below the base
+    offset of the next log, where that begins with it. Raises UnreadableInput.
+    """
+    base = _base_of(name)
+    start = _first_offset(name, logs[name])
+    before = max((each for each in logs if _base_of(each) < base), key=_base_of, default=None)
+    behind = min((each for each in logs if _base_of(each) > base), key=_base_of, default=None)
+    lowest = base
+    if start is not None and start < base:
+        rows = () if before is None else _sound_rows(before, logs[before], 0)
+        ends = (row.last_offset + 1 for row in rows if row.last_offset < base)
+        lowest = start if start >= max(ends, default=0 if before is None else _base_of(before)) else base
+    is_bound = behind is not None and _first_offset(behind, logs[behind]) == _base_of(behind)
+    return lowest, _base_of(behind) - 1 if behind is not None and is_bound else OFFSET_MAX
 
 
 def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:

@@ -146,3 +146,34 @@ def test_commands_for_people(tmp_path: Path) -> None:
 def errors(directory: Path) -> list[dict[str, object]]:
     output = kcli("verify", "--format", "jsonl", "--severity", "error", directory).stdout
     return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_swap_log_that_a_start_deletes(tmp_path: Path, number: int, is_compacted: bool) -> None:
+    """A .cleaned file at or below it: of an interrupted cleaning whose input is gone."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    base = bases(directory)[1]
+    for path in directory.glob(f"{base:020}.*"):
+        if path.suffix in (".log", ".index", ".timeindex"):
+            path.rename(path.with_name(f"{path.name}.swap"))
+    assert deleted_by(directory, is_compacted=is_compacted) == []  # the start puts it into its place
+    cleaned = directory / f"{bases(directory)[0] if not number else base:020}.log.cleaned"
+    cleaned.touch()
+    options = replace(OPTIONS, is_compacted=is_compacted)
+    (event,) = [each for each in plan(directory, options).events if each.is_loss]
+    assert (event.kind, event.file) == (EventKind.DELETED, f"{base:020}.log.swap")
+    done = plan(directory, options, with_salvage=True)
+    assert f"{base:020}.log" in [each.name for each in done.saved.restored]
+    leaves_after_any_crash(directory, batches)
+
+
+def test_a_swap_log_whose_offsets_the_log_has(tmp_path: Path) -> None:
+    """What a crash between the renames of the cleaner's output leaves: nothing is lost with it."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    first, second, *_ = bases(directory)
+    shutil.copyfile(directory / f"{second:020}.log", directory / f"{second:020}.log.swap")
+    (directory / f"{first:020}.log.cleaned").touch()
+    assert deleted_by(directory) == deleted_by(directory, is_compacted=True) == []

@@ -12,12 +12,14 @@ import pytest
 
 from formats.control_record import ControlType
 from formats.kernels.columns import BatchRow
+from kcli.log.partition_view import PartitionView
 from kcli.log.producer_state import read_control
 from kcli.log.recovery.apply import apply_in_place
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.plan import plan
 from kcli.log.recovery.salvage import Checked
+from kcli.log.recovery.snapshots import wrong_snapshots
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource
 from tests.conftest import GOLDEN
@@ -47,12 +49,14 @@ class Ends(NamedTuple):
 def rows(directory: Path) -> Iterator[tuple[str, BatchRow, bytes]]:
     for log in sorted(directory.glob("*.log")):
         source = FileSource(log)
-        for part in read_segment(source):
-            assert not isinstance(part, Damage)
-            for i in range(part.batches.count):
-                row = BatchRow._make(part.batches.row(i))
-                yield log.name, row, bytes(part.data[row.start : row.start + row.size])
-        source.close()
+        try:
+            for part in read_segment(source):
+                assert not isinstance(part, Damage)
+                for i in range(part.batches.count):
+                    row = BatchRow._make(part.batches.row(i))
+                    yield log.name, row, bytes(part.data[row.start : row.start + row.size])
+        finally:
+            source.close()
 
 
 def markers(directory: Path) -> Iterator[Marker]:
@@ -200,3 +204,47 @@ def test_gaps_are_exact(tmp_path: Path) -> None:
     done = plan(directory, OPTIONS, with_salvage=True)
     assert [each.offset for each in done.saved.markers] == [marker.row.base_offset]
     assert all((each.last_offset or 0) < each.first_offset for each in done.saved.gaps)
+
+
+@pytest.mark.parametrize("damage", [without, flipped])
+@pytest.mark.parametrize(
+    ("golden", "offset"),
+    [
+        ("data/t-txn-0", 54),
+        ("data/t-txn-0", 74),
+        ("data-tv0/t-mix-0", 84),
+        ("data-tv0/t-mix-0", 102),
+        ("data-tv0/t-txn-0", 31),
+    ],
+)
+def test_a_snapshot_that_contradicts_the_log_by_the_lost_marker_alone(
+    tmp_path: Path, golden: str, offset: int, damage: object
+) -> None:
+    """The next transaction of the producer is open in it, and the log has the one before it open still."""
+    before = ends(GOLDEN / "txn" / golden)
+    directory = copied(GOLDEN / "txn" / golden, tmp_path)
+    (marker,) = [each for each in markers(directory) if each.row.base_offset == offset]
+    damage(directory, marker)  # type: ignore[operator]
+    assert wrong_snapshots(PartitionView(directory)), "the case is not made"
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert [each.file for each in done.saved.left_out] == []
+    (written,) = done.saved.markers
+    assert (written.type, written.offset, written.producer_id) == (COMMIT, offset, marker.row.producer_id)
+    apply_in_place(done.view, CrashDisk())
+    assert ends(directory) == before
+
+
+def test_a_snapshot_of_another_partition_beside_a_lost_marker(tmp_path: Path) -> None:
+    """It is left out, and tells of no marker; the partition's own do."""
+    golden = GOLDEN / "txn/data-tv0/t-mix-0"
+    directory = copied(golden, tmp_path)
+    (marker,) = [each for each in markers(directory) if each.row.base_offset == 84]
+    without(directory, marker)
+    foreign = max((golden.parent / "t-txn-0").glob("*.snapshot"))
+    place = directory / f"{max(int(each.stem) for each in directory.glob('*.snapshot')):020}.snapshot"
+    place.write_bytes(foreign.read_bytes())
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert [each.file for each in done.saved.left_out] == [place.name]
+    assert [each.offset for each in done.saved.markers] == [84]
+    apply_in_place(done.view, CrashDisk())
+    assert ends(directory) == ends(golden)

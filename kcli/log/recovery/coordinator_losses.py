@@ -1,0 +1,64 @@
+"""The groups and transactional ids of which a start loses records, where it cuts a coordinator's partition: by the keys
+of the sound batches that are lost. What their coordinator then has of them is older, or nothing.
+
+A batch that cannot be read names none, nor do files that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from formats.kernels.batches import FAULT_BAD_CRC
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.records import RecordTable
+from kcli.log.batch_records import UNREADABLE, decode
+from kcli.log.partition_view import ContentSource
+from kcli.log.recovery.coordinator_keys import KEYS_OF, hashed_keys
+from kcli.log.recovery.loader import Event
+from kcli.log.segment_reader import Damage, Window, read_segment
+
+NAMES_MAX = 10_000
+"""The most names that are kept."""
+RECORDS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LostState:
+    """What a coordinator loses. what: what its records are of ("group"); names: of which, sorted."""
+
+    what: str
+    names: tuple[str, ...]
+
+
+def lost_state(topic: str, events: Iterable[Event]) -> LostState | None:
+    """Return the names in the records that the events of a start lose; None where there are none, or the topic is no
+    coordinator's. Raises UnreadableInput."""
+    if topic not in KEYS_OF:
+        return None
+    names: set[str] = set()
+    for event in events:
+        if event.content is None:
+            continue
+        source = ContentSource(event.file, event.content)
+        try:
+            for part in read_segment(source, start=event.position or 0):
+                if not isinstance(part, Damage) and len(names) < NAMES_MAX:
+                    _add(topic, part, event.from_offset, names)
+                    part.release()
+        finally:
+            source.close()
+    return LostState(KEYS_OF[topic], tuple(sorted(names))) if names else None
+
+
+def _add(topic: str, window: Window, from_offset: int, names: set[str]) -> None:
+    records = RecordTable(RECORDS_AT_ONCE)
+    for buffer in decode(window, records):
+        for i in range(records.count):
+            row = RecordRow._make(records.row(i))
+            batch = BatchRow._make(window.batches.row(row.batch))
+            if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC) or row.offset < from_offset:
+                continue
+            key = row.key(buffer)
+            if key is not None:
+                names.update(name for name, _ in hashed_keys(bytes(key), topic))
