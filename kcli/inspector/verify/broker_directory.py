@@ -785,7 +785,11 @@ def transaction_findings(
         if each.partition not in logs or each.partition in harmed:
             continue
         is_open = each.kind == "transaction-open"
-        advice = "abort it" if is_open else "look for the newer copy of the partition, or use other transactional ids"
+        advice = (
+            "abort it"
+            if is_open
+            else f"look for the newer copy of {TRANSACTIONS_TOPIC}, or use other transactional ids"
+        )
         yield Finding(
             path=str(around.path / str(each.partition)),
             kind=each.kind,
