@@ -183,7 +183,8 @@ class _Show:
             self._is_bad = self._is_bad or any(row["kind"] in GOES_ON_WITH for row in rows)
             self._has_next = self._has_next or any(row["kind"] in SALVAGEABLE for row in rows)
             self._told_open.update(row["partition"] for row in rows if row["kind"] == "transaction-open")
-            self._harmed += [plan.name] if plan.has_losses or plan.saved.gaps or plan.refused is not None else []
+            is_harmed = plan.has_losses or plan.saved.gaps or plan.refused is not None or plan.lacks_end
+            self._harmed += [plan.name] if is_harmed else []
             self._ends.update((plan.name, row) for row in rows if row["kind"] == "partition")
             shown = [row for row in rows if row["kind"] != "partition"]
             self._write(shown if self._as_json else _summed_up(shown))

@@ -30,8 +30,9 @@ from kcli.views.transactions import Open, Producer, hanging
 class Unfit:
     """A contradiction between the coordinator's records and a partition.
 
-    kind: see the module. partition: the one that is not as the other says. producer_id: that of the producer. offset:
-    the first of the open transaction; None where the coordinator's records are at fault."""
+    kind: see the module. partition: the one that is not as the other says; that of the producer where the transactional
+    id is not known, by which its partition of __transaction_state could be told. producer_id: that of the producer.
+    offset: the first of the open transaction; None where the coordinator's records are at fault."""
 
     kind: str
     partition: TopicPartition
@@ -129,7 +130,7 @@ def _older(
             elif transaction is None and is_whole and newest_ms is not None and each.last_timestamp_ms > newest_ms:
                 told.add(name)
                 has = "no record has that producer, nor is any as new"
-                yield _of_state(TopicPartition(TOPIC, min(partitions.values())), each.producer_id, "", place, has)
+                yield _of_state(place, each.producer_id, "", place, has)
 
 
 def _of_state(state: TopicPartition, producer_id: int, epoch: str, place: TopicPartition, has: str) -> Unfit:

@@ -346,6 +346,28 @@ class LogDirectory:
                     by_inode.setdefault((found.st_dev, found.st_ino), []).append(path)
         return [paths for paths in by_inode.values() if len(paths) > 1]
 
+    def shared_directories(self) -> dict[Path, Path]:
+        """The directories of partitions that are the directory of another partition, with that one: symbolic links,
+        also into another log directory, or one directory mounted in two places. Kafka starts a log on each, and both
+        write into the same files. Raises UnreadableInput."""
+        by_inode: dict[tuple[int, int], list[Path]] = {}
+        shared: dict[Path, Path] = {}
+        for each in self.partitions():
+            try:
+                found, target = each.path.stat(), each.path.resolve()
+            except (OSError, RuntimeError):  # the plan of that partition reports this error
+                continue
+            by_inode.setdefault((found.st_dev, found.st_ino), []).append(each.path)
+            if each.path.is_symlink() and _is_of_another(target, each.name):
+                shared[each.path] = target
+        for paths in by_inode.values():
+            if len(paths) > 1:
+                mounted = _mount_points()
+                paths.sort(key=lambda path: (path.resolve().name != path.name or path.resolve() in mounted, path.name))
+                shared.pop(paths[0], None)
+                shared.update((other, paths[0]) for other in paths[1:])
+        return shared
+
     def expected_partitions(self) -> list[PartitionDirectory]:
         """As `partitions`. Raises UnreadableInput also where no file marks this as a broker's log directory."""
         found = self.partitions()
@@ -371,6 +393,27 @@ class LogDirectory:
             return sorted(self.path.iterdir())
         except OSError as error:
             raise UnreadableInput.of(self.path, error) from error
+
+
+def _mount_points() -> set[Path]:
+    """The directories on which something is mounted, as Linux tells (proc(5)); empty elsewhere."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return set()
+    names = (line.split(b" ")[4] for line in lines)  # a space in a name is \\040
+    return {Path(os.fsdecode(name.decode("unicode_escape").encode("latin-1"))) for name in names}
+
+
+def _is_of_another(target: Path, name: DirectoryName) -> bool:
+    """Whether a directory is that of another partition than `name` in a broker's log directory."""
+    other = partition_named(target.name)
+    if other is None or other == name:
+        return False
+    try:
+        return is_log_directory(target.parent)
+    except (UnreadableInput, OSError):
+        return False
 
 
 def _with_segments(directory: Path, depth: int) -> Iterator[Path]:

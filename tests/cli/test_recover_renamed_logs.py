@@ -303,3 +303,15 @@ def test_an_older_version_is_not_taken(directory: Path) -> None:
     log.with_name(f"{log.stem}.other").write_bytes(log.read_bytes() + other.read_bytes())
     assert kinds(rows(directory)) == []
     assert [each.path for each in loud(directory) if each.path.endswith(str(FileKind.LOG))] == []
+
+
+@pytest.mark.parametrize("name", [".{}.Xa8d2k", ".{}.000001", "{}.part-2"])
+def test_the_whole_log_beside_a_transfer_that_ended_early(directory: Path, name: str) -> None:
+    """rsync writes to a file of such a name, and renames it when it is whole."""
+    log = logs(directory)[1]
+    whole = log.read_bytes()
+    (log.parent / name.format(log.name)).write_bytes(whole)
+    log.write_bytes(whole[: len(whole) // 2])
+    (found,) = (each for each in loud(directory) if each.kind == "log-cut")
+    assert name.format(log.name) in str(found.command)
+    assert [row["name"] for row in rows(directory) if row["kind"] == "restored"] == [log.name]

@@ -1,6 +1,7 @@
 """Files that a copy of a log directory brings along: those of macOS, hard links between partitions, plain files."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from kcli.inspector.verify import Finding
 from tests.cli.run import kcli
-from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, flip, logs, loud
 
 __all__ = ["directory"]  # a fixture
 
@@ -98,6 +99,79 @@ def test_hard_links_are_one_finding(directory: Path) -> None:
 def test_hard_links_of_a_backup_are_none_of_them(directory: Path, tmp_path: Path) -> None:
     subprocess.run(["cp", "-al", directory, tmp_path / "backup"], check=True)
     assert of_kind(directory, "file-shared") == []
+
+
+def link_directory(directory: Path, other: str) -> Path:
+    """As a migration script does that takes one partition for another. Returns the link."""
+    link = directory / "java-none-1"
+    shutil.rmtree(link)
+    link.symlink_to(other)
+    return link
+
+
+def test_a_partition_that_is_a_link_to_another_one(directory: Path, tmp_path: Path) -> None:
+    whole = kcli("recover", "--format", "jsonl", directory).stdout.count('"kind":"partition"')
+    link = link_directory(directory, PARTITION)
+    log = logs(directory)[1]
+    flip(log, log.stat().st_size // 2)
+    first, *others = loud(directory)
+    assert (first.kind, first.path, first.severity) == ("directory-shared", str(link), "error")
+    assert "both serve the records of java-none-0, and write into the same files" in str(first.found)
+    assert str(log) in {each.path for each in others}
+    assert not [each for each in others if each.path.startswith(str(link))]
+    foretold = kcli("recover", directory)
+    assert f"passed-over      {link.name}\n                 a symbolic link to {PARTITION}: " in foretold.stdout
+    assert foretold.status == 1
+    assert kcli("recover", "--format", "jsonl", directory).stdout.count('"kind":"partition"') == whole
+    target = tmp_path / "new"
+    shown = kcli("recover", "--salvage", "--out", target, directory)
+    assert f"passed-over      {link.name}\n" in shown.stdout
+    assert not (target / link.name).exists()
+    assert (target / PARTITION / log.name).exists()
+    run(first)
+    assert not link.is_symlink()
+    assert of_kind(directory, "directory-shared") == []
+
+
+def test_a_link_to_the_partition_of_another_topic(directory: Path) -> None:
+    link_directory(directory, OTHER)
+    (finding,) = of_kind(directory, "directory-shared")
+    assert str(finding.found).endswith(
+        f"the directory of {OTHER}, whose topic id it has: Kafka starts, and does not serve java-none-1"
+    )
+
+
+def test_a_link_to_another_partition_in_another_log_directory(directory: Path, tmp_path: Path) -> None:
+    other = tmp_path / "data2"
+    other.mkdir()
+    shutil.copyfile(directory / "meta.properties", other / "meta.properties")
+    (directory / PARTITION).rename(other / PARTITION)
+    link = link_directory(directory, f"../{other.name}/{PARTITION}")
+    (finding,) = of_kind(directory, "directory-shared")
+    assert finding.path == str(link)
+    assert f"the directory of {other / PARTITION}: " in str(finding.found)
+
+
+def test_recover_in_place_changes_the_files_of_both_once(directory: Path) -> None:
+    link = link_directory(directory, PARTITION)
+    log = logs(directory)[1]
+    flip(log, log.stat().st_size // 2)
+    shown = kcli("recover", "--salvage", "--in-place", directory)
+    assert shown.stderr == ""
+    assert link.is_symlink()
+    assert [each.kind for each in loud(directory) if str(each.path).startswith(str(directory / PARTITION))] == [
+        "offset-gap"
+    ]
+
+
+def test_a_partition_of_which_the_directory_is_on_another_disk(directory: Path, tmp_path: Path) -> None:
+    """A link to a directory of any name that is no other partition's."""
+    for name in ("elsewhere", PARTITION):
+        (directory / PARTITION).rename(tmp_path / name)
+        (directory / PARTITION).symlink_to(tmp_path / name)
+        assert of_kind(directory, "directory-shared") == []
+        (directory / PARTITION).unlink()
+        (tmp_path / name).rename(directory / PARTITION)
 
 
 def test_a_partition_that_is_a_link_to_a_disk_that_is_not_mounted(directory: Path, tmp_path: Path) -> None:

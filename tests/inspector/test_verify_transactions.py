@@ -137,3 +137,16 @@ def test_a_transaction_log_older_than_the_partitions(home: Path) -> None:
     passed = rows(home, "passed-over")
     assert [each["file"] for each in passed] == [Path(error["path"]).name]
     assert [each["kind"] for each in errors(home)] == ["transaction-state-end"]
+
+
+def test_a_producer_that_no_record_of_the_transaction_log_has(home: Path) -> None:
+    """Nothing says in which partition of __transaction_state its record was: none of these is blamed."""
+    _, _, end = completed(home, PLACE)
+    who = (10**6, 0)
+    at_ms = 2**42
+    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end, timestamp_ms=at_ms)
+    append(home, PLACE, data + marker(who, commit=True, base_offset=end + 1, timestamp_ms=at_ms))
+    (error,) = (each for each in errors(home) if each["kind"] == "transaction-state-end")
+    assert error["path"] == str(home / str(PLACE))
+    assert error["found"].startswith("no record has that producer, nor is any as new: __transaction_state is older")
+    assert [each["file"] for each in rows(home, "passed-over")] == [str(PLACE)]

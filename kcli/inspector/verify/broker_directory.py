@@ -38,6 +38,7 @@ from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removabl
 from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
+from kcli.log.recovery.shared import shared_text
 from kcli.log.source import read_whole
 from kcli.metadata.topic_names import fault
 from kcli.metadata_log.known_properties import NEW_CLUSTER_ID, text_of
@@ -145,6 +146,25 @@ def shared_files(home: Path) -> Iterator[Finding]:
         action="stop the broker, and make each a file of its own",
         command=f"find {next_steps.quoted(home)} -type f -links +1 -exec sh -c {shlex.quote(unshare)} - {{}} ';'",
     )
+
+
+def shared_directories(home: Path) -> Iterator[Finding]:
+    """Yield a finding for each directory of a partition that is the directory of another one."""
+    try:
+        shared = LogDirectory(home).shared_directories()
+    except UnreadableInput:  # the checks of the partitions report this error
+        return
+    for path, other in shared.items():
+        away = "move the link away" if path.is_symlink() else "unmount this one"
+        yield Finding(
+            path=str(path),
+            kind="directory-shared",
+            severity="error",
+            expected="a directory of its own",
+            found=shared_text(home, path, other),
+            action=f"stop the broker, {away}, and look for the directory of {path.name}: its records are not here",
+            command=_move_out(path) if path.is_symlink() else f"findmnt -T {next_steps.quoted(path)}",
+        )
 
 
 def metadata_topic_id(around: Surroundings) -> Iterator[Finding]:
@@ -765,7 +785,11 @@ def transaction_findings(
         if each.partition not in logs or each.partition in harmed:
             continue
         is_open = each.kind == "transaction-open"
-        advice = "abort it" if is_open else "look for the newer copy of the partition, or use other transactional ids"
+        advice = (
+            "abort it"
+            if is_open
+            else f"look for the newer copy of {TRANSACTIONS_TOPIC}, or use other transactional ids"
+        )
         yield Finding(
             path=str(around.path / str(each.partition)),
             kind=each.kind,

@@ -40,6 +40,7 @@ from kcli.inspector.verify.broker_directory import (
     old_metadata_log,
     or_exchanged,
     partition_metadata_command,
+    shared_directories,
     shared_files,
     stored_partition,
     transaction_findings,
@@ -261,8 +262,9 @@ class Verification:
         found += odd.findings
         mine += ((path / name, right) for name, right in odd.right_names.items())
         listed = [each for each in listed if each[0] not in odd.names | odd.outdated]
-        # The metadata log comes first: the checks of other partitions need its topics, and its damage.
-        for name, is_directory, is_link in sorted(listed, key=lambda each: each[0] != METADATA_DIRECTORY):
+        # The metadata log comes first: the checks of other partitions need its topics, and its damage. Links come last:
+        # the files of a directory are reported under its own name.
+        for name, is_directory, is_link in sorted(listed, key=lambda each: (each[0] != METADATA_DIRECTORY, each[2])):
             parsed = parse(name)
             if is_directory and not (is_kafkas and parsed is not None):
                 if depth < MAX_DEPTH:
@@ -692,6 +694,7 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
         yield from metadata_log_elsewhere(around)
     if around is not None:
         yield from metadata_topic_id(around)
+        yield from shared_directories(around.path)
         yield from shared_files(around.path)
 
 

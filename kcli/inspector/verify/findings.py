@@ -67,6 +67,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "partition-missing",
         "partition-swapped",
         "directory-link",
+        "directory-shared",
         "log-compressed",
         "log-text-mode",
         "log-link",

@@ -6,6 +6,7 @@
     <offset>.log             where a backup or an operator compressed it in its place
     <offset>.<any text>      the whole log, beside an older or emptied one that has its name: what a synchronization
                              of two disks makes of two versions
+    .<offset>.log.<any text> the same, as rsync names it until it is whole
 
 A file is the missing log if its batches have the missing offsets, by their headers: the last entry of the indexes that
 were left behind leads to one of them, or, where no index is left, they begin and end exactly where the log has a gap,
@@ -117,7 +118,7 @@ def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> R
     files = (
         path
         for path in _listed(log.parent)
-        if path.name.startswith(f"{base:020}.") and parse(path.name) is None and path.is_file()
+        if path.name.removeprefix(".").startswith(f"{base:020}.") and parse(path.name) is None and path.is_file()
     )
     found = [path for path in islice(files, FILES_MAX) if _is_longer(path, segment, until, is_compacted=is_compacted)]
     if len(found) != 1:

@@ -303,7 +303,7 @@ def _salvaged(
     last.saved.rebuilt = sorted(name for name in anew if last.view.files.get(name) != _left(planned, name))
     others = outside | {name: part.path for name, part in checked.compressed.items()}
     last.saved.restored = [*restored, *(Renamed(os.path.relpath(path, directory), at) for at, path in others.items())]
-    _add_kept(last.saved, planned, before, logs)
+    _add_kept(last, planned, before, logs)
     _add_unused(last, checked)
     events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)])
@@ -457,15 +457,28 @@ def _view(
 
 
 def _add_kept(
-    saved: Salvaged, planned: PartitionPlan, before: Mapping[str, BeforeTransfer], counted: Container[str]
+    last: PartitionPlan, planned: PartitionPlan, before: Mapping[str, BeforeTransfer], counted: Container[str]
 ) -> None:
     """Add the logs before a transfer as text, and count their records and those of .deleted logs that the start would
     lose. counted: the logs whose records are counted. Raises UnreadableInput."""
+    saved = last.saved
     saved.text_mode = sorted(before)
+    saved.records += _kept_as_they_are(planned, last, counted)
     deleted = zip(planned.events, planned.lost, strict=True)
     saved.records += sum(lost.records for event, lost in deleted if event.kind is EventKind.DELETED)
     saved.records += sum(
         _saved_before_transfer(planned, name, log) for name, log in before.items() if name not in counted
+    )
+
+
+def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Container[str]) -> int:
+    """The records of logs that the start would remove, and that salvage leaves as they are, as those behind a log that
+    it shortens. last: the plan with salvage. counted: the logs whose records are counted."""
+    kept = {content for name, content in last.view.files.items() if is_log(name) and name not in counted}
+    return sum(
+        lost.records
+        for event, lost in zip(planned.events, planned.lost, strict=True)
+        if event.kind is EventKind.SEGMENT_REMOVED and planned.view.original.get(event.file) in kept
     )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -60,6 +60,7 @@ from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.node_directories import GOES_OFFLINE, Copy, NodeDirectories
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, plan
 from kcli.log.recovery.salvage import Checked
+from kcli.log.recovery.shared import told_directories, told_files
 from kcli.log.source import read_whole
 from kcli.log.threads import in_order, thread_count
 from kcli.printable import is_utf8
@@ -156,6 +157,9 @@ class Recovery:
                 if path in self.identities
             ]
             self.unreadable = self._holder.unreadable()
+        self._shared = {} if self.is_partition else self._holder.shared_directories()
+        """The directories that are another partition's, with that one: nothing is written of them."""
+        self._own = [each for each in self.partitions if each.path not in self._shared]
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
@@ -181,7 +185,7 @@ class Recovery:
         """The directories that salvage makes strays: those of deleted topics, as Kafka's start does, those without a
         batch where another directory has the records, and second ones of a partition, with which Kafka does not
         start."""
-        self.exchanged = {} if self.is_partition else exchanged_logs(self.partitions)
+        self.exchanged = {} if self.is_partition else exchanged_logs(self._own)
         """Exchanged logs: the path of the .log file that belongs at a path, by that path."""
         self._puts_in_place = self._rescues = self.salvage
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
@@ -197,7 +201,8 @@ class Recovery:
             for each in self.partitions
             if not is_utf8(each.path.name)
         ]
-        self.passed_over += _shared(self._holder)
+        self.passed_over += told_directories(self._holder, self._shared)
+        self.passed_over += told_files(self._holder)
         try:
             self._holder.offsets(FileKind.REPLICATION_OFFSETS)
         except StartRefused as refused:  # a start reads this checkpoint only where there is a log
@@ -230,11 +235,11 @@ class Recovery:
 
     def plans(self) -> Iterator[PartitionPlan]:
         """Yield what a start does to each partition that can be read, by topic and number."""
-        return (planned for _, planned in self._plans())
+        return (planned for _, planned in self._plans(self._own if self.salvage else self.partitions))
 
-    def _plans(self) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
+    def _plans(self, partitions: Sequence[PartitionDirectory]) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
         threads = thread_count(MAX_THREADS) if self.threads is None else self.threads
-        for directory, planned in in_order(self._planned, self.partitions, threads, ahead=threads):
+        for directory, planned in in_order(self._planned, partitions, threads, ahead=threads):
             if isinstance(planned, UnreadableInput):
                 self.unreadable.append(planned)
             else:
@@ -312,7 +317,7 @@ class Recovery:
 
     def _write_to(self, target: Path) -> Iterator[PartitionPlan]:
         ends = _Ends()
-        for each, planned in self._plans():
+        for each, planned in self._plans(self._own):
             files = planned.view.files if planned.refused is None else planned.view.original
             write_copy(files, self.disk, target if self.is_partition else target / self._name_of(each))
             if each.path not in self._set_aside:
@@ -351,6 +356,8 @@ class Recovery:
             return "written anew"
         if path in self._second:
             return "renamed to -stray"
+        if path in self._shared:
+            return None if in_place else "left out of the copy"
         if any(path == each.path for each in self._copies):
             return "kept"
         if path in self.identities:
@@ -408,7 +415,7 @@ class Recovery:
             self._puts_in_place = False  # the plans below see the renamed logs
         ends = _Ends()
         unchanged, changed = [], []
-        for each, planned in self._plans():
+        for each, planned in self._plans(self._own):
             if each.path not in self._set_aside:
                 ends.add(each, planned)
             refuse_in_the_way(planned.view)
@@ -428,7 +435,7 @@ class Recovery:
             self._holder.remove_marker(self.disk)
         for planned in changed:
             apply_in_place(planned.view, self.disk)
-        for each in self.partitions:
+        for each in self._own:
             if each.path in self._set_aside:
                 rename_for_end(self.disk, each.path, *each.partition, "stray")
         self._rename([planned for planned in changed if planned.saved.directory is not None])
@@ -527,15 +534,6 @@ class Recovery:
         except StartRefused:
             pass
         holder.write_offsets(self.disk, kind, offsets)
-
-
-def _shared(holder: LogDirectory) -> Iterator[StartRefused]:
-    """Yield what is to be told of files of segments that are hard links of each other, if there are any."""
-    shared = holder.shared_files()
-    if shared:
-        one, other = (path.relative_to(holder.path) for path in shared[0][:2])
-        files = f"{sum(map(len, shared)):,} files of segments are hard links of each other, as this one is of {other}"
-        yield StartRefused(str(one), f"{files}: Kafka starts, and what it writes to one changes all")
 
 
 def _copy_text(copy: Copy) -> str:

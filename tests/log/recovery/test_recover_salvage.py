@@ -626,3 +626,17 @@ def test_offsets_that_two_batches_have_are_lost_once(tmp_path: Path) -> None:
         if event.is_loss
     ]
     assert lost == [(EventKind.CUT, 4, 32, 35), (EventKind.SEGMENT_REMOVED, 4, 36, 39)]
+
+
+@pytest.mark.parametrize("contradicted", [(), (f"{12:020}.index",)])
+def test_all_records_behind_a_cut_log_count_as_kept(tmp_path: Path, contradicted: tuple[str, ...]) -> None:
+    """A start that rebuilds the cut log's index cuts it before it looks at the logs behind, and keeps these."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    path = directory / f"{12:020}.log"
+    path.write_bytes(path.read_bytes()[:-5])
+    kafkas = plan(directory, OPTIONS)
+    lost = sum(each.records for each in kafkas.lost)
+    assert lost
+    done = plan(directory, OPTIONS, with_salvage=True, checked=Checked(contradicted=contradicted))
+    assert done.saved.records == lost

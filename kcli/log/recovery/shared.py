@@ -1,0 +1,48 @@
+"""What a start does where partitions share a directory, or files of segments, in words.
+
+    a directory that is another partition's    a symbolic link to it, or one directory mounted in two places
+    files that are one file                    hard links of each other
+
+Kafka looks at names alone, and starts: it opens a log for each name, and what one log writes changes the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from formats.file_name import FileKind
+from kcli.errors import StartRefused
+from kcli.log.log_directory import LogDirectory, partition_named
+
+
+def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Iterator[StartRefused]:
+    """Yield what is to be told of directories that are another partition's."""
+    for path, other in shared.items():
+        yield StartRefused(path.name, f"{shared_text(holder.path, path, other)}; a copy has {other.name} alone")
+
+
+def shared_text(home: Path, path: Path, other: Path) -> str:
+    """What it means that a partition's directory is that of another one, in words."""
+    name = other.name if other.parent == home else str(other)
+    what = f"a symbolic link to {path.readlink()}" if path.is_symlink() else "one directory, mounted in two places"
+    shared = f"{what}: it is the directory of {name}"
+    if _is_of_id(path, other):
+        return f"{shared}: Kafka starts two logs on it: both serve the records of {name}, and write into the same files"
+    return f"{shared}, whose topic id it has: Kafka starts, and does not serve {path.name}"
+
+
+def _is_of_id(path: Path, other: Path) -> bool:
+    """Whether a topic id that two partitions' directories share is right for both, as far as the names tell."""
+    names = partition_named(path.name), partition_named(other.name)
+    is_one_topic = names[0] is not None and names[1] is not None and names[0].topic == names[1].topic
+    return is_one_topic or not (path / FileKind.PARTITION_METADATA).exists()
+
+
+def told_files(holder: LogDirectory) -> Iterator[StartRefused]:
+    """Yield what is to be told of files of segments that are hard links of each other, if there are any."""
+    shared = holder.shared_files()
+    if shared:
+        one, other = (path.relative_to(holder.path) for path in shared[0][:2])
+        files = f"{sum(map(len, shared)):,} files of segments are hard links of each other, as this one is of {other}"
+        yield StartRefused(str(one), f"{files}: Kafka starts, and what it writes to one changes all")
