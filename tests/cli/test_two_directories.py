@@ -130,6 +130,18 @@ def test_a_second_metadata_log(directories: Directories) -> None:
     assert [row["file"] for row in refused] == ["__cluster_metadata-0"]
 
 
+def test_the_only_metadata_log_in_the_wrong_directory(directories: Directories) -> None:
+    """Without it Kafka makes a new one, and renames all partitions to -stray."""
+    one, two, _ = directories
+    shutil.move(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
+    (finding,) = [each for each in found(directories) if each.path == str(two / "__cluster_metadata-0")]
+    assert finding.refuses_start
+    assert "set metadata.log.dir" in finding.action
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert found(directories) == []
+
+
 @pytest.mark.parametrize("with_config", [True, False])
 def test_a_partition_that_was_moved_by_hand(directories: Directories, *, with_config: bool) -> None:
     one, two, _ = directories

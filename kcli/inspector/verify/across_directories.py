@@ -70,14 +70,21 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
     yield from _meta_properties(around)
     if around.node.has_second_metadata_log:
         path = around.path / METADATA_DIRECTORY
+        home = around.node.metadata_home
+        is_only = home is not None and not (home / METADATA_DIRECTORY).exists()
+        action, command = "move it out of the log directory", next_steps.move([(path, next_steps.beside(path))])
+        if home is not None and is_only:
+            action = f"keep it: it is the only one, without which Kafka knows no topic; if {home} and {around.path} "
+            action += "have each other's disks or names, exchange them; else set metadata.log.dir, or move it there"
+            command = next_steps.move([(path, home / METADATA_DIRECTORY)])
         yield Finding(
             path=str(path),
             kind="directory-name",
             severity="error",
             expected="the metadata log in the directory that metadata.log.dir names, else in the first of log.dirs",
             found="a metadata log in another one: Kafka does not start with it (Found unexpected metadata location)",
-            action="move it out of the log directory",
-            command=next_steps.move([(path, next_steps.beside(path))]),
+            action=action,
+            command=command,
             refuses_start=True,
         )
     yield from _moved(around)

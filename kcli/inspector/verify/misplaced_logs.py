@@ -8,6 +8,8 @@ compared with the places in the other partitions of the log directory:
     moved     it fits a place whose log is missing
     copied    a log that fits its place has the same bytes
 
+Where all logs of a directory fit their places, the whole directory may be a copy: see copied_partitions.
+
 All other checks of a partition use the logs that belong to it, so that a misplaced log makes one finding.
 """
 
@@ -22,6 +24,7 @@ from formats.file_name import FileKind, build_directory, parse, parse_directory
 from formats.kernels.columns import LAST_OFFSET, POSITION
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.copied_partitions import StoredLog, copied_partitions
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kcli.inspector.verify.segment_names import (
@@ -131,7 +134,13 @@ class MisplacedLogs:
 def find_around(around: Surroundings) -> MisplacedLogs:
     """Return the misplaced logs in a log directory."""
     ends = around.recovery_points if around.is_clean else {}
-    return find(around.path, lambda each: around.gaps(each) is not Gaps.LOSS, ends)
+    partitions = list(_partitions(around.path, lambda each: around.gaps(each) is not Gaps.LOSS, ends))
+    found = _find(partitions)
+    stored = [each for each in map(_stored, partitions) if each is not None]
+    stored = [each for each in stored if around.may_place(each.partition)]  # others have a finding of their own
+    for finding, names in copied_partitions(stored, around.topic_id, around.partition_count):
+        found.add(finding, names)
+    return found
 
 
 def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping[TopicPartition, int]) -> MisplacedLogs:
@@ -139,8 +148,11 @@ def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping
 
     is_cleaned: whether a partition's log may have gaps. ends: log end offsets by partition, where they are known.
     """
+    return _find(list(_partitions(home, is_cleaned, ends)))
+
+
+def _find(partitions: Sequence[Sequence[_Place]]) -> MisplacedLogs:
     found = MisplacedLogs()
-    partitions = list(_partitions(home, is_cleaned, ends))
     odd = [place for places in partitions for place in places if place.is_odd]
     if not odd:
         return found
@@ -157,6 +169,17 @@ def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping
         if twin is not None:
             _set_aside(found, place, twin)
     return found
+
+
+def _stored(places: Sequence[_Place]) -> StoredLog | None:
+    """The logs of a partition, where each is at its place, and the first has a sound first batch."""
+    logs = {place.base: place.files[FileKind.LOG] for place in places if FileKind.LOG in place.files}
+    first = next((place for place in places if place.base in logs), None)
+    if first is None or first.header is None or any(place.is_odd for place in places):
+        return None
+    name = parse_directory(first.directory.name)
+    assert name is not None, "it is the directory of a partition"
+    return StoredLog(TopicPartition(name.topic, name.partition), first.directory, logs, first.header)
 
 
 def _partitions(

@@ -68,6 +68,8 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefus
         return
     for finding in misplaced_logs.find_around(Surroundings(home, server, [directory])).findings:
         path = Path(finding.path)
+        if finding.severity != "error":
+            continue
         if is_home or path.parent.name == directory.absolute().name:
             outcome = "Kafka starts, and serves another partition's records here"
             yield StartRefused(str(path.relative_to(home)), f"{finding.found}: {outcome}")

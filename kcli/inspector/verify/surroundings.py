@@ -454,6 +454,16 @@ class Surroundings:
         known = None if self.image is None else self.image.topic(topic)
         return None if known is None else from_uuid(known.id)
 
+    def partition_count(self, topic: str) -> int:
+        """The number of partitions of a topic in the metadata log; 0 where it has no such topic."""
+        known = None if self.image is None else self.image.topic(topic)
+        return 0 if known is None else len(known.partitions)
+
+    def may_place(self, partition: TopicPartition) -> bool:
+        """Whether the metadata log has the partition, or cannot be read."""
+        known = None if self.image is None else self.image.topic(partition.topic)
+        return self.image is None or (known is not None and partition.partition in known.partitions)
+
     def topic_of(self, topic_id: str) -> str | None:
         """The topic with an id; None where there is none. Raises BadValue where the text is no id."""
         from kcli.metadata.partition import to_uuid

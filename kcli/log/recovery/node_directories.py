@@ -73,13 +73,13 @@ class NodeDirectories:
         listed = [each for each in others if not same_path(each, directory)]
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
         """The others without meta.properties, also those that do not exist, as of a disk that is not mounted."""
-        self._metadata_home = metadata_home
+        self.metadata_home = metadata_home
         self._is_stray, self._assigned = is_stray, assigned
 
     @property
     def may_fail(self) -> bool:
         """Whether the broker starts without `directory` where that has an I/O error."""
-        home = self._metadata_home
+        home = self.metadata_home
         if home is None or same_path(home, self.directory):
             return False
         return any(not LogDirectory(each).failures() for each in self.others)
@@ -96,7 +96,7 @@ class NodeDirectories:
             reason = f"directory.id {mine.directory_id} is that of {path}, too (Duplicate directory ID)"
             yield StartRefused(FileKind.META_PROPERTIES, reason)
         if self.has_second_metadata_log:
-            reason = f"a metadata log, and that of the broker is in {self._metadata_home}"
+            reason = f"a metadata log, and that of the broker is in {self.metadata_home}"
             yield StartRefused(METADATA_DIRECTORY, f"{reason} (Found unexpected metadata location)")
 
     def other_owners(self) -> Iterator[str]:
@@ -120,7 +120,7 @@ class NodeDirectories:
     @property
     def has_second_metadata_log(self) -> bool:
         """Whether `directory` has a metadata log, and that of the broker is in another one."""
-        home = self._metadata_home
+        home = self.metadata_home
         if home is None or same_path(home, self.directory):
             return False
         return bool(self.others) and (self.directory / METADATA_DIRECTORY).exists()

@@ -1,0 +1,188 @@
+"""Directories of partitions that are copies of another partition's directory.
+
+Two partitions have logs of their own, so that their batches differ in timestamps, producers and CRCs. Where the first
+batches of two are equal, one may be a copy. These tell that it is:
+
+    coordinator's keys    their hash is the number of one of the two partitions: the other is the copy
+    partition.metadata    two topics with one id
+    times of the files    each file was modified in the same nanosecond, as after cp -a or rsync -a
+
+A producer may also have written the same records to two partitions in the same milliseconds: without one of these,
+equal batches of several timestamps make a warning.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, islice
+from pathlib import Path
+
+from kcli.errors import KcliError
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.segment_names import Header, headers
+from kcli.java.hashing import partition_of
+from kcli.log.coordinator_records import read_records
+from kcli.log.partition_directory import topic_id_of
+from kcli.protocol.topic_partition import TopicPartition
+
+BATCHES_COMPARED = 1_000
+"""The largest number of batches of a log that are compared."""
+KEYS_COMPARED = 100
+"""The largest number of a coordinator's records whose keys are hashed."""
+LEAST_TIMESTAMPS = 3
+"""The number of timestamps from which equal batches make a finding without another witness."""
+LEAST_FILES = 3
+"""The number of files from which equal times of modification are a witness."""
+GROUPS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
+TIME_SLACK_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLog:
+    """The logs of a partition's directory, by base offset, and the header of the first batch."""
+
+    partition: TopicPartition
+    directory: Path
+    logs: Mapping[int, Path]
+    first: Header
+
+
+def copied_partitions(
+    stored: Iterable[StoredLog], topic_id: Callable[[str], str | None], count: Callable[[str], int]
+) -> Iterator[tuple[Finding, set[str]]]:
+    """Yield the findings of directories that are copies of another partition's, each with the names of the directories
+    that it is about.
+
+    topic_id: the id of a topic in the metadata log. count: its number of partitions; 0 where it is not known.
+    """
+    alike: dict[tuple[int, Header], list[StoredLog]] = defaultdict(list)
+    for each in stored:
+        alike[min(each.logs), each.first].append(each)
+    for group in alike.values():
+        reported: set[TopicPartition] = set()
+        for one, other in combinations(group, 2):
+            if not {one.partition, other.partition} & reported:
+                found = _compared(one, other, topic_id, count)
+                if found is not None:
+                    reported.add(other.partition if found[1] is None else found[1].partition)
+                    yield _finding(one, other, *found)
+
+
+def _compared(
+    one: StoredLog, other: StoredLog, topic_id: Callable[[str], str | None], count: Callable[[str], int]
+) -> tuple[list[Header], StoredLog | None, bool] | None:
+    """How two directories with the same first batch are copies: the equal batches, the copy where it is known, and
+    whether it is certain that one of them is; None where nothing tells."""
+    try:
+        equal = _equal_batches(one, other)
+        if one.partition.topic != other.partition.topic:
+            ids = topic_id_of(one.directory), topic_id_of(other.directory)
+            if ids[0] is None or ids[0] != ids[1]:
+                return None
+            wrong = [each for each in (one, other) if topic_id(each.partition.topic) not in (None, ids[0])]
+            return equal, wrong[0] if len(wrong) == 1 else None, True
+        keys = count(one.partition.topic)
+        if keys and one.partition.topic in (GROUPS, TRANSACTIONS, SHARES):
+            numbers = _numbers(one, keys)
+            wrong = [each for each in (one, other) if each.partition.partition not in numbers]
+            return (equal, wrong[0], True) if numbers and len(wrong) == 1 else None
+        if _has_same_times(one.directory, other.directory):
+            wrong = [each for each in (one, other) if _was_copied(each)]
+            return equal, wrong[0] if len(wrong) == 1 else None, True
+    except (OSError, KcliError):  # the checks of that partition report this error
+        return None
+    is_several = len({each.max_timestamp for each in equal}) >= LEAST_TIMESTAMPS
+    return (equal, None, False) if is_several else None
+
+
+def _equal_batches(one: StoredLog, other: StoredLog) -> list[Header]:
+    """The equal batches at the begin of both. Raises UnreadableInput."""
+    equal = []
+    for mine, its in islice(zip(_batches(one), _batches(other), strict=False), BATCHES_COMPARED):
+        if mine != its:
+            break
+        equal.append(mine)
+    return equal
+
+
+def _batches(stored: StoredLog) -> Iterator[Header]:
+    for base in sorted(stored.logs):
+        yield from headers(stored.logs[base])
+
+
+def _numbers(stored: StoredLog, count: int) -> set[int]:
+    """The numbers of the partitions to which the keys in a coordinator's log belong."""
+    topic = stored.partition.topic
+    records = (record for _, record in read_records(stored.directory, lambda _: None))
+    keys = {_hashed(topic, record.key) for record in islice(records, KEYS_COMPARED) if record.key is not None}
+    return {partition_of(key, count) for key in keys if key is not None}
+
+
+def _hashed(topic: str, key: bytes) -> str | None:
+    """The text in a key whose hash is the number of the partition; None where it is no such key. A key begins with its
+    type as int16, and a string (int16 length): a group, or a transactional id."""
+    end = 4 + int.from_bytes(key[2:4], signed=True)
+    try:
+        name = key[4:end].decode()
+    except UnicodeDecodeError:
+        return None
+    if not 4 < end <= len(key):
+        return None
+    if topic != SHARES:
+        return name
+    rest = key[end:]  # topic id, int32 partition
+    if len(rest) != 20:
+        return None
+    share_topic = urlsafe_b64encode(rest[:16]).decode().rstrip("=")
+    return f"{name}:{share_topic}:{int.from_bytes(rest[16:], signed=True)}"
+
+
+def _has_same_times(one: Path, other: Path) -> bool:
+    """Whether both have the same files, each modified in the same nanosecond. Logs of two partitions may have been
+    written in the same tick of the clock, but not all of the files beside them."""
+    mine, its = ({each.name: each.stat().st_mtime_ns for each in path.iterdir()} for path in (one, other))
+    return len(mine) >= LEAST_FILES and mine == its and any(time % 1_000_000_000 for time in mine.values())
+
+
+def _was_copied(stored: StoredLog) -> bool:
+    """Whether the log's inode was made or changed long after the log was written, as by a copy that keeps its time."""
+    stat = stored.logs[max(stored.logs)].stat()
+    return stat.st_ctime_ns - stat.st_mtime_ns > TIME_SLACK_NS
+
+
+def _finding(
+    one: StoredLog, other: StoredLog, equal: list[Header], copy: StoredLog | None, is_certain: bool
+) -> tuple[Finding, set[str]]:
+    twin = one if copy is None or copy is other else other
+    here = other if copy is None else copy
+    name, twin_name = here.directory.name, twin.directory.name
+    batches = f"{len(equal):,} batch{'es' if len(equal) > 1 else ''}"
+    if copy is not None:
+        found = f"a copy of {twin_name}, another partition's log: the records of {name} are not here"
+        action = f"stop the broker, and look for the own directory of {name}, also in backups and on other brokers"
+    else:
+        found = f"the first {batches} of {twin_name}, with their timestamps and producers: one of the two is a copy, "
+        found += "and the records of that partition are not here"
+        action = "stop the broker, and look for the own directories of both, also in backups and on other brokers"
+        if not is_certain:
+            found += ", unless a producer wrote the same records to both"
+    searched = [name] if copy is not None else [twin_name, name]
+    command = "; ".join(next_steps.search(here.directory.absolute().parent.parent, each) for each in searched)
+    base = min(here.logs)
+    finding = Finding(
+        path=str(here.logs[base]),
+        kind="log-foreign",
+        severity="error" if is_certain else "warning",
+        position=0,
+        offset=here.first.first,
+        expected=f"the batches of {name} from offset {base:,} on",
+        found=found,
+        lost_first_offset=base if copy is not None else None,
+        action=action,
+        command=command,
+    )
+    return finding, {name} if copy is not None else {name, twin_name}
