@@ -16,6 +16,7 @@ from tests.conftest import TESTS
 FULL = OSError(28, "No space left on device", "a/b")
 ALONE = re.compile(r"\b(create_task|ensure_future)\(")
 LOOKED_AT = {
+    "kcli/broker/api/fetch.py": "the Fetch that waits raises its failure",
     "kcli/broker/coordinators/producer_ids.py": "its failures are codes",
     "kcli/broker/dispatch/kept.py": "every request that waits for the answer raises its failure",
     "kcli/broker/logs/compaction.py": "a round that fails is reported, and the next one follows",

@@ -495,10 +495,15 @@ class _Waiting:
         return self._task is not None
 
     async def _wait_on(self, left_s: float) -> None:
+        """Wait in turns for the answer, or the failure, of the future; nobody waits for one that is cancelled."""
         try:
-            self._future.set_result(await _wait(self._one, left_s))
+            laid = await _wait(self._one, left_s)
         except Exception as error:  # noqa: BLE001  (as in _read_changed)
-            self._future.set_exception(error)
+            if not self._future.done():
+                self._future.set_exception(error)
+        else:
+            if not self._future.done():
+                self._future.set_result(laid)
 
     def _ended(self, _: object) -> None:
         self._timer.cancel()

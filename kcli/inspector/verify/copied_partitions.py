@@ -76,8 +76,11 @@ def _compared(
     one: StoredLog, other: StoredLog, topic_id: Callable[[str], str | None], count: Callable[[str], int]
 ) -> tuple[list[Header], StoredLog | None, bool] | None:
     """How two directories with the same first batch are copies: the equal batches, the copy where it is known, and
-    whether it is certain that one of them is; None where nothing tells."""
+    whether it is certain that one of them is; None where nothing tells, and for one file or directory that has both
+    names, which findings of their own tell of."""
     try:
+        if one.logs[min(one.logs)].samefile(other.logs[min(other.logs)]):
+            return None
         equal = _equal_batches(one, other)
         if one.partition.topic != other.partition.topic:
             ids = topic_id_of(one.directory), topic_id_of(other.directory)
