@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 
 from formats import properties
 from formats.errors import FormatError
-from formats.file_name import FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.properties import MetaProperties, Properties
 from kcli.errors import UnreadableInput
 from kcli.log.log_directory import read_meta_properties, unusable
@@ -52,7 +52,9 @@ def known_properties(
         meta = None
     beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
     if meta is not None and unusable(meta) is None:
-        return _as_registered(meta, beside, image)
+        is_home = len(beside) == 1 and (node.directory / METADATA_DIRECTORY).is_dir()
+        is_sure = not is_home or meta.node_id != beside[0].node_id  # of two cluster.ids, the metadata log's is right
+        return _as_registered(meta, beside, image) if is_sure else None
     if path.exists() and not path.is_file():
         return None
     entries = _entries(node)
