@@ -37,6 +37,7 @@ from kcli.security.acls import Operation, ResourceType
 from kcli.security.authorizer import CLASS_NAME
 from kcli.security.scram import SCRAM_SHA_512
 from kcli.tls.certificates import make_authority
+from tests.bench.free_memory import use_free_memory
 from tests.bench.measure import BenchError
 from tests.bench.report import ServeFigure, machine, serve_table
 from tests.bench.secured_clients import (
@@ -208,6 +209,7 @@ def in_turn(brokers: Sequence[Secured], load: Load, runs: int, warm_up: int = 1)
     """Run a load on the brokers in turn, and keep the outcomes of all runs but the first ones."""
     for run in range(warm_up + runs):
         for broker in brokers if run % 2 else reversed(brokers):
+            use_free_memory(WORK)
             outcome = tried(load, broker, run)
             say(f"{broker.name}: " + ", ".join(f"{name} {value:,.3f}" for name, value in outcome.items()))
             if run >= warm_up:

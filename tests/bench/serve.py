@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
+from tests.bench.free_memory import use_free_memory
 from tests.bench.measure import BenchError
 from tests.bench.report import ServeFigure, machine, plot, serve_table
 from tests.interop import kit
@@ -235,8 +236,12 @@ def measure(brokers: Sequence[BrokerProcess], runs: int, scale: float) -> list[M
         for topic, partitions in (("small", 1), ("six", 6), ("text", 1), ("latency", 1)):
             create(broker, topic, partitions)
 
+    def fresh(load: Callable[[BrokerProcess, int], Outcome], broker: BrokerProcess, run: int) -> Outcome:
+        use_free_memory(WORK)
+        return load(broker, run)
+
     def several(load: Callable[[BrokerProcess, int], Outcome]) -> list[list[Outcome]]:
-        each = [[load(broker, run) for broker in brokers] for run in range(runs + 1)]
+        each = [[fresh(load, broker, run) for broker in brokers] for run in range(runs + 1)]
         return [list(of_one) for of_one in zip(*each[1:], strict=True)]  # the first ones warm up
 
     def produced(name: str, load: Callable[[BrokerProcess, int], Produced]) -> None:
