@@ -2,11 +2,11 @@
 
     lanes = ProduceLanes(at_once_bytes)
     lane = lanes.add(name, topic_id, index, partition, log, alone=True)
-    lanes.answer(frame, now_ms)             # the response's frame; None: the request is not plain, nothing has changed
+    lanes.answer(frame, now_ms, may_write)  # the response's frame; None: the request is not plain, nothing has changed
 
 A request is plain if it is of version 9 to 13 and flexible in nothing (no transactional id, no tagged field), each of
-its partitions has a lane and comes once, and the Runway of each partition's log takes its batch. All batches are
-checked before the first is appended.
+its partitions has a lane and comes once, the client may write to its topic, and the Runway of each partition's log
+takes its batch. All batches are checked before the first is appended.
 
     request    api key int16, version int16, correlation id int32, client id (int16 length), tagged fields,
                transactional id, acks int16, timeout int32, topics: name (9-12) or id (13), partitions: index int32,
@@ -104,6 +104,7 @@ cdef class Lane:
 
     cdef ProduceLanes lanes
     cdef object partition, log
+    cdef str topic
     cdef bytes by_name, by_id
     cdef bint alone
     cdef int64_t request         # the number of the last request that has named it
@@ -148,12 +149,13 @@ cdef class ProduceLanes:
         cdef Lane lane = Lane.__new__(Lane)
         cdef bytes at = index.to_bytes(4, "big", signed=True)
         lane.lanes, lane.partition, lane.log, lane.alone = self, partition, log, alone
-        lane.by_name, lane.by_id = name + at, topic_id + at
+        lane.topic, lane.by_name, lane.by_id = name.decode(), name + at, topic_id + at
         self.by_name[lane.by_name] = self.by_id[lane.by_id] = lane
         return lane
 
-    def answer(self, frame not None, int64_t now_ms):
+    def answer(self, frame not None, int64_t now_ms, may_write=None):
         """Answer a plain request. frame: without the size in front; writable, offsets are written into its batches.
+        may_write: returns whether the client may write to the topic of a name; None: to all.
 
         Returns the response with its size in front, b"" for a request with acks=0; None for a request that is not
         plain, and nothing has changed.
@@ -164,7 +166,7 @@ cdef class ProduceLanes:
         try:
             if not self._read(<const uint8_t *>view.buf, view.len, &plain):
                 return None
-            return self._append(<uint8_t *>view.buf, frame, &plain, now_ms)
+            return self._append(<uint8_t *>view.buf, frame, &plain, now_ms, may_write)
         finally:
             PyBuffer_Release(&view)
 
@@ -219,7 +221,7 @@ cdef class ProduceLanes:
                 return False
         return zero(&walk) and walk.p == walk.stop
 
-    cdef object _append(self, uint8_t *data, object frame, Plain *plain, int64_t now_ms):
+    cdef object _append(self, uint8_t *data, object frame, Plain *plain, int64_t now_ms, object may_write):
         """Check all batches, then append them."""
         cdef list taken = []
         cdef list batches = []
@@ -235,6 +237,8 @@ cdef class ProduceLanes:
             part = &self.parts[i]
             lane = self._lane(data, part, plain.version)
             if lane is None or lane.request == self.requests or (plain.acks == ALL_ACKS and not lane.alone):
+                return None
+            if may_write is not None and (i == 0 or self.parts[i - 1].topic != part.topic) and not may_write(lane.topic):
                 return None
             lane.request = self.requests
             if lane.log.runway is None or part.size < V2_HEADER:

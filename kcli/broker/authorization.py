@@ -13,17 +13,18 @@ Source: AuthHelper; KIP-430.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Container, Hashable
 from typing import Final
 
-from kcli.broker.audit import decided
-from kcli.broker.wire.call import OWN, Call
+from kcli.broker.audit import LOGGER, decided
+from kcli.broker.wire.call import OWN, Call, Client
 from kcli.errors import KcliError
 from kcli.metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
-from kcli.security.authorizer import SAMPLE_NAME, Access, Authorizer
+from kcli.security.authorizer import SAMPLE_NAME, Access, Authorizer, AuthorizerNotReady
 
 FAILED: Final = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -141,6 +142,26 @@ class Authorization:
         if count != 0:
             decided(call, access, rule, count, is_told=log_allowed if rule.allowed else log_denied)
         return rule.allowed
+
+    def allows_unaudited(self, client: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Return whether a client may do this, and no line of the audit tells that it may."""
+        if self._authorizer is None:
+            return True
+        if LOGGER.isEnabledFor(logging.DEBUG):
+            return False
+        try:
+            return self._authorizer.authorize(
+                Access(client.principal, client.client_host, operation, resource_type, name)
+            )
+        except AuthorizerNotReady:
+            return False
+
+    def writes_unaudited(self, client: Client) -> Callable[[str], bool] | None:
+        """Return the function that tells whether a client may write to the topic of a name, and no line of the audit
+        tells that it may; None where every client may write to all."""
+        if self._authorizer is None:
+            return None
+        return lambda topic: self.allows_unaudited(client, Operation.WRITE, ResourceType.TOPIC, topic)
 
     def allows_any(self, call: Call, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the request may do this with some resource of the type. Raises AuthorizerNotReady."""

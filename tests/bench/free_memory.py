@@ -1,5 +1,6 @@
-"""Free memory that a hypervisor has taken back costs whoever writes to it first: about 1 s for a GB of page cache, as much
-as a broker's own work. `use_free_memory` has the kernel hand it out before a load, so that no broker pays for it."""
+"""Free memory that a hypervisor has taken back costs the process that writes to it first about 1 s for a GB of page
+cache, as much as a broker's own work. `use_free_memory` has the kernel hand it out before a load, so that no broker
+pays for it."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from kcli.broker.coordinators.groups import when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.wire import member_layout
 from kcli.broker.wire.answers import Encoded, Laid
+from kcli.broker.wire.call import Client
 from kcli.group.requests import Heartbeat
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
@@ -41,13 +42,15 @@ def heartbeat(broker: Broker, call: types.HeartbeatCall) -> Laid | Awaitable[Lai
     return when_answered(answer, lambda answer: _finished(call, answer))
 
 
-def answer_plain(broker: Broker, frame: memoryview) -> Laid | None:
+def answer_plain(broker: Broker, frame: memoryview, client: Client) -> Laid | None:
     """Answer a plain Heartbeat, of a member of a group that does not rebalance, from its bytes: no objects of kio's are
     made. None, with nothing changed, for any other."""
     read = read_heartbeat(frame)
     if read is None:
         return None
     group_id, generation, member_id, instance_id, answer = read
+    if not broker.access.allows_unaudited(client, Operation.READ, ResourceType.GROUP, group_id):
+        return None
     if not group_id or not broker.groups.at_once(group_id, Heartbeat(group_id, member_id, instance_id, generation)):
         return None
     return Encoded([answer])

@@ -17,6 +17,7 @@ from kcli.broker.broker import Broker
 from kcli.broker.coordinators.groups import TOPICS_KEPT, id_text, milliseconds, when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.wire.answers import Encoded, Laid
+from kcli.broker.wire.call import Client
 from kcli.broker.wire.offset_commit_layout import Answered, lay_out
 from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
 from kcli.metadata.partition import Topic
@@ -65,18 +66,21 @@ def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaita
     return when_answered(answer, lambda answer: _finished(call, topics, answer))
 
 
-def answer_plain(broker: Broker, frame: memoryview) -> Laid | None:
+def answer_plain(broker: Broker, frame: memoryview, client: Client) -> Laid | None:
     """Answer a plain OffsetCommit, all of whose partitions can be committed at once, from its bytes: no objects of
-    kio's are made. None, with nothing changed, for any other."""
+    kio's are made. None, with nothing changed, for any other, and for one with an offset that the client may not
+    commit."""
     read = read_offset_commit(frame)
     if read is None:
         return None
     version, group_id, generation, member_id, instance_id, topics, answer = read
-    image = broker.image
+    image, access = broker.image, broker.access
+    if not access.allows_unaudited(client, Operation.READ, ResourceType.GROUP, group_id):
+        return None
     offsets: list[OffsetToCommit] = []
     for key, partitions in topics:
         topic = image.topic(key) if isinstance(key, str) else image.topic_by_id(_uuid(key))
-        if topic is None:
+        if topic is None or not access.allows_unaudited(client, Operation.READ, ResourceType.TOPIC, topic.name):
             return None
         name, topic_id, known = topic.name, id_text(topic.id), topic.partitions
         for number, offset, epoch, metadata in partitions:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kcli.broker.dispatch.inputs import Inputs
     from kcli.broker.dispatch.parts import Handler
     from kcli.broker.wire.answers import Answer, Laid
-    from kcli.broker.wire.call import Call
+    from kcli.broker.wire.call import Call, Client
     from kcli.broker.wire.messages import Message
 
 
@@ -51,9 +51,9 @@ def state_of(api_key: int) -> Callable[[Broker, str], Hashable] | None:
 
 
 @cache
-def plain_of(api_key: int) -> Callable[[Broker, memoryview], Laid | None] | None:
-    """The function that answers an API's plain requests from their bytes; None for an API that has none. Raises
-    KeyError for an unknown key."""
+def plain_of(api_key: int) -> Callable[[Broker, memoryview, Client], Laid | None] | None:
+    """The function that answers an API's plain requests from their bytes, where the client may send them; None for an
+    API that has none. Raises KeyError for an unknown key."""
     return getattr(_module(api_key), "answer_plain", None)
 
 

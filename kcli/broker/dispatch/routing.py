@@ -55,18 +55,18 @@ class Router:
         if state_of(api_key) is not None:
             return self.kept.at_once
         broker, answer_plain = self.broker, plain_of(api_key)
-        if broker.is_read_only or broker.authorizer is not None:
+        if broker.is_read_only:
             return None
         if api_key == PRODUCE:
             return self._plain_produce
         if answer_plain is None:
             return None
-        return lambda frame, _: answer_plain(broker, frame)
+        return lambda frame, client: answer_plain(broker, frame, client)
 
-    def _plain_produce(self, frame: memoryview, _: Client) -> Laid | None:
-        """The kernel's response to a plain Produce request, with acks=0 an empty one. The kernel checks neither access
-        nor quotas. Raises HangUp with acks=0 where a batch could not be written."""
-        response = self.lanes.answer(frame, self.now_ms())
+    def _plain_produce(self, frame: memoryview, client: Client) -> Laid | None:
+        """The kernel's response to a plain Produce request, with acks=0 an empty one. The kernel checks no quotas.
+        Raises HangUp with acks=0 where a batch could not be written."""
+        response = self.lanes.answer(frame, self.now_ms(), self.broker.access.writes_unaudited(client))
         if response is None:
             return None
         if not response and self.lanes.has_failed:
