@@ -315,6 +315,7 @@ class Server:
         authentication = None if sasl is None else Authentication(sasl)
         connection = Connection(self, sock, peer, listener, principal=principal, authentication=authentication)
         self.connections.add(connection)
+        connection.poll()  # mostly the first request is there already
 
     async def _shake(self, sock: socket.socket, peer: tuple[str, int], listener: str, secured: SecuredListener) -> None:
         """Await a client's TLS handshake, then begin to read. Raises HandshakeFailed, NoMatchingRule, InvalidDer."""

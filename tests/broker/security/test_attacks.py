@@ -115,7 +115,7 @@ def log_in(client: Client, mechanism: str, *said: bytes) -> int:
     begin(client, mechanism)
     try:
         code: int = [say(client, each)["error_code"] for each in said][-1]
-    except Closed:
+    except (Closed, ConnectionError):  # the latter where the connection is closed while the client still sends
         return DENIED
     return code
 
