@@ -1,5 +1,5 @@
-"""The rules of Produce, in Kafka's order: a request that breaks several is refused by the first. The codes are those
-that Kafka 4.3 gave to the same bytes."""
+"""The rules of Produce, in Kafka's order: the first rule that a request breaks decides its error. The error codes are
+those that Kafka 4.3 gave to the same bytes."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def test_records_that_no_producer_writes(node: RunningNode, case: str) -> None:
 
 
 def test_what_a_leader_appends_is_no_damage(node: RunningNode) -> None:
-    """Verify warns of the batches that no producer of Kafka's writes, and that Kafka 4.3 appends all the same."""
+    """Verify warns of batches that no producer of Kafka's writes; Kafka 4.3 appends them nevertheless."""
     topic = {"name": TOPIC, "partition_indexes": (0,)}
     marker = {"producer_id": -(2**63), "producer_epoch": -5, "transaction_result": True, "coordinator_epoch": 0}
     odd = [
@@ -392,7 +392,7 @@ def test_a_refused_head_is_told_in_words(node: RunningNode) -> None:
 
 
 def test_zstd_is_for_clients_that_know_it(node: RunningNode) -> None:
-    """Before acks are looked at; two batches are only then too many."""
+    """The broker checks zstd before it looks at acks, and before it refuses a second batch."""
     data = bytes(batch(codec=ZSTD))
     with node.client() as client:
         for records in (data, data + data):
@@ -413,7 +413,7 @@ def test_without_acks_a_request_that_is_refused_as_a_whole_ends_the_connection(
 
 
 def test_the_walk_names_what_there_is() -> None:
-    """Every rule has its number, every function that it names exists."""
+    """The docstring of `produce` numbers the rules without a gap, and every function that it names is defined."""
     walk = produce.__doc__ or ""
     assert [int(each) for each in re.findall(r"^ +(\d+)  [A-Za-z]", walk, re.MULTILINE)] == list(range(1, 19))
     code = "\n".join(

@@ -66,8 +66,8 @@ REASON_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism of a listener. new_server: makes the server's side of an exchange. reauth_ms: the longest session,
-    0 for no end of it."""
+    """A mechanism of a listener. new_server: makes the server's side of an exchange. reauth_ms: the longest session in
+    ms; 0 for sessions that do not end."""
 
     new_server: Callable[[], SaslServer]
     reauth_ms: int
@@ -75,9 +75,9 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What the connections of a listener have in common. mechanisms: by name. receive_max_bytes: of one request of a
-    client that is not authenticated yet. delay_s: from a failure until its response, seconds. names: of the
-    mechanisms, as SaslHandshake lists them: in the order of a HashMap."""
+    """The configuration that all connections of a listener share. mechanisms: Mechanism by name. receive_max_bytes: the
+    largest request of a client that is not authenticated yet. delay_s: seconds from a failure until its response.
+    names: the mechanisms' names in the order in which SaslHandshake lists them, that of a Java HashMap."""
 
     mechanisms: Mapping[str, Mechanism]
     receive_max_bytes: int
@@ -89,8 +89,8 @@ class SaslListener:
 
 
 class Step(NamedTuple):
-    """What a request of SASL leads to. answer: the frame to send, b"" for none. failure: why the connection is closed
-    after the delay, with the answer as its last; None where it goes on."""
+    """The result of a SASL request. answer: the frame to send, b"" for none. failure: the reason for which the
+    connection is closed after the delay, with `answer` as its last frame; None where the connection goes on."""
 
     answer: bytes
     failure: str | None = None
