@@ -523,7 +523,8 @@ def test_a_directory_of_a_deleted_topic_in_the_place_of_another(tmp_path: Path) 
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_metadata_log_older_than_the_partitions(tmp_path: Path, is_clean: bool) -> None:
-    """The topic was created again behind its end: salvage gives it the id of its directories."""
+    """The log's topic was created again after the last record of this metadata log: salvage gives the topic the id that
+    its directories have."""
     directory = copied(tmp_path)
     before = logs_and_id(directory / f"{DAMAGED_TOPIC}-0")["partition.metadata"]
     (directory / f"{DAMAGED_TOPIC}-0/partition.metadata").write_text(f"version: 0\ntopic_id: {NEW_ID}")

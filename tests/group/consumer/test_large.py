@@ -96,7 +96,8 @@ def test_a_static_member_is_not_replaced_by_the_last_classic_one() -> None:
 
 
 def test_an_upgrade_that_does_not_fit_changes_nothing() -> None:
-    """The classic group goes on: who waits for its rebalance waits on, and its members' sessions end when they do."""
+    """The group stays classic: a JoinGroup that waits for the rebalance is still answered, and sessions of members
+    still expire."""
     cluster = Mixed()
     other, token = cluster.join_new()
     limit(cluster, 300)
@@ -110,7 +111,7 @@ def test_an_upgrade_that_does_not_fit_changes_nothing() -> None:
 
 
 def test_a_static_member_of_a_classic_group_stays_what_it_was() -> None:
-    """Its new subscription would be too much for the group's record."""
+    """A JoinGroup whose subscription makes the group's record too large leaves the static member as it was."""
     running = Running()
     token = running.join(instance_id="i")
     running.pass_time(3_000)

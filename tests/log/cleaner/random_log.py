@@ -121,7 +121,7 @@ class RandomLog:
         return build_batch(RecordBatch(header, records))
 
     def _marker(self, producer: int) -> None:
-        """End a transaction; of one that has no records any more, too."""
+        """Append the marker that ends the producer's transaction, even where compaction has removed all its records."""
         self.time_ms += self.random.randrange(1000)
         kind = self.random.choice((ControlType.ABORT, ControlType.COMMIT))
         first = self.open.pop(producer, None)
