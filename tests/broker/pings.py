@@ -1,9 +1,9 @@
-"""How long others wait meanwhile: a process that asks brokers for ApiVersions and Metadata, one after another.
+"""The longest wait of other clients: a process that sends ApiVersions and Metadata to brokers, one after another.
 
     python -m tests.broker.pings HOST:PORT...
 
-For each line that it reads, it prints one of what was since the last: {"longest_ms", "answers", "late_ms"}. late_ms: by
-how much the machine itself was late, as a sleep of a millisecond and a broker that does nothing would show it.
+For each line of its input it prints a line about the time since the last one: {"longest_ms", "answers", "late_ms"}.
+late_ms is the delay that the machine itself caused, measured with a sleep of a millisecond and an idle server.
 """
 
 from __future__ import annotations

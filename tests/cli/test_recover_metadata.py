@@ -676,7 +676,8 @@ def topic_ids(directory: Path) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("is_the_files", [False, True])
 def test_two_directories_with_the_names_of_each_other(tmp_path: Path, is_the_files: bool) -> None:
-    """The directories are renamed back; high watermarks tell that only the files with the ids are exchanged."""
+    """Salvage renames the directories back. Where only the partition.metadata files were exchanged, which the high
+    watermarks show, it corrects the topic ids."""
     directory = copied(tmp_path)
     one, other, aside = directory / "mixed-0", directory / "recompress-none-0", directory / "aside"
     sound = {each.name: logs_and_id(each) for each in (one, other)}

@@ -152,7 +152,7 @@ class Authentication:
 
     @property
     def receive_max_bytes(self) -> int:
-        """The size of the largest request that is taken now, unless the client is authenticated."""
+        """The largest request, in bytes, that is accepted from a client that is not authenticated."""
         return self._listener.receive_max_bytes
 
     @property

@@ -1,11 +1,11 @@
 """The clients of the simulated cluster. They use the nodes' network, send one request at a time, and write no value
 twice.
 
-   Idempotent      produces batches with acks=all; repeats each until it is acknowledged
-   Transactional   writes a few batches in a transaction, then commits or aborts; starts anew after an error
-   Reader          fetches all partitions with isolation level read_committed
-   Member          is a member of a classic group and commits offsets; the group's leader assigns partitions
-   Admin           creates topics and reassigns replicas
+    Idempotent      produces batches with acks=all; repeats each until it is acknowledged
+    Transactional   writes a few batches in a transaction, then commits or aborts; starts anew after an error
+    Reader          fetches all partitions with isolation level read_committed
+    Member          is a member of a classic group and commits offsets; the group's leader assigns partitions
+    Admin           creates topics and reassigns replicas
 """
 
 from __future__ import annotations
