@@ -39,7 +39,8 @@ class KafkaPython:
             heartbeat_interval_ms=options.heartbeat_ms,
             session_timeout_ms=options.session_ms,
         )
-        self.consumer.partitions_for_topic(options.topic)  # a leader that does not know them yet assigns nothing
+        # a leader without the topic's metadata would assign no partitions
+        self.consumer.partitions_for_topic(options.topic)
 
     def poll(self) -> list[bytes]:
         try:
