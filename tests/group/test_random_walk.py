@@ -24,7 +24,8 @@ FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 @dataclass
 class Client:
-    """What a consumer knows. leads: the members that it has to assign to; is_silent: it does nothing for a while."""
+    """A consumer's knowledge of its group. leads: the members to which it has to assign; is_silent: it sends nothing
+    for a while."""
 
     instance_id: str | None
     member_id: str = ""
@@ -125,7 +126,7 @@ class Walk:
         return groups["g"].generation if "g" in groups else -1  # type: ignore[attr-defined]
 
     def act(self, client: Client) -> None:
-        """What a client does next of its own."""
+        """Let the client send its next request."""
         self.hear(client)
         if client.is_idle:
             if client.assignment:
@@ -160,7 +161,8 @@ class Walk:
             self.hear(each)
 
     def crash(self) -> None:
-        """Who waits is not answered any more; generations above the last one written are given anew."""
+        """Crash the coordinator: waiting requests are not answered; generations above the last written one are used
+        again."""
         self.running.restart()
         written = self.generation()
         self.assigned = {number: leader for number, leader in self.assigned.items() if number <= written}

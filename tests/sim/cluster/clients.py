@@ -502,7 +502,7 @@ class Member(Client):
             self._failed("OffsetCommit", code)
 
     async def committed(self, number: int) -> int | None:
-        """What the coordinator says is committed. Raises Again."""
+        """Return the offset that the coordinator has committed. Raises Again."""
         group = {"group_id": self.group, "topics": [{"name": WORK, "partition_indexes": [number]}]}
         node = await self.coordinator(GROUP_KEY, self.group)
         try:
@@ -556,7 +556,7 @@ class Admin(Client):
                 await self.move(random.choice(world.places))
 
     async def move(self, place: TopicPartition) -> None:
-        """Other replicas, or the same in another order."""
+        """Reassign a partition to other replicas, or to the same ones in another order."""
         random = self.world.random
         replicas = random.sample(self.world.broker_ids, random.choice((2, 3, 3)))
         try:

@@ -1,15 +1,16 @@
-"""Between nodes, and between clients and nodes: kcli's Network without sockets. A request's object goes to the other
-node's table of APIs, the answer's object comes back; what handlers lay out by hand goes as bytes.
+"""The network between nodes, and between clients and nodes: kcli's Network without sockets. Request and response are
+passed as objects; what handlers lay out by hand is passed as bytes.
 
-    order       on one connection requests arrive, are answered, and answers arrive, in order; nothing else is in order
-    delay       each way a little, at times much
-    cut         nothing gets through between two; it waits, as TCP does, and comes late, or its connection is given up
-                meanwhile: then it comes all the same, at times
-    loss        a connection is lost, and with it a request, or an answer
-    repetition  what may be said twice is, on a connection of its own, now or much later; nobody hears the answer
+    order       requests on one connection arrive, and are answered, in order; connections have no order between them
+    delay       each message takes a little, sometimes much
+    cut         messages between two nodes wait and arrive late, as with TCP, or the connection is given up meanwhile;
+                even then they arrive sometimes
+    loss        a connection is lost, and with it a request or a response
+    repetition  some requests arrive a second time on a connection of their own, at once or much later; that response
+                is dropped
 
-Who asks gives up when its time is over, and the connection with it. A process that dies loses its connections: the
-others hear of it if they can be reached.
+A client gives up a request when its timeout is over, and the connection with it. A process that dies loses its
+connections: their peers learn of it if they can be reached.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ class Wire:
         self.host.lane.call_later(delay_s, wire._go, again)
 
     def close(self, reason: str) -> None:
-        """The client gives it up: what waits is Unanswered."""
+        """Close the connection from the client's side: waiting requests raise Unanswered."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -243,7 +244,7 @@ class Wire:
             self._gone_soon()
 
     def _gone_soon(self) -> None:
-        """The server hears of it, if it can be reached."""
+        """Let the server learn of the closed connection, if it can be reached."""
         if self.network.is_cut(self.host.node_id, self.to):
             self._end()
             return
@@ -270,7 +271,7 @@ class Wire:
     # the way
 
     def healed(self) -> None:
-        """What waited goes on, if nothing is in its way any more."""
+        """Deliver the messages that waited, unless the way is cut again."""
         network = self.network
         if self._going and not network.is_cut(self.host.node_id, self.to):
             going, self._going = self._going, deque()
@@ -315,13 +316,14 @@ class Wire:
         self._serve()
 
     def _refuse(self) -> None:
-        """Nobody is there: the client hears that, if it can be reached."""
+        """Refuse the connection; the client learns of it if it can be reached."""
         if self.network.is_cut(self.to, self.host.node_id):
             return
         self.host.lane.call_later(self.network.delay_s() + 0.001, self.close, "refused")
 
     def _serve(self) -> None:
-        """What has arrived, in order; behind a batch that waits for followers only others like it."""
+        """Handle the requests that have arrived, in order. While a batch waits for followers, only further Produce
+        requests are handled."""
         while self._waiting and self._serving is None and not self._is_over:
             if self._late and self._waiting[0].kind.api_key != PRODUCE:
                 return
