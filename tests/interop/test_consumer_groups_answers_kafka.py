@@ -46,7 +46,7 @@ def assigned(*numbers: int) -> bytes:
 
 
 def normal(value: Any) -> Any:
-    """See above."""
+    """Return the response with fixed names for what is random, and with what has no order sorted."""
     match value:
         case dict():
             return {

@@ -45,17 +45,17 @@ def key(node_id: int) -> ReplicaKey:
 
 
 def endpoint(node_id: int) -> Endpoint:
-    """Where it is."""
+    """Return the endpoint of a node."""
     return Endpoint("CONTROLLER", f"host{node_id}", 9093)
 
 
 def voters(*ids: int) -> VoterSet:
-    """Dynamic ones."""
+    """Return a set of dynamic voters."""
     return VoterSet.of(VoterNode(key(each), (endpoint(each),), 0, 1) for each in ids)
 
 
 def batch(size: int = 1) -> bytearray:
-    """Some records."""
+    """Return a batch with some records."""
     return write_batch([(None, b"x")] * size, NOW)
 
 

@@ -54,8 +54,8 @@ class _Made(NamedTuple):
 
 
 class Certificates:
-    """Those of one node. outbound: how it connects to other nodes, by the name of their listener. `start` on the event
-    loop."""
+    """The certificates of one node's listeners. outbound: the node's connections to other nodes, by the name of their
+    listener. `start` on the event loop."""
 
     def __init__(self, config: BrokerConfig, server: Server, outbound: Mapping[str, Outbound], clock: Clock) -> None:
         self._config, self._server, self._clock = config, server, clock

@@ -108,7 +108,7 @@ class Member:
 
 
 class Cluster:
-    """See above; on the loop that runs."""
+    """The active controller and its brokers on the running loop."""
 
     def __init__(self) -> None:
         self.metadata = started()
