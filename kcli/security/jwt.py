@@ -118,7 +118,8 @@ def _bits(number: str) -> int:
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names are unique, as jose4j demands it: which of two values counts is told differently."""
+    """An object whose names are unique, as jose4j requires: with a repeated name, parsers disagree which value
+    counts."""
     found = dict(members)
     if len(found) != len(members):
         raise ValueError("a name twice")

@@ -78,7 +78,8 @@ class Users:
         )
 
     def _usual_iterations(self, mechanism: scram.ScramMechanism) -> int:
-        """Those of most users with that mechanism, counted once a second at most; the least where there are none."""
+        """The number of iterations that most users have with that mechanism, counted once a second at most; the
+        mechanism's minimum without users."""
         now_ms = self.now_ms()
         counted_ms, usual = self._usual.get(mechanism.name, (None, 0))
         if counted_ms is None or abs(now_ms - counted_ms) >= COUNTED_EVERY_MS:
@@ -91,9 +92,9 @@ class Users:
 
 
 def cluster_key(cluster_id: str, secret_key: str) -> bytes:
-    """Return the key of salts that are the same on all nodes of a cluster. secret_key: delegation.token.secret.key, ""
-    where there is none: then whoever knows the cluster id, which nobody is told before he has logged in, can tell such
-    a salt from a user's."""
+    """Return the key for salts that are the same on all nodes of a cluster. secret_key: delegation.token.secret.key, ""
+    where it is not set. Without it, a client that knows the cluster id can distinguish such a salt from a user's; but
+    the broker sends the cluster id only after a login."""
     return hmac.digest(secret_key.encode(), f"salts of {cluster_id}".encode(), "sha256")
 
 
