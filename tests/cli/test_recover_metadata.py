@@ -706,7 +706,7 @@ def test_two_directories_with_the_names_of_each_other(tmp_path: Path, is_the_fil
 
 @pytest.mark.parametrize("is_the_files", [False, True])
 def test_directories_of_which_nothing_tells_what_they_have_exchanged(tmp_path: Path, is_the_files: bool) -> None:
-    """Salvage would change the topic of records: it leaves both, and verify shows both ways out."""
+    """Salvage could give records to the wrong topic: it leaves both directories, and verify shows both ways out."""
     directory = copied(tmp_path)
     one, other, aside = directory / "mixed-0", directory / "recompress-none-0", directory / "aside"
     sound = {each.name: logs_and_id(each) for each in (one, other)}
@@ -786,7 +786,7 @@ def test_something_in_the_way_of_a_segment(tmp_path: Path) -> None:
 
 
 def test_two_log_directories(tmp_path: Path) -> None:
-    """A topic whose partitions all lie in the other directory is stray there, and rebuilt from there."""
+    """A topic whose partitions all lie in the other directory is stray there, and is restored from there."""
     directory = copied(tmp_path)
     other = tmp_path / "other"
     other.mkdir()
@@ -816,7 +816,7 @@ def test_two_log_directories(tmp_path: Path) -> None:
 
 
 def test_two_directories_of_one_partition(tmp_path: Path) -> None:
-    """Kafka does not start with them; salvage keeps the second as a stray."""
+    """Kafka does not start with two directories of one partition; salvage keeps the second as a stray."""
     directory = copied(tmp_path)
     shutil.copytree(directory / f"{DAMAGED_TOPIC}-0", directory / f"{DAMAGED_TOPIC}-00")
     ended = kcli("recover", "--format", "jsonl", directory)

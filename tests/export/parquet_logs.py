@@ -46,7 +46,7 @@ def write_parquet(table: pa.Table, directory: Path, *, rows_per_group: int = 100
 
 
 def log_records(partition: Path) -> list[dict[str, Any]]:
-    """What `kcli dump-segment --format jsonl` prints of a partition, but for bytes of the file."""
+    """Return what `kcli dump-segment --format jsonl` prints of a partition, without positions in the file."""
     lines: list[bytes] = []
     for file in input_files(partition, None):
         source = FileSource(file.path)

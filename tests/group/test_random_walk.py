@@ -1,9 +1,9 @@
-"""Members that join, work, restart, fall silent and come back in any order, and a coordinator that crashes.
+"""Members join, commit, restart, fall silent and come back in any order, and the coordinator crashes.
 
-Every few steps: a machine made anew from the log has the same offsets, and the same members and assignments of groups
-that are stable; no assignment is given by two leaders in one generation. In the end, when those who live have had time,
-nobody waits, the group is stable with exactly them, and every commit that was acknowledged is there. A failing seed is
-the test's name.
+Every few steps a machine is loaded from the log: it must have the same offsets, and the same members and assignments of
+stable groups; no two leaders assign partitions in one generation. At the end the living members get time: no request
+waits, the group is stable with exactly these members, and every committed offset is there. The failing test's name has
+the seed.
 """
 
 from __future__ import annotations
