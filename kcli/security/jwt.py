@@ -97,7 +97,7 @@ class JwtKeys:
 
 
 def _key(fields: dict[str, Any]) -> Key | None:
-    """The key of a JWK; None for one that is of no use."""
+    """The key of a JWK; None for a JWK with which no token can be verified."""
     from joserfc.errors import JoseError
     from joserfc.jwk import import_key
 

@@ -1,8 +1,9 @@
-"""What clients were told, for the verdict; and what was done to the cluster, a line of JSON each.
+"""The responses that clients received, for the verdict; and the faults of the cluster, a line of JSON each.
 
-Values say who sent them: `PRODUCER NUMBER` of those that are not transactional, numbers ascending in each partition;
-`PRODUCER TRANSACTION INDEX` of those that are, transactions ascending. A producer that has to be made anew gets a new
-name, but for transactional ones, whose younger selves go on counting.
+A value names its sender: `PRODUCER NUMBER` without a transaction, numbers ascending in each partition;
+`PRODUCER TRANSACTION INDEX` in a transaction, transactions ascending. A producer that replaces a failed one has a new
+name;
+a transactional one keeps its name and goes on counting.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def export_table(source: Path, options: Mapping[str, str] = BACKUP) -> pa.Table:
 
 
 def write_parquet(table: pa.Table, directory: Path, *, rows_per_group: int = 1000) -> Path:
-    """One file for each partition, in directories topic=…; returns the directory."""
+    """Write one file for each partition, in directories topic=…; return the directory."""
     keys = table.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist()
     for key in keys:
         mask = pa.compute.and_(

@@ -493,7 +493,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_compacted_logs_have_the_truth(tmp_path: Path) -> None:
-    """What a consumer read of the compacted topics, through export and import."""
+    """After export and import the compacted topics have the records that a consumer read from them."""
     imported(write_parquet(export_table(GOLDEN / "compact/after2"), tmp_path / "parquet"), tmp_path / "logs")
     again: dict[str, set[tuple[Any, ...]]] = {}
     for row in export_table(tmp_path / "logs", PLAIN).to_pylist():

@@ -116,8 +116,8 @@ def load_messages() -> None:
 
 
 class Authentication:
-    """Who one client is. principal: User:ANONYMOUS until it has logged in. with_token: whether it has done that with a
-    delegation token."""
+    """The principal of one client. principal: User:ANONYMOUS until the client has logged in. with_token: whether it has
+    logged in with a delegation token."""
 
     __slots__ = (
         "_began_s",
@@ -161,7 +161,7 @@ class Authentication:
         return self._listener.delay_s
 
     def take(self, frame: memoryview, now_s: float, now_ms: int) -> Step | None:
-        """Take a request. Return what it leads to; None for one that a handler answers. frame: without its size.
+        """Take a request. Return its result; None for a request that a handler answers. frame: without its size.
 
         now_s: of a clock that only goes forward; now_ms: since 1970. Raises HangUp, BadRequest.
         """

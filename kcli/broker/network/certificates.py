@@ -97,7 +97,7 @@ class Certificates:
             await self._look()
 
     async def _look(self, *, at_once: bool = False) -> None:
-        """Take over what has changed. at_once: without waiting until it stays as it is."""
+        """Use the changed certificates. at_once: without waiting until the files stay the same."""
         for name, tried in list(self._tried.items()):
             security = listener_security(self._config, name)
             sources = await apart(_sources, security)

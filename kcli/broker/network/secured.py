@@ -42,9 +42,9 @@ COUNTED_EVERY_MS: Final = 1000
 
 @dataclass(slots=True)
 class Users:
-    """What the mechanisms ask the node. credentials: returns the UserScramCredentialRecords of the metadata image, by
-    mechanism's code and name; nobody's until the image is there. tokens: the delegation tokens, None where there are
-    none. decoy_key: see ScramUsers; `cluster_key` makes it."""
+    """What the mechanisms read from the node. credentials: returns the UserScramCredentialRecords of the metadata
+    image, by mechanism's code and name; none until the image is loaded. tokens: the delegation tokens, None where they
+    are not enabled. decoy_key: see ScramUsers; `cluster_key` makes it."""
 
     now_ms: Callable[[], int]
     credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
@@ -109,7 +109,7 @@ class SecuredListener:
     endpoint: KeyEndpoint | None = None
 
     def principal_of(self, sock: TlsSocket) -> str:
-        """Return the principal of a client's certificate; that of nobody where the client has shown none, and where it
+        """Return the principal of a client's certificate; User:ANONYMOUS without a certificate, and where the client
         still has to log in by SASL. Raises NoMatchingRule, InvalidDer."""
         certificate = None if self.sasl is not None else sock.peer_certificate
         return ANONYMOUS if certificate is None else user(self.mapping.name(subject_name(certificate)))
