@@ -1,4 +1,4 @@
-"""The file of --command-config: a client's properties in Kafka's own words, to librdkafka's properties.
+"""Converts the file of --command-config, a client's properties under Kafka's names, to librdkafka's properties.
 
     security.protocol, client.id     as they are
     sasl.mechanism                   PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER

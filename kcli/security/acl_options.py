@@ -1,4 +1,4 @@
-"""The options of kafka-acls: to the ACLs that they add, and to the filters of those that they list or remove.
+"""Converts the options of kafka-acls to the ACLs that they add, or to filters of the ACLs that they list or remove.
 
     resources     topics, groups, transactional ids, the cluster, delegation tokens, users; "*" is every one of a type
     rules         a principal, allowed or denied, and a host: each operation with each resource
