@@ -1,9 +1,8 @@
 """The responses that clients received, for the verdict; and the faults of the cluster, a line of JSON each.
 
-A value names its sender: `PRODUCER NUMBER` without a transaction, numbers ascending in each partition;
-`PRODUCER TRANSACTION INDEX` in a transaction, transactions ascending. A producer that replaces a failed one has a new
-name;
-a transactional one keeps its name and goes on counting.
+A value names its sender: `PRODUCER NUMBER` without a transaction, numbers ascending in each partition; `PRODUCER
+TRANSACTION INDEX` in a transaction, transactions ascending. A producer that replaces a failed one has a new name; a
+transactional one keeps its name and goes on counting.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 checkpoint.
 
 The checkpoint has what Spark writes: the end of each batch before it runs (`planned`), and the number of batches that
-have
-run (`done`). A restart knows nothing else. Source: MicroBatchExecution.
+have run (`done`). A restart knows nothing else. Source: MicroBatchExecution.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The security state of a node: SCRAM users, ACLs, delegation tokens, client quotas. It is made, and checked later.
 
 It is made in legs. Each leg adds something of every kind, and changes and removes what the leg before has made. Nodes
-of
-kcli and of real Kafka run the legs, in one cluster or one after the other.
+of kcli and of real Kafka run the legs, in one cluster or one after the other.
 """
 
 from __future__ import annotations

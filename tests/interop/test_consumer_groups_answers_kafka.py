@@ -2,8 +2,7 @@
 same responses, and write the same records to __consumer_offsets.
 
 Only what is random or has no order of its own is left out: topic ids and hashes of them, times, and the order of
-members
-and topics in Kafka's hash maps.
+members and topics in Kafka's hash maps.
 """
 
 from __future__ import annotations

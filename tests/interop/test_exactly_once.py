@@ -1,8 +1,7 @@
 """Consume, process, produce, with unmodified clients, while the client's program, the broker, or both are killed.
 
 Each input goes to the output in a transaction with its offset. In the end the output, read with read_committed, has
-each
-input once, in order. A sample of kills runs here, 100 for each client in `make soak`.
+each input once, in order. A sample of kills runs here, 100 for each client in `make soak`.
 """
 
 from __future__ import annotations

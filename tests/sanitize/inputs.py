@@ -1,8 +1,7 @@
 """The inputs of the kernels: golden logs and those of the samples, in pieces, and the n-th random input of a seed.
 
 (seed, n) alone decides an input, so that it can be run again. Of a hundred inputs, 70 are windows of logs, 16 columns
-of
-payloads, 10 frames of requests and 4 directories, which take as long as all the others.
+of payloads, 10 frames of requests and 4 directories, which take as long as all the others.
 """
 
 from __future__ import annotations

@@ -314,9 +314,8 @@ class Loop:
     progress.
 
     Both Python clients may wait for ever for a dead broker. kafka-python's sender spins. librdkafka, from 2.10 on,
-    drops a
-    broker that has left the metadata, and with it the pending FindCoordinator; send_offsets_to_transaction then waits,
-    whatever its timeout, until another connection ends.
+    drops a broker that has left the metadata, and with it the pending FindCoordinator; send_offsets_to_transaction then
+    waits, whatever its timeout, until another connection ends.
     """
 
     def __init__(self, cluster: Cluster) -> None:

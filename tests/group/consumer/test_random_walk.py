@@ -2,11 +2,9 @@
 created, grow and are deleted; and the coordinator crashes.
 
 After every step no partition has two owners, and no member that is not fenced owns a partition that was not assigned to
-it.
-Now and then a machine is loaded from the log and must have the same group. At the end the living members get time: the
-group must be stable with exactly these members, and every subscribed partition have one owner. The failing test's name
-has
-the seed.
+it. Now and then a machine is loaded from the log and must have the same group. At the end the living members get time:
+the group must be stable with exactly these members, and every subscribed partition have one owner. The failing test's
+name has the seed.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ class Writer:
     """A log with random writes, and its expected content after a crash.
 
     batches: (base offset, bytes) of all that were appended; the last one is perhaps not written. safe_offset: records
-    below
-    it are flushed, and no truncation to a lower offset had begun. recovery_point and log_start_offset: the checkpoints.
+    below it are flushed, and no truncation to a lower offset had begun. recovery_point and log_start_offset: the
+    checkpoints.
     """
 
     directory: Path

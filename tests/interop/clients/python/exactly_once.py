@@ -3,8 +3,7 @@
     python -m tests.interop.clients.python.exactly_once BOOTSTRAP
 
 Records of each partition of `input` go to the same partition of `output`. After an error that only ends a transaction
-the
-program aborts it and seeks to the committed offsets, as kafka-python's documentation does.
+the program aborts it and seeks to the committed offsets, as kafka-python's documentation does.
 """
 
 from __future__ import annotations
