@@ -129,7 +129,7 @@ def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
 
 
 def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """As `_gzip_file`, of frames."""
+    """Return the same as `_gzip_file` for zstd frames."""
     import zstandard
 
     context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
@@ -269,7 +269,7 @@ def _snappy_whole(block: memoryview, length: int, limit: int, position: int) -> 
     try:
         claimed = cramjam.snappy.decompress_raw_len(block)
         _within(limit, claimed, position)
-        if block and claimed <= 22 * len(block):  # no snappy element gives more than 64 bytes for 3
+        if block and claimed <= 22 * len(block):  # three bytes of a snappy block make at most 64 bytes
             return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise BadCompression(str(error), position) from None

@@ -142,7 +142,7 @@ def module_of(path: str) -> str:
 
 
 def name_of(path: str) -> str:
-    """What a test would call a file: of golden data the set, of a module its name, else the file's own."""
+    """Return the name of a file in tests: for golden data that of the set, for a module its own, else the file's."""
     parts = Path(path).parts
     if parts[:2] == ("tests", "golden"):
         return parts[2]
@@ -169,7 +169,7 @@ def main() -> int:
     return 0 if done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED else done.returncode
 
 
-# As a plugin of pytest, in each of its processes.
+# hooks of pytest, which loads this module as a plugin in each of its processes
 
 
 @pytest.hookimpl(wrapper=True)

@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 
 def examples(usual: int, *, soak: int) -> settings:
-    """For a test whose examples take long: how many, and how many in `make soak`."""
+    """Settings for a test with slow examples: their number, and the number in `make soak`."""
     return settings(max_examples=soak if is_soak() else usual)
 
 
@@ -47,7 +47,7 @@ def is_soak() -> bool:
     return settings().max_examples >= SOAK_EXAMPLES
 
 
-# Not where a test has gone to when Hypothesis first writes there.
+# not in the directory to which a test has changed when Hypothesis first writes
 set_hypothesis_home_dir(Path(__file__).parents[1] / ".hypothesis")
 # No deadline: a busy machine is not a failure. `make soak` looks fifty times further.
 SOAK_EXAMPLES = 5_000
@@ -57,7 +57,7 @@ settings.load_profile("default")
 
 
 def read_jsonl(path: Path) -> Iterator[Json]:
-    """The objects of a .jsonl or .jsonl.gz file, one a line."""
+    """Return the objects of a .jsonl or .jsonl.gz file, one a line."""
     data = path.read_bytes()
     for line in (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines():
         yield json.loads(line)
@@ -78,7 +78,7 @@ def truth(path: str) -> list[Json]:
 
 
 def files_below(root: Path) -> dict[str, tuple[int, int]]:
-    """Path below the root -> size in bytes and time of the last change in ns, of every file."""
+    """Return path below the root -> size in bytes and time of the last change in ns, of every file."""
     return {
         path.relative_to(root).as_posix(): ((stat := path.stat()).st_size, stat.st_mtime_ns)
         for path in root.rglob("*")
@@ -96,7 +96,7 @@ def data_unchanged() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def ports_of_our_own(worker_id: str) -> None:
-    """Brokers that are started at the same time by several workers look for free ports in different places."""
+    """Brokers that several workers start at the same time look for free ports in different ranges."""
     worker = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
     os.environ.setdefault("KAFKA_KIT_PORT", str(FIRST_PORT + worker * PORTS_PER_WORKER))
 
@@ -132,7 +132,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What a failed run left open, such as the sockets of its traceback, does not fail the run after it."""
+    """Ignore resource warnings when a failed test runs again: what its first run left open, such as the sockets of its
+    traceback, must not fail it."""
     if getattr(item, "execution_count", 1) > 1:
         for left in (ResourceWarning, pytest.PytestUnraisableExceptionWarning):
             warnings.simplefilter("ignore", left)

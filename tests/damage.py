@@ -1,8 +1,8 @@
-"""Damage that tests do to logs and to the directories that hold them, drawn from a seeded `Random`.
+"""Damage for tests: to logs, and to the directories that hold them, drawn from a seeded `Random`.
 
-changed     bytes of a log: flips, cuts, splices, batches moved, extreme numbers in headers and records
-mended      the CRCs of what can be framed put right, so that what is behind them meets the damage
-disordered  files of a partition: what names, sizes and neighbours say is no longer what is in them
+changed     changes the bytes of a log: flips, cuts, splices, moved batches, extreme numbers in headers and records
+mended      corrects the CRCs of all batches, so that a reader looks at the damage behind the CRC
+disordered  changes the files of a partition, so that names, sizes and neighbours contradict their content
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 
 from formats.kernels.crc import crc32, crc32c
 
-# Where a magic 2 header has its fields, and their bytes; the CRC at 17 is left to `mended`.
+# Position and size of fields in a header of magic 2. The CRC at byte 17 is missing: `mended` computes it.
 BASE_OFFSET, LENGTH = (0, 8), (8, 4)
 FIELDS = (BASE_OFFSET, LENGTH, (12, 4), (16, 1), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (51, 2), (53, 4), (57, 4))
 EXTREMES = (
@@ -24,7 +24,7 @@ NAMES = (0, 1, 9_999, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 2**31, 2**63 - 2, 
 
 
 def frames(data: bytes | bytearray) -> list[tuple[int, int]]:
-    """(start, size) of the batches at the beginning, as far as lengths lead."""
+    """Return (start, size) of the batches at the beginning, as far as the lengths are plausible."""
     found, at = [], 0
     while at + 18 <= len(data):
         size = 12 + int.from_bytes(data[at + 8 : at + 12], signed=True)
@@ -36,7 +36,7 @@ def frames(data: bytes | bytearray) -> list[tuple[int, int]]:
 
 
 def mended(data: bytes | bytearray) -> bytes:
-    """The bytes with CRCs that hold."""
+    """Return the bytes with correct CRCs."""
     whole = bytearray(data)
     for start, size in frames(whole):
         at, covered, checksum = (17, 21, crc32c) if whole[start + 16] in range(2, 128) else (12, 16, crc32)
@@ -47,12 +47,12 @@ def mended(data: bytes | bytearray) -> bytes:
 
 
 def wrapped(value: int, size: int) -> bytes:
-    """The low bytes of a number, as Java keeps them."""
+    """Return the low bytes of a number, as a cast in Java does."""
     return (value % (1 << 8 * size)).to_bytes(size)
 
 
 def varint(value: int) -> bytes:
-    """Zigzag, as long as it takes for 64 bits."""
+    """Return the number as a zigzag varint of 64 bits."""
     raw, out = ((value << 1) ^ (value >> 63)) % (1 << 64), bytearray()
     while raw >= 0x80:
         out.append(raw & 0x7F | 0x80)
@@ -62,12 +62,12 @@ def varint(value: int) -> bytes:
 
 
 def extreme(random: Random, near: int = 0) -> int:
-    """A number at which arithmetic or memory ends, or one beside the number that stood there."""
+    """Return a number at a limit of arithmetic or memory, or a neighbour of `near`."""
     return random.choice(EXTREMES) if random.random() < 0.7 else near + random.choice((-2, -1, 1, 2, 2**31, -(2**31)))
 
 
 def changed(data: bytes, random: Random, other: bytes = b"") -> bytes:
-    """One to four changes of a log; `other` is spliced in."""
+    """Return the log with one to four changes; bytes of `other` may be spliced in."""
     log = bytearray(data)
     for _ in range(random.choice((1, 1, 2, 3, 4))):
         _change(log, random, other or data)
@@ -109,18 +109,18 @@ def _change(log: bytearray, random: Random, other: bytes) -> None:
 
 
 def segments(partition: Path) -> list[Path]:
-    """The logs of a partition whose names are base offsets, by name."""
+    """Return the .log files whose names are base offsets, by name."""
     return sorted(path for path in partition.glob("*.log") if path.is_file() and path.stem.isdecimal())
 
 
 def renamed(path: Path, base_offset: int) -> None:
-    """A segment, its indexes with it, under the name of another base offset."""
+    """Rename a segment and its indexes to another base offset."""
     for each in [each for each in path.parent.glob(f"{path.stem}.*") if each.is_file()]:
         each.rename(each.with_name(f"{base_offset:020}{each.suffix}"))
 
 
 def empty_between(partition: Path, random: Random) -> None:
-    """An empty segment whose name lies within what another holds, or anywhere."""
+    """Add an empty segment whose base offset is inside another segment, or a random one."""
     bases = [int(path.stem) for path in segments(partition)] or [0]
     base = random.choice([9_999, *NAMES, *(max(0, random.choice(bases) + extra) for extra in (1, 7, 50))])
     (partition / f"{base:020}.log").touch()
@@ -129,14 +129,14 @@ def empty_between(partition: Path, random: Random) -> None:
 
 
 def named_elsewhere(partition: Path, random: Random) -> None:
-    """A segment named above or below its batches."""
+    """Rename a segment to a base offset above or below its first batch."""
     path = random.choice(segments(partition))
     base = random.choice([*NAMES, max(0, int(path.stem) + random.choice((-50, -1, 1, 50, 10**6)))])
     renamed(path, base)
 
 
 def swapped(partition: Path, random: Random) -> None:
-    """Two segments under each other's names; their indexes stay."""
+    """Exchange the names of two logs; their indexes stay."""
     logs = segments(partition)
     one, two = random.choice(logs), random.choice(logs)
     first, second = one.read_bytes(), two.read_bytes()
@@ -145,7 +145,7 @@ def swapped(partition: Path, random: Random) -> None:
 
 
 def doubled(partition: Path, random: Random) -> None:
-    """A segment twice, under two names."""
+    """Copy a segment to a second name."""
     path = random.choice(segments(partition))
     base = random.choice([*NAMES, int(path.stem) + random.choice((1, 5, 1000))])
     for each in list(partition.glob(f"{path.stem}.*")):
@@ -154,7 +154,7 @@ def doubled(partition: Path, random: Random) -> None:
 
 
 def overlapping(partition: Path, random: Random) -> None:
-    """Batches of one segment also at the end, or in front, of another."""
+    """Copy all batches of one segment to the end or to the front of another."""
     logs = segments(partition)
     one, two = random.choice(logs), random.choice(logs)
     parts = [one.read_bytes(), two.read_bytes()]
@@ -164,20 +164,20 @@ def overlapping(partition: Path, random: Random) -> None:
 
 
 def without_file(partition: Path, random: Random) -> None:
-    """A file is gone: an index, a snapshot, a whole log."""
+    """Delete a file: an index, a snapshot or a log."""
     files = sorted(path for path in partition.iterdir() if path.is_file())
     if len(files) > 1:
         random.choice(files).unlink()
 
 
 def emptied(partition: Path, random: Random) -> None:
-    """A log or an index of no bytes, or of zeros only."""
+    """Replace a log or an index by an empty file, or by zeros."""
     path = random.choice(sorted(path for path in partition.iterdir() if path.is_file()))
     path.write_bytes(bytes(random.choice((0, 0, 12, path.stat().st_size))))
 
 
 def offsets_moved(partition: Path, random: Random) -> None:
-    """All batches of a segment further up or down, up to where offsets end."""
+    """Add a number to the base offsets of all batches of a segment, up to the largest offset."""
     path = random.choice(segments(partition))
     log = bytearray(path.read_bytes())
     by = random.choice((-100, 100, 2**31 - 1, 2**31, 2**40, 2**63 - 1 - random.choice((0, 1, 50, 2**31))))
@@ -190,7 +190,7 @@ def offsets_moved(partition: Path, random: Random) -> None:
 
 
 def bytes_changed(partition: Path, random: Random) -> None:
-    """A log whose bytes are changed, or another file with flips and cuts."""
+    """Change the bytes of a log, or flip and cut those of another file."""
     path = random.choice(sorted(path for path in partition.iterdir() if path.is_file()))
     data = path.read_bytes()
     if path.suffix == ".log":
@@ -212,7 +212,7 @@ DISORDERS = (
 
 
 def disordered(partition: Path, random: Random) -> list[str]:
-    """One to three kinds of damage to the files of a partition. Returns their names."""
+    """Do one to three kinds of damage to the files of a partition. Returns their names."""
     done = []
     for _ in range(random.choice((1, 1, 2, 3))):
         how = random.choice(DISORDERS)

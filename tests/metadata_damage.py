@@ -1,4 +1,4 @@
-"""A damaged metadata log in a copy of a golden log directory, for tests."""
+"""Damage to the metadata log in a copy of a golden log directory, for tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEW_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 
 def copied(to: Path, name: str = SET) -> Path:
-    """A copy of a golden log directory, below `to`."""
+    """Copy a golden log directory below `to`."""
     shutil.copytree(GOLDEN / name, to / "logs")
     for path in (to / "logs").rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -31,20 +31,20 @@ def copied(to: Path, name: str = SET) -> Path:
 
 
 def byte_of(directory: Path, message: str, name: object) -> int:
-    """A byte in the batch of the metadata log that has such a record."""
+    """Return a byte in the batch of the metadata log with such a record."""
     offset = next(at for at, kind, value in read_records(directory / LOG) if kind == message and name in value.values())
     row = next(row for row in batches(directory) if row.base_offset <= offset <= row.last_offset)
     return row.position + row.size - 5
 
 
 def batch_around(directory: Path, position: int) -> tuple[int, int]:
-    """The first byte of the batch of the metadata log that has a byte, and that of the next."""
+    """Return the first byte of the metadata log's batch around a byte, and that of the next batch."""
     row = next(row for row in batches(directory) if row.position <= position < row.position + row.size)
     return row.position, row.position + row.size
 
 
 def batches(directory: Path) -> list[BatchRow]:
-    """Those of the metadata log, which is sound."""
+    """Return the batches of the metadata log, which is undamaged."""
     return rows_of(directory / LOG)
 
 
@@ -67,8 +67,8 @@ def flip(file: Path, position: int) -> None:
 
 
 def created_again(directory: Path, topic: str, topic_id: str = NEW_ID) -> None:
-    """Delete a topic in the metadata log, and create it again with the same partitions and another id, and with the
-    leader epochs of before, as the tests give the old logs to the new topic."""
+    """Delete a topic in the metadata log, and create it again with the same partitions, another id, and the former
+    leader epochs, since tests give the old logs to the new topic."""
 
     async def append() -> None:
         metadata = open_metadata(directory)
@@ -87,7 +87,7 @@ def created_again(directory: Path, topic: str, topic_id: str = NEW_ID) -> None:
 
 
 def appended(directory: Path, *records: Record) -> None:
-    """Append a batch of records to the metadata log, whether they agree with those before them or not."""
+    """Append a batch of records to the metadata log, which may contradict earlier ones."""
     last = batches(directory)[-1]
     values = ((None, encode(each)) for each in records)
     batch = write_batch(values, last.max_timestamp, base_offset=last.last_offset + 1, leader_epoch=last.leader_epoch)
@@ -96,7 +96,7 @@ def appended(directory: Path, *records: Record) -> None:
 
 
 def partitions(directory: Path) -> set[str]:
-    """The directories of partitions, without the metadata log."""
+    """Return the directories of partitions, without that of the metadata log."""
     return {each.name for each in directory.iterdir() if each.is_dir() and not each.name.startswith("__cluster")}
 
 

@@ -33,10 +33,8 @@ cdef struct RefusedRecord:
 
 cdef class RefusedRecords:
     """The records of one batch that a leader refuses, in their order: the first `limit` are listed, all are counted.
-
-    no_key: the reason that is told for a record without a key; earliest, latest: the bounds of timestamps, ms.
-    len() is the number of listed records.
-    """
+    no_key: the reason that the response has for a record without a key; earliest, latest: the bounds of timestamps, ms.
+    len() is the number of listed records."""
 
     cdef RefusedRecord *cells
     cdef Py_ssize_t count, capacity, limit

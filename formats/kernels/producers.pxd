@@ -38,7 +38,7 @@ cdef struct OngoingTxn:
 
 
 cdef inline int32_t sequence_after(int64_t sequence, int64_t more) noexcept nogil:
-    """Sequences run from 0 to 2^31 - 1 and begin again; as Java's ints do it."""
+    """Sequences run from 0 to 2^31 - 1 and begin again, with the arithmetic of Java's int."""
     if sequence > 0x7fffffff - more:
         return <int32_t>(<uint64_t>(more - (0x7fffffff - sequence) - 1))
     return <int32_t>(<uint64_t>(sequence + more))

@@ -42,7 +42,8 @@ cdef enum:
 
 cdef inline int read_record(const uint8_t *base, const uint8_t **pp, const uint8_t *stop, Record *r, int64_t *delta,
                             int64_t *soft) noexcept nogil:
-    """One magic 2 record at pp[0]; starts in the row are relative to base. Leaves pp[0] behind it, or at the fault."""
+    """Read the magic 2 record at pp[0]; starts in the row are relative to base. Moves pp[0] behind the record, or to
+    the fault."""
     cdef const uint8_t *p = pp[0]
     cdef const uint8_t *end
     cdef int32_t length, number
@@ -207,5 +208,5 @@ cdef class RecordTable(RowTable):
         return (<Record *>self.cells) + i
 
     cdef inline const uint8_t *end(self) noexcept nogil:
-        """Behind the last byte that rows may point at."""
+        """The end of the bytes to which rows may point."""
         return self.buf + self.view.shape[0] if self.buf != NULL else NULL

@@ -144,7 +144,7 @@ class Authorization:
         return rule.allowed
 
     def allows_unaudited(self, client: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether a client may do this, and no line of the audit tells that it may."""
+        """Return whether a client may do this without a line in the audit log."""
         if self._authorizer is None:
             return True
         if LOGGER.isEnabledFor(logging.DEBUG):
@@ -157,8 +157,8 @@ class Authorization:
             return False
 
     def writes_unaudited(self, client: Client) -> Callable[[str], bool] | None:
-        """Return the function that tells whether a client may write to the topic of a name, and no line of the audit
-        tells that it may; None where every client may write to all."""
+        """Return the function that tells whether a client may write to the topic of a name without a line in the audit
+        log; None where every client may write to all topics."""
         if self._authorizer is None:
             return None
         return lambda topic: self.allows_unaudited(client, Operation.WRITE, ResourceType.TOPIC, topic)

@@ -345,7 +345,7 @@ class _Show:
 
     def _write_next(self) -> None:
         """Show the command that salvages, where salvage would change something; else, where Kafka would not start, the
-        one that tells what is to be done by hand."""
+        command that lists what an operator must do."""
         from kcli.inspector.verify.next_steps import move
 
         recovery, metadata = self._recovery, self._metadata

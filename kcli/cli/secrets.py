@@ -1,4 +1,4 @@
-"""Secrets that a command takes from a file, the environment or the terminal: of its command line, all users of the
+"""Secrets that a command takes from a file, the environment or the terminal: on its command line all users of the
 machine would see them."""
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class Admin:
     def _details(self, brokers: Sequence[Broker]) -> Details:
         from kcli.client import wire
 
-        with suppress(KcliError):  # TLS or SASL that kcli's own connections do not speak
+        with suppress(KcliError):  # kcli's own connections do not speak this TLS or SASL
             security = self._connection.security()
             for broker in brokers:
                 details = wire.details(wire.Server(broker.host, broker.port, self._timeout_s, security))

@@ -1,4 +1,4 @@
-"""The file of --command-config: a client's properties in Kafka's own words, to librdkafka's properties.
+"""Converts the file of --command-config, a client's properties under Kafka's names, to librdkafka's properties.
 
     security.protocol, client.id     as they are
     sasl.mechanism                   PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
@@ -70,7 +70,7 @@ _CREDENTIALS: Final = {
     CLIENT_SECRET: ("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),
     SCOPE: ("sasl.oauthbearer.scope", "scope"),
 }
-"""librdkafka's property -> Kafka's, and the option of the login module that does where it is not there."""
+"""librdkafka's property -> Kafka's property, and the option of the login module that applies where that is not set."""
 _EXTENSION: Final = "extension_"
 _OF_OAUTH: Final = frozenset({_HANDLER, ENDPOINT, _URLENCODE, *(each for each, _ in _CREDENTIALS.values())})
 _KNOWN: Final = _PASSED | _STORES | _OF_OAUTH | {_HOST_CHECK, _JAAS}

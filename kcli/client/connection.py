@@ -143,7 +143,7 @@ class Connection:
         if config.get(ENDPOINT, "").startswith("file:") and (tokens := oauth_tokens(self.properties)) is not None:
             for name in OAUTH_PROPERTIES:
                 config.pop(name, None)
-            tokens.token()  # what is wrong with the file is told before a broker is asked
+            tokens.token()  # a fault of the file is reported before a broker is contacted
             config["oauth_cb"] = tokens.for_librdkafka
 
     def metadata(self, client: AdminClient | Consumer | Producer, topic: str | None = None) -> ClusterMetadata:

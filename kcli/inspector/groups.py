@@ -198,7 +198,7 @@ def _shard(directory: Path, on_error: ErrorHandler) -> _Shard:
         for path, record in read_records(directory, on_error):
             try:
                 shard.replay(record)
-            except UnknownType:  # of a later Kafka version: coordinators pass over it too
+            except UnknownType:  # a later Kafka version wrote it; coordinators skip it too
                 continue
             except FormatError as error:
                 on_error(f"{path}: offset {record.offset:,}: {error}")

@@ -35,7 +35,8 @@ LOGS = (FileType.LOG, FileType.KRAFT_SNAPSHOT)
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to read, its type, and its partition; topic and partition are None where no name has them."""
+    """A file to read, its type, and its partition. topic and partition are None where the file is not in a directory
+    with a partition's name."""
 
     path: Path
     type: FileType

@@ -152,7 +152,7 @@ class TransactionFiles:
             except FormatError as error:
                 self.trouble.append(f"{path}: offset {record.offset:,}: {error}")
                 continue
-            if parsed is None:  # of a later Kafka version: coordinators pass over it too
+            if parsed is None:  # a later Kafka version wrote it; coordinators skip it too
                 continue
             if parsed.transaction is None:
                 found.pop(parsed.transactional_id, None)

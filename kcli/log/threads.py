@@ -1,8 +1,8 @@
-"""Work by several threads, its results in order. Kernels and codecs release the GIL.
+"""Runs work in several threads and yields its results in order. Kernels and codecs release the GIL.
 
-The work changes nothing but memory of its own. So nobody waits for work whose result is not wanted any more: after an
-error, behind the last record that is shown, and after Ctrl-C, a window full of batches that decompress to 60 MB each
-would else hold the process for minutes.
+The work changes only its own memory, so the caller does not wait for work whose result it no longer needs: after an
+error, behind the last record that is shown, and after Ctrl-C. Otherwise a window full of batches that decompress to
+60 MB each would hold the process for minutes.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Upsertion(NamedTuple):
 
 
 class UserCredentials(NamedTuple):
-    """What is told of a user. mechanisms: codes with iterations."""
+    """The credentials of a user as the response describes them. mechanisms: codes with iterations."""
 
     name: str
     error: Error
@@ -143,10 +143,11 @@ def credential_record(name: str, mechanism: int, credential: ScramCredential) ->
 def describe_user_scram_credentials(
     credentials: Mapping[tuple[int, str], Mapping[str, Any]], names: Sequence[str]
 ) -> list[UserCredentials]:
-    """Return what is told of these users, in Kafka's order. credentials: those of the metadata image. names: none for
-    all users.
+    """Return the credentials of these users, in Kafka's order. credentials: those of the metadata image. names: none
+    for all users.
 
-    Errors: DUPLICATE_RESOURCE for a name that is there twice, RESOURCE_NOT_FOUND for a user without a credential.
+    Errors: DUPLICATE_RESOURCE for a name that the request has twice, RESOURCE_NOT_FOUND for a user without a
+    credential.
     """
     times = Counter(names) if names else dict.fromkeys((name for _, name in credentials), 1)
     return [_described(credentials, name, times[name]) for name in hash_map_order(times)]

@@ -28,7 +28,7 @@ from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import to_uuid
 
 NEW_CLUSTER_ID = ""
-"""In place of a cluster.id: any will do."""
+"""Stands for a cluster.id that no file knows: a new one may be chosen."""
 
 
 def known_properties(
@@ -74,7 +74,8 @@ def known_properties(
 def _as_registered(
     meta: MetaProperties, beside: Collection[MetaProperties], image: MetadataImage
 ) -> MetaProperties | None:
-    """What a foreign meta.properties should have; None where it is not foreign. beside: those of the others."""
+    """Return what a foreign meta.properties should have; None where it is not foreign. beside: the meta.properties of
+    the node's other log directories."""
     owners = {(each.cluster_id, each.node_id) for each in beside}
     if len(owners) != 1 or meta.directory_id is None or meta.directory_id in {each.directory_id for each in beside}:
         return None
@@ -99,7 +100,7 @@ def text_of(known: MetaProperties, cluster_id: str | None = None) -> str:
 
 
 def _entries(node: NodeDirectories) -> Mapping[str, str]:
-    """What can be read of a damaged meta.properties."""
+    """The entries of a damaged meta.properties that can be read."""
     try:
         return properties.parse(read_whole(node.directory / FileKind.META_PROPERTIES)).entries
     except (FormatError, UnreadableInput):

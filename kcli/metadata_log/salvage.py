@@ -243,7 +243,7 @@ def _controls(source: Source) -> Iterator[tuple[BatchRow, list[ControlRecord]]]:
                     record = RecordRow._make(table.row(k))
                     try:
                         controls.append(parse(record.key(buffer), record.value(buffer)))
-                    except FormatError:  # of a later Kafka version: it changes neither kraft.version nor voters
+                    except FormatError:  # a later Kafka version wrote it: it changes neither kraft.version nor voters
                         continue
             yield row, controls
         part.release()

@@ -1,4 +1,4 @@
-"""The options of kafka-acls: to the ACLs that they add, and to the filters of those that they list or remove.
+"""Converts the options of kafka-acls to the ACLs that they add, or to filters of the ACLs that they list or remove.
 
     resources     topics, groups, transactional ids, the cluster, delegation tokens, users; "*" is every one of a type
     rules         a principal, allowed or denied, and a host: each operation with each resource
@@ -43,7 +43,7 @@ class Resource(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Who is allowed or denied, and from which host; "*" is every host."""
+    """The principal that is allowed or denied, and the host from which; "*" is every host."""
 
     permission: Permission
     principal: str
@@ -118,7 +118,7 @@ class AclOptions:
         ]
 
     def listed(self) -> list[AclFilter]:
-        """Return filters of all ACLs of the resources; of all ACLs without a resource."""
+        """Return filters that match all ACLs of the given resources, or of every resource where none is given."""
         resources = self.resources or [Resource(ResourceType.ANY, None)]
         return [
             AclFilter(each.type, each.name, self._pattern_of(each), None, None, Operation.ANY, Permission.ANY)

@@ -183,8 +183,9 @@ class Authorizer:
         return found, has_acls
 
     def _decide_type(self, access: Access) -> bool:
-        """Source: Authorizer.authorizeByResourceType. A prefix that is denied takes away what begins with it; a denied
-        name takes away that name; allowed patterns of which something is left allow."""
+        """Whether the principal may do the operation on any resource of the type. A denied prefix excludes the
+        resources that begin with it, a denied name that resource; an allowed pattern counts if any resource is left of
+        it. Source: Authorizer.authorizeByResourceType."""
         allowed_wildcard = False
         allowed: list[Acl] = []
         denied_names: set[str] = set()

@@ -97,7 +97,7 @@ class JwtKeys:
 
 
 def _key(fields: dict[str, Any]) -> Key | None:
-    """The key of a JWK; None for one that is of no use."""
+    """The key of a JWK; None for a JWK with which no token can be verified."""
     from joserfc.errors import JoseError
     from joserfc.jwk import import_key
 
@@ -118,7 +118,8 @@ def _bits(number: str) -> int:
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names are unique, as jose4j demands it: which of two values counts is told differently."""
+    """An object whose names are unique, as jose4j requires: with a repeated name, parsers disagree which value
+    counts."""
     found = dict(members)
     if len(found) != len(members):
         raise ValueError("a name twice")

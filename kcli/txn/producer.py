@@ -78,7 +78,7 @@ def _begun(
     epoch, knows = transaction.producer_epoch, request.producer_id != NONE
     if transaction.epochs_are_used_up:
         if knows and request.producer_epoch != epoch:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, when it takes the next epoch
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's error where it has no next epoch
         if request.new_producer_id == NONE:
             return NEEDS_PRODUCER_ID
         return transaction.with_producer_id(request.new_producer_id, epoch if knows else NONE, timeout_ms, turn.now_ms)

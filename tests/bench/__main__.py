@@ -30,7 +30,8 @@ COMPACTION_GOAL_MB = 200  # the map's 128 MB and the rest
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table. `goal_ratio` is how many times as fast as Kafka, `goal_seconds` and `goal_mb` are most."""
+    """One line of the table. `goal_ratio`: how many times as fast as Kafka kcli must be. `goal_seconds`, `goal_mb`: the
+    largest value allowed."""
 
     name: str
     kcli: Run
@@ -46,7 +47,7 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """None where there is no goal, or nothing to compare with."""
+        """Whether the goal is reached; None without a goal, or without Kafka's figure."""
         checks = [
             None if self.goal_ratio is None or self.ratio is None else self.ratio >= self.goal_ratio,
             None if self.goal_seconds is None else self.kcli.seconds <= self.goal_seconds,

@@ -87,7 +87,7 @@ def launched_cluster(directory: Path) -> Cluster:
 
 @contextmanager
 def running(make: Callable[[Path], Cluster]) -> Iterator[Cluster]:
-    """A new cluster, whole, and nothing left of it."""
+    """Yield a new cluster whose nodes all run; remove it afterwards."""
     with tempfile.TemporaryDirectory(dir=WORK, ignore_cleanup_errors=True) as directory:
         cluster = make(Path(directory))
         cluster.format()
@@ -98,7 +98,8 @@ def running(make: Callable[[Path], Cluster]) -> Iterator[Cluster]:
 
 
 def create(cluster: Cluster, names: Sequence[str], partitions: int = PARTITIONS) -> None:
-    """Topics of three replicas, two of which have to be in sync; back when all nodes know them and all is in sync."""
+    """Create topics with three replicas and min.insync.replicas=2, and wait until all nodes know them and all replicas
+    are in the ISR."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for first in range(0, len(names), BATCH):
         topics = [
@@ -119,7 +120,7 @@ class Sender(threading.Thread):
     bootstrap: str
     topic: str
     acked: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: {n: [] for n in range(PARTITIONS)})
-    """By partition: when it was sent, and acknowledged."""
+    """By partition: the time when each record was sent, and the time when it was acknowledged."""
     failed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -149,7 +150,7 @@ class Sender(threading.Thread):
         self.join()
 
     def first_ack_s(self, partition: int, since: float) -> float:
-        """From then until a record that was sent later is acknowledged. Raises BenchError."""
+        """Return the seconds from `since` to the first acknowledgement of a record sent later. Raises BenchError."""
         deadline = time.perf_counter() + SENDS_S
         while time.perf_counter() < deadline:
             later = [acked for sent, acked in self.acked[partition][-2000:] if sent >= since]
@@ -168,7 +169,7 @@ class Sender(threading.Thread):
 
 
 def failover_s(cluster: Cluster, kills: int) -> list[float]:
-    """Kill a leader, as often as that, each node in turn."""
+    """Kill leaders, each node in turn, and return the seconds of each failover."""
     create(cluster, ["failover"])
     sender = Sender(cluster.bootstrap, "failover")
     sender.start()
@@ -193,7 +194,7 @@ def failover_s(cluster: Cluster, kills: int) -> list[float]:
 
 
 def rolling_restart(cluster: Cluster) -> tuple[int, float, float]:
-    """Returns how many records failed, how long it took, and the longest time without an acknowledgement."""
+    """Return the number of failed records, the duration, and the longest time without an acknowledgement."""
     create(cluster, ["rolling"])
     sender = Sender(cluster.bootstrap, "rolling")
     sender.start()
@@ -229,7 +230,7 @@ def produce(cluster: Cluster, topic: str, records: int) -> float:
 
 
 def resident_mb(cluster: Cluster) -> float:
-    """Of all nodes; what processes share counts in parts."""
+    """Return the resident memory of all nodes; memory that processes share is divided among them."""
     total = 0
     for node in cluster.ids:
         text = Path(f"/proc/{cluster.pid(node)}/smaps_rollup").read_text()
@@ -252,7 +253,7 @@ def cpu_s(cluster: Cluster) -> list[float]:
 
 
 def many_topics(cluster: Cluster, topics: int, idles_s: float) -> dict[str, float]:
-    """Make them, restart all nodes, and leave them alone."""
+    """Create many topics, restart all nodes, and measure the idle cluster."""
     names = [f"topic-{number:04}" for number in range(topics)]
     began = time.perf_counter()
     create(cluster, names)
@@ -305,7 +306,7 @@ PARTS = ("failover", "rolling", "produce", "topics")
 
 
 def in_turn(sides: Sequence[tuple[Measured, Callable[[Path], Cluster]]], options: argparse.Namespace) -> None:
-    """Produce to all clusters, up at the same time, so that a machine which is now fast, now slow, is so to all."""
+    """Produce to all running clusters in turn, so that changes of the machine's speed concern all of them."""
     into, make = sides[0]
     found: list[list[float]] = [[] for _ in sides]
     with running(make) as first:

@@ -30,7 +30,7 @@ WAIT_S = 180
 
 
 def varint(value: int) -> bytes:
-    """Zigzag, of a number that is not negative."""
+    """Return a number that is not negative as a zigzag varint."""
     value <<= 1
     out = bytearray()
     while value >= 0x80:
@@ -40,7 +40,7 @@ def varint(value: int) -> bytes:
 
 
 def make() -> Path:
-    """The partition's directory, made if it is not there yet."""
+    """Make the partition's directory unless it exists, and return it."""
     if SOURCE.exists():
         return SOURCE
     print(f"making {RECORDS:,} records of {KEYS:,} keys ...", flush=True)
@@ -85,7 +85,7 @@ def plain_batch(offset: int, count: int, records: bytes) -> bytes:
 
 
 def kafka_seconds() -> float:
-    """What Kafka's warm cleaner takes. Raises BenchError where it does not end."""
+    """Return the seconds that Kafka's warm cleaner takes. Raises BenchError where it does not finish."""
     source = make()
     logs._kafka("start", NODE, "log.cleaner.enable=false", "log.cleaner.dedupe.buffer.size=134217728")
     try:

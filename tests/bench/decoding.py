@@ -54,7 +54,7 @@ def rate(count: int, work: Callable[[], object]) -> float:
 
 
 def figure(name: str, decoder: Decoder, payloads: pa.BinaryArray, read: Callable[[bytes], Any]) -> ServeFigure:
-    """One format. read: one payload, by its library."""
+    """Measure one format. read: decodes one payload with the format's own library."""
     assert decoder.decode(payloads)[1].null_count == len(payloads)
     some = payloads.slice(0, COUNT_OTHER)
     own = rate(len(payloads), lambda: decoder.decode(payloads))

@@ -31,7 +31,7 @@ def sample() -> bytes:
 
 
 def append(directory: Path) -> None:
-    """Append, and say how fast it went without the start of the process."""
+    """Append 1 GB, and print the rate without the start of the process."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     log = PartitionLog(directory, Disk(), LogConfig(), NOW_MS)

@@ -49,7 +49,7 @@ KINDS = {"driver": "the driver", "jvm": "Spark's JVM", "worker": "the largest wo
 
 
 def log_of(records: float, value_bytes: int) -> Log:
-    """A log, made if it is not there yet."""
+    """Return a log, which is made unless it exists."""
     return make(Log(f"export-{round(records)}x{value_bytes}", round(records), value_bytes))
 
 
@@ -83,7 +83,7 @@ def _shown(seconds: list[float]) -> str:
 
 
 def same(ours: Path, theirs: Path) -> None:
-    """Raise BenchError unless both hold the same rows."""
+    """Raise BenchError unless both tables have the same rows."""
     files = [ours / file.path for file in read_manifest(ours).files]
     mine = pa.concat_tables([pq.read_table(path) for path in files]).sort_by("offset")
     its = pq.read_table(theirs)
@@ -236,7 +236,7 @@ def main() -> int:
     except kit.KafkaUnavailableError as unavailable:
         print(f"bench: the consumer reads from real Kafka: {unavailable}", file=sys.stderr)
         return 1
-    class_archive.make()  # as on any machine from its second export on
+    class_archive.make()  # on any machine this is the speed from the second export on
     (WORK / "out").mkdir(parents=True, exist_ok=True)
     wanted = (options.only,) if options.only else ("speed", "memory", "avro")
     rows: list[ServeFigure] = []

@@ -71,7 +71,7 @@ def _batches(log: Log) -> Iterator[bytearray]:
     for first in range(0, log.records, ROWS):
         rows = _rows(log, first, min(ROWS, log.records - first), noise, random)
         builder.start(*rows.__arrow_c_array__())
-        while builder.run():  # a batch is complete: the only thing that can be, for none is compressed
+        while builder.run():  # only complete batches are possible, since none is compressed
             yield _taken(builder)
     builder.end()
     yield _taken(builder)

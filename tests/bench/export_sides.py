@@ -41,7 +41,7 @@ Side: TypeAlias = Callable[[Log, Path], float]
 
 
 def writer(out: Path, codec: str) -> pq.ParquetWriter:
-    """pyarrow's writer of the columns; keys and values are not tried against a dictionary, which is slower."""
+    """Return pyarrow's writer for the columns, without dictionaries for keys and values, which would be slower."""
     return pq.ParquetWriter(out, arrow_schema(STANDARD), compression=codec, use_dictionary=FEW_VALUES)
 
 
@@ -77,7 +77,7 @@ def by_spark(master: str, codec: str) -> Iterator[Side]:
 
 @contextmanager
 def consumer(address: str, codec: str) -> Iterator[Side]:
-    """A consumer that asks for one partition from its beginning on."""
+    """Return a consumer that reads one partition from its beginning."""
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False}
@@ -150,7 +150,7 @@ SIDES = {"kcli": kcli, "spark": by_spark, "consumer": consumer, "pyarrow": pyarr
 
 
 def command(side: str, argument: str, codec: str, log: Log | None = None, out: Path | None = None) -> list[str]:
-    """The command of a side; with a log, it does that once."""
+    """Return the command that runs a side; with `log`, the command exports it once and ends."""
     once = [] if log is None else [log.topic, str(log.records), str(log.value_bytes), str(out)]
     return [sys.executable, "-m", "tests.bench.export_sides", side, argument, codec, *once]
 

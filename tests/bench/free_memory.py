@@ -13,8 +13,8 @@ MEMINFO: Final = Path("/proc/meminfo")
 
 
 def use_free_memory(folder: Path) -> None:
-    """Fill the page cache with pages of a file without blocks, which the kernel gives up for what a broker writes; but
-    for half a GiB. Does nothing where there is no /proc/meminfo. folder: where the file stays until the bench ends."""
+    """Fill the page cache with pages of a sparse file, all but half a GiB, which the kernel then gives to the broker's
+    writes. Does nothing where there is no /proc/meminfo. folder: has the file until the bench ends."""
     if not MEMINFO.exists():
         return
     with (folder / "page-cache").open("ab+", buffering=0) as file:

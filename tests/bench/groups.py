@@ -40,7 +40,8 @@ RESTORES = 20
 
 
 def load(broker: BrokerProcess, jars: Path, what: str, clients: int, round_s: float, runs: int) -> tuple[float, float]:
-    """Run GroupLoad: what it does a second, the median of the measured rounds, and the broker's CPU for a thousand."""
+    """Run GroupLoad. Returns operations a second, the median of the measured rounds, and the broker's CPU for a
+    thousand operations."""
     sizes = [str(clients), str(round_s), str(WARM_UP_ROUNDS + runs)]
     command = ["java", *JVM, "-cp", f"{jars}/*", str(LOAD), what, broker.bootstrap, what, *sizes]
     errors = WORK / "load.log"
@@ -58,7 +59,8 @@ def load(broker: BrokerProcess, jars: Path, what: str, clients: int, round_s: fl
 
 
 def joining(address: tuple[str, int], count: int, runs: int) -> float:
-    """Milliseconds in which so many members have joined a group; twice as many runs warm up."""
+    """Return the milliseconds that this number of members takes to join a group; twice as many runs come first as
+    warm-up."""
     seconds = []
     for i in range(3 * runs):
         took, members = join_group(address, f"join-{count}-{i}", count)
@@ -68,7 +70,7 @@ def joining(address: tuple[str, int], count: int, runs: int) -> float:
 
 
 def steady(broker: BrokerProcess, address: tuple[str, int], groups: int, seconds: float) -> tuple[float, float]:
-    """Percent of a core that the broker takes while groups of members live, and the requests a second that it
+    """Return the share of a core, in percent, that the broker uses for steady groups, and the requests a second that it
     answers."""
     members: list[Member] = []
     for i in range(groups):
@@ -83,7 +85,8 @@ def steady(broker: BrokerProcess, address: tuple[str, int], groups: int, seconds
 
 
 def measure(broker: BrokerProcess, jars: Path, runs: int, scale: float, found: Measured) -> Iterator[None]:
-    """All loads on one broker, into `found`; another one has its turn at every yield."""
+    """Run all loads on one broker and put the figures into `found`. Yields between loads, so that the other broker has
+    its turn."""
     host, _, port = broker.bootstrap.rpartition(":")
     address = host, int(port)
     round_s = max(0.5, 5 * scale)
@@ -115,7 +118,7 @@ def measure(broker: BrokerProcess, jars: Path, runs: int, scale: float, found: M
 
 
 def in_turn(*loads: Iterator[None]) -> None:
-    """Let all go on to their next load, until the last is done."""
+    """Run the loads of all brokers in turn, until the last load is done."""
     for _ in zip_longest(*loads):
         pass
 

@@ -37,13 +37,14 @@ class Log:
 PLAIN = Log("none100", 2_000_000, 100)
 COMPRESSED = [Log(codec, 2_000_000, 100, codec) for codec in CODEC_NAMES[1:]]
 WIDE = Log("none1k", 1_000_000, 1024)
-GIB = Log("none1g", 1_050_000, 1024)  # more than 1 GiB: the first segment is full
+GIB = Log("none1g", 1_050_000, 1024)  # a topic of more than 1 GiB, so that its first segment is full
 
 
 def make_with_kafka(logs: list[Log]) -> None:
-    """Make what is not there yet: a broker of the kit writes each topic once; its files are linked into WORK.
+    """Make the missing logs: a broker of the kit writes each topic once, and its files are linked into WORK.
 
-    What was built without Kafka is replaced: Kafka's own partitions have a partition.metadata."""
+    Logs built without Kafka are replaced. They can be told by the missing partition.metadata.
+    """
     wanted = [log for log in logs if not log.path.with_name("partition.metadata").exists()]
     if not wanted:
         return
@@ -84,7 +85,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def make_without_kafka(logs: list[Log]) -> None:
-    """Build what is not there yet, with the same counts, sizes and codecs."""
+    """Build the missing logs with kcli, with the same counts, sizes and codecs."""
     for log in logs:
         if not log.path.exists():
             print(f"building {log.records:,} records of {log.value_bytes} B, {log.codec} ...", flush=True)
@@ -96,7 +97,7 @@ def make_without_kafka(logs: list[Log]) -> None:
 
 
 def _batches(log: Log) -> Iterator[bytes]:
-    """A few batches over and over: only the base offset changes from one to the next, and no CRC covers it."""
+    """Yield a few batches over and over: only the base offset differs, which no CRC covers."""
     count = BATCH_BYTES // log.value_bytes
     patterns = [_batch(log, count, seed) for seed in range(8)]
     size = 0

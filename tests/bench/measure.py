@@ -37,7 +37,7 @@ def run(command: Sequence[str], output: Path) -> Run:
 
 
 def first_lines(command: Sequence[str], lines: int = 20) -> Run:
-    """Seconds until a command has printed its first lines; it is ended then, as by `| head`."""
+    """Return the seconds until a command has printed its first lines. The command is then ended, as `| head` does."""
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment())
     assert process.stdout is not None

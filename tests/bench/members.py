@@ -22,7 +22,7 @@ NONE, LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 0, 14, 15, 16
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 27, 79
 SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS = 45_000, 300_000
 HEARTBEAT_S, COMMIT_S = 3.0, 5.0
-"""heartbeat.interval.ms and auto.commit.interval.ms, as they are by default."""
+"""The defaults of heartbeat.interval.ms and auto.commit.interval.ms."""
 LOOK_S, PATIENCE_S = 0.01, 60.0
 METADATA = struct.pack(">hih", 0, 1, 5) + b"bench" + struct.pack(">i", -1)
 ASSIGNMENT = struct.pack(">hih", 0, 1, 5) + b"bench" + struct.pack(">iii", 1, 0, -1)
@@ -68,7 +68,8 @@ class Member:
         self.asked = key
 
     def receive(self) -> tuple[int, memoryview] | None:
-        """An API key and the body of its answer, behind the correlation id; None while it is not all there."""
+        """Return the API key and the body of the next response, behind its correlation id; None until it has arrived
+        whole."""
         data = self.socket.recv(1 << 16)
         if not data:
             raise BenchError("the broker has hung up")
@@ -104,7 +105,7 @@ class Member:
         return _text(self.group) + struct.pack(">i", self.generation) + _text(self.id)
 
     def take(self, key: int, answer: memoryview) -> None:
-        """Do what follows from an answer, while the group is not steady."""
+        """Send the request that follows from a response, while the group is not steady."""
         if key == JOIN_GROUP:
             self._joined(answer)
             return
@@ -151,7 +152,7 @@ def _take_text(data: memoryview, position: int) -> tuple[str, int]:
 
 
 def find_coordinator(address: tuple[str, int], group: str) -> None:
-    """Wait until the broker coordinates: its topic is made, and loaded."""
+    """Wait until the broker coordinates the group, for which it creates and loads __consumer_offsets."""
     until = time.perf_counter() + PATIENCE_S
     for key, body, where in (
         (FIND_COORDINATOR, _text(group) + b"\0", 4),
@@ -172,8 +173,8 @@ def find_coordinator(address: tuple[str, int], group: str) -> None:
 
 
 def join_group(address: tuple[str, int], group: str, count: int) -> tuple[float, list[Member]]:
-    """Have members join a new group, all at once, until all have their assignment in one generation. Returns the
-    seconds that it took them, and them."""
+    """Let members join a new group at the same time, until all have an assignment of the same generation. Returns the
+    seconds, and the members."""
     members = [Member(address, group) for _ in range(count)]
     with selectors.DefaultSelector() as selector:
         for member in members:
@@ -221,8 +222,8 @@ def leave_group(members: Sequence[Member]) -> None:
 
 
 def live(members: Sequence[Member], seconds: float, during: Callable[[], None]) -> int:
-    """Have members of steady groups live as consumers do: a heartbeat every 3 s, a commit every 5 s, spread evenly.
-    during: called when the last second of the first commits is over. Returns the number of requests answered behind."""
+    """Let members of steady groups send a heartbeat every 3 s and a commit every 5 s, spread evenly. during: called
+    once every member has committed. Returns the number of requests answered after that."""
     due: list[tuple[float, int, bool]] = []
     began = time.perf_counter()
     for i in range(len(members)):

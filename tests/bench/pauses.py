@@ -46,7 +46,7 @@ def sample(chance: random.Random, now_ms: int) -> bytes:
 
 
 def queued_s() -> float:
-    """How long this thread has waited for a processor so far, where the system tells."""
+    """Return how long this thread has waited for a processor so far, where the system has that figure."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def make(directory: Path) -> Node:
 
 
 async def load(node: Node, seconds: float) -> tuple[int, list[float]]:
-    """Append for so long. Returns the bytes, and how late the timer came each time, s."""
+    """Append for this time. Returns the bytes, and the delays of the timer in seconds."""
     chance = random.Random(1)
     now_ms = node.logs.clock.now_ms()
     batches = [sample(chance, now_ms) for _ in range(64)]

@@ -32,7 +32,7 @@ class ServeFigure:
 
     @property
     def reached(self) -> bool | None:
-        """None where there is no goal, or nothing to compare with."""
+        """Whether the goal is reached; None without a goal, or without the other's value."""
         if self.most is not None:
             return self.kcli <= self.most
         if self.least is not None:
@@ -75,7 +75,7 @@ def serve_table(figures: Sequence[ServeFigure], other: str = "Kafka") -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose source is aligned, too; the first row is the heading."""
+    """Return a Markdown table with aligned source; the first row is the heading."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")

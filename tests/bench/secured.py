@@ -60,8 +60,8 @@ ITERATIONS: Final = 4096
 SIDE_BY_SIDE: Final = 8
 ACLS: Final = 10_000
 ACL_SLICES: Final = 8
-"""The loads that tell what ACLs cost are this much shorter and come as many times as often: their cost is less than
-what two long runs differ by."""
+"""Loads that measure the cost of ACLs are this much shorter and run this many times as often: that cost is smaller than
+the difference between two long runs."""
 PRODUCED_BYTES: Final = 400_000_000
 HANDSHAKES: Final = 2_000
 LOGINS: Final = 1_600
@@ -80,7 +80,7 @@ def say(text: str) -> None:
 
 
 def unused_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
+    """Return the first of `count` successive ports that no process listens on."""
     for first in range(20_100, 32_000, count):
         try:
             for port in range(first, first + count):
@@ -100,8 +100,8 @@ def write_certificates(folder: Path) -> None:
 
 
 def properties(folder: Path, port: int, more: Mapping[str, str]) -> list[str]:
-    """The security of a broker, the same for both. folder: has server.pem; port: of PLAINTEXT, and of the others in
-    the order of LISTENERS behind it."""
+    """Return the security configurations, which both brokers share. folder: has server.pem; port: that of PLAINTEXT;
+    the listeners of LISTENERS have the next ports."""
     addresses = ",".join(f"{name}://127.0.0.1:{port + i}" for i, name in enumerate(LISTENERS))
     found = {
         "listeners": addresses,
@@ -119,7 +119,7 @@ def properties(folder: Path, port: int, more: Mapping[str, str]) -> list[str]:
 
 
 def run_kcli(stack: ExitStack, folder: Path, more: Mapping[str, str] | None = None) -> Secured:
-    """Start kcli serve with a directory of its own."""
+    """Start kcli serve with a new directory."""
     port = unused_ports(len(LISTENERS))
     options = [part for each in properties(folder, port, more or {}) for part in ("-o", each)]
     data = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=WORK)))
@@ -134,14 +134,15 @@ def run_kafka(stack: ExitStack, folder: Path) -> Secured:
 
 @dataclass
 class Secured:
-    """A running broker, and what was measured of it: the runs of each figure, without those that warm up."""
+    """A running broker and its measurements: the runs of each figure, without the warm-up."""
 
     broker: BrokerProcess
     port: int
     runs: dict[str, list[float]] = field(default_factory=dict)
 
     def loop_cpu_s(self) -> float:
-        """CPU seconds of its first thread, to the nanosecond: of kcli's event loop. Linux tells."""
+        """Return the CPU seconds of the process's first thread, which runs kcli's event loop, from Linux's nanosecond
+        counter."""
         return int(Path(f"/proc/{self.broker.pid}/schedstat").read_text().split()[0]) / 1e9
 
     @property
@@ -194,7 +195,7 @@ Load = Callable[[Secured, int], dict[str, float]]
 
 
 def tried(load: Load, broker: Secured, run: int) -> dict[str, float]:
-    """The outcome of a load; again where it fails. Raises BenchError."""
+    """Run a load, again where it fails, and return its outcome. Raises BenchError."""
     for left in reversed(range(TRIES)):
         try:
             return load(broker, run)
@@ -205,7 +206,7 @@ def tried(load: Load, broker: Secured, run: int) -> dict[str, float]:
 
 
 def in_turn(brokers: Sequence[Secured], load: Load, runs: int, warm_up: int = 1) -> None:
-    """Run a load on the brokers in turn, and keep the outcomes of all runs but the first ones."""
+    """Run a load on the brokers in turn, and keep the outcomes of all runs except for the first ones."""
     for run in range(warm_up + runs):
         for broker in brokers if run % 2 else reversed(brokers):
             use_free_memory(WORK)
@@ -217,7 +218,7 @@ def in_turn(brokers: Sequence[Secured], load: Load, runs: int, warm_up: int = 1)
 
 
 def moved(broker: Secured, name: str, size_bytes: int, move: Callable[[], float]) -> dict[str, float]:
-    """The figures of bytes that are moved. move: moves them, and returns the seconds."""
+    """Measure a transfer of bytes. move: transfers them and returns the seconds."""
     before, loop_before = broker.broker.cpu_s(), broker.loop_cpu_s()
     seconds = move()
     cpu_s, loop_s = broker.broker.cpu_s() - before, broker.loop_cpu_s() - loop_before
@@ -226,12 +227,12 @@ def moved(broker: Secured, name: str, size_bytes: int, move: Callable[[], float]
 
 
 def producing(listener: str, context: ssl.SSLContext | None, requests: int) -> Load:
-    """The load that produces to a topic of its own, which is deleted behind it."""
+    """Return the load that produces to a new topic, and deletes the topic afterwards."""
 
     def load(broker: Secured, run: int) -> dict[str, float]:
         topic = f"produced-{listener.lower()}-{run}-{time.monotonic_ns()}"
         broker.new_topic(topic)
-        os.sync()  # what was written before is not to be written out meanwhile
+        os.sync()  # sync first, so that the disk does not write earlier data during the load
         with connected(broker.address(listener), context) as client:
             if listener == "SASL":
                 log_in(client, SCRAM_SHA_512, USER)
@@ -244,7 +245,7 @@ def producing(listener: str, context: ssl.SSLContext | None, requests: int) -> L
 
 
 def consuming(listener: str, context: ssl.SSLContext | None, requests: int) -> Load:
-    """The load that consumes what `requests` of Produce have written."""
+    """Return the load that consumes what `requests` Produce requests have written."""
 
     def load(broker: Secured, run: int) -> dict[str, float]:
         with connected(broker.address(listener), context) as client:
@@ -275,7 +276,7 @@ def shaking(context: ssl.SSLContext, count: int) -> Load:
 
 
 def logging_in(count: int) -> Load:
-    """The load of logins: one after another, and SIDE_BY_SIDE."""
+    """Measure logins, one after another and SIDE_BY_SIDE at a time."""
 
     def load(broker: Secured, run: int) -> dict[str, float]:
         address = broker.address("SASL")
@@ -292,8 +293,8 @@ def logging_in(count: int) -> Load:
 
 
 def acls(count: int) -> Iterator[dict[str, Any]]:
-    """ACLs of CreateAcls: one lets USER do all with the bench's topics; some of each further kind are for them, too,
-    but not for USER; most are for other topics and users."""
+    """Return the CreateAcls entries: one allows USER everything on the bench's topics; a few of each other kind concern
+    these topics but not USER; most concern other topics and users."""
     topic, literal, prefixed, allow = ResourceType.TOPIC, 3, 4, 3
 
     def acl(name: str, pattern: int, user: str, operation: int) -> dict[str, Any]:
@@ -350,7 +351,7 @@ def acl_figures(folder: Path, runs: int, scale: float) -> Iterator[ServeFigure]:
 
 
 def ready_seconds(folder: Path, runs: int) -> list[float]:
-    """Seconds from the command to the ready line, with TLS."""
+    """Return the seconds from the command to the ready line, with TLS."""
     found = []
     for _ in range(runs + 1):
         with ExitStack() as stack:
@@ -364,7 +365,7 @@ def ready_seconds(folder: Path, runs: int) -> list[float]:
 
 
 def measure(brokers: Sequence[Secured], folder: Path, runs: int, scale: float, only: str | None) -> None:
-    """The loads on the brokers, or one of them."""
+    """Run all loads on the brokers, or only one load."""
     requests = max(20, round(PRODUCED_BYTES * scale / REQUEST_BYTES))
     count = max(SIDE_BY_SIDE, round(HANDSHAKES * scale / SIDE_BY_SIDE) * SIDE_BY_SIDE)
     newest = ssl.create_default_context(cafile=str(folder / "ca.pem"))
@@ -384,7 +385,7 @@ def measure(brokers: Sequence[Secured], folder: Path, runs: int, scale: float, o
 
 
 def figures(ours: Secured, theirs: Secured) -> Iterator[tuple[ServeFigure, str]]:
-    """The lines of both, each with the name of its runs."""
+    """Return the lines of both brokers, each with the names of its runs."""
     lines: list[tuple[str, str, str, dict[str, float]]] = [
         ("produce 1 KB, 6 partitions, acks=all", "produce MB/s", "MB/s", {"least_ratio": 1.3}),
         ("consume 1 KB, 6 partitions", "consume MB/s", "MB/s", {"least_ratio": 1.5}),
@@ -408,7 +409,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="of the loads; below 1 nothing is written")
     parser.add_argument("--only", choices=PARTS, help="that part alone; nothing is written")
     options = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a node that compiles its modules at every start is a slower one
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a node that compiles its modules at every start would be slower
     WORK.mkdir(parents=True, exist_ok=True)
     try:
         kit.set_up()

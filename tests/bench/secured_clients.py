@@ -25,12 +25,12 @@ from tests.log.batches import batch
 PARTITIONS: Final = 6
 RECORD_BYTES: Final = 1000
 BATCH_RECORDS: Final = 16
-"""As many records of that size as batch.size has room for by default."""
+"""The number of records of that size for which batch.size has room by default."""
 IN_FLIGHT: Final = 5
 """max.in.flight.requests.per.connection, as it is by default."""
 PARTITION_BYTES_MAX: Final = 1 << 20
 FETCH_BYTES_MAX: Final = 50 << 20
-"""max.partition.fetch.bytes and fetch.max.bytes, as they are by default."""
+"""The defaults of max.partition.fetch.bytes and fetch.max.bytes."""
 RECEIVED_AT_ONCE: Final = 256 << 10
 BATCH: Final = bytes(batch(*[bytes(range(250)) * (RECORD_BYTES // 250)] * BATCH_RECORDS))
 REQUEST_BYTES: Final = PARTITIONS * len(BATCH)
@@ -49,7 +49,8 @@ def connected(address: Address, context: ssl.SSLContext | None) -> Client:
 
 
 def produce(client: Client, topic: str, requests: int) -> float:
-    """Send so many requests with a batch to each partition, IN_FLIGHT at a time, with acks=all. Return the seconds."""
+    """Send `requests` requests, each with a batch for every partition, IN_FLIGHT at a time, with acks=all. Returns the
+    seconds."""
     parts = [{"index": index, "records": BATCH} for index in range(PARTITIONS)]
     sent = [{"name": topic, "partition_data": parts}]
     frame = client.frame("produce", 7, {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": sent})
@@ -72,7 +73,7 @@ def _check_produced(answer: bytes, topic: str) -> None:
 
 
 def consume(client: Client, topic: str, batches: int) -> float:
-    """Fetch from the begin of each partition up to so many batches of each, one Fetch at a time. Return the seconds."""
+    """Fetch `batches` batches of each partition from its beginning, one Fetch at a time. Returns the seconds."""
     buffer = memoryview(bytearray(PARTITIONS * (PARTITION_BYTES_MAX + (1 << 10))))
     done = dict.fromkeys(range(PARTITIONS), 0)
     began = time.perf_counter()
@@ -127,8 +128,8 @@ def _take_fetched(answer: memoryview, topic: str, done: dict[int, int]) -> None:
 
 
 def handshakes(address: Address, context: ssl.SSLContext, count: int, clients: int) -> float:
-    """Connect, shake hands, and have one request answered, so many times by clients side by side. Return the
-    seconds."""
+    """Connect, make the TLS handshake and send one request, repeatedly, with several clients at the same time. Returns
+    the seconds."""
     failed: list[Exception] = []
 
     def connect() -> None:
@@ -152,7 +153,7 @@ def handshakes(address: Address, context: ssl.SSLContext, count: int, clients: i
 
 
 class _Remembering(ScramMechanism):
-    """A mechanism that salts a password once: what the client computes is not measured."""
+    """A SCRAM mechanism that salts the password only once, so that the client's own computation is not measured."""
 
     __slots__ = ()
 
@@ -160,8 +161,8 @@ class _Remembering(ScramMechanism):
 
 
 def logins(address: Address, mechanism: ScramMechanism, user: tuple[str, str], rounds: int, clients: int) -> float:
-    """Log in by SCRAM on new connections, so many clients side by side, again and again. user: name and password.
-    Return the seconds of a round."""
+    """Log in by SCRAM on new connections, with several clients at the same time, repeatedly. user: name and password.
+    Returns the seconds of a round."""
     remembering = _Remembering(mechanism.name, mechanism.code, mechanism.algorithm)
     began = time.perf_counter()
     for _ in range(rounds):

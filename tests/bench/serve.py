@@ -73,7 +73,7 @@ class BrokerProcess:
 
 @contextmanager
 def kcli(data: Path, *options: str, listen: Sequence[str] = ("--listen", "127.0.0.1:0")) -> Iterator[BrokerProcess]:
-    """kcli serve, with a directory of its own. listen: where, unless the options have its listeners."""
+    """Start kcli serve with a new directory. listen: its address, unless the options have listeners."""
     log = (WORK / "kcli.log").open("ab")
     command = [KCLI, "serve", "--data-dir", str(data), *listen]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)
@@ -91,7 +91,7 @@ def kcli(data: Path, *options: str, listen: Sequence[str] = ("--listen", "127.0.
 
 @contextmanager
 def kafka(*options: str, port: int | None = None) -> Iterator[BrokerProcess]:
-    """Real Kafka, new. port: of its listener PLAINTEXT, if that is free."""
+    """Start a new Kafka. port: that of its listener PLAINTEXT, if it is free."""
     script("kill", NODE, check=False)
     script("rm", NODE, check=False)
     bootstrap = script("start", NODE, *KAFKA_DEFAULTS, *options, port=port).strip().splitlines()[-1]
@@ -104,7 +104,7 @@ def kafka(*options: str, port: int | None = None) -> Iterator[BrokerProcess]:
 
 
 def script(*arguments: str, check: bool = True, port: int | None = None) -> str:
-    """The kit's script. port: the first one to try. Raises BenchError."""
+    """Run the kit's script. port: the first port to try. Raises BenchError."""
     environment = ENVIRONMENT if port is None else ENVIRONMENT | {"KAFKA_KIT_PORT": str(port)}
     done = subprocess.run([kit.SCRIPT, *arguments], capture_output=True, text=True, check=False, env=environment)
     if check and done.returncode:
@@ -117,7 +117,7 @@ def script(*arguments: str, check: bool = True, port: int | None = None) -> str:
 
 @dataclass(frozen=True)
 class Produced:
-    """What kafka-producer-perf-test said, and what the broker needed for it."""
+    """The figures of kafka-producer-perf-test, and the broker's CPU and memory meanwhile."""
 
     records_per_s: float
     mb_per_s: float
@@ -163,7 +163,7 @@ TEXT_SIZE = 500
 
 @dataclass(frozen=True)
 class Consumed:
-    """What kafka-consumer-perf-test said of its fetching, and what the broker needed for it."""
+    """The figures of kafka-consumer-perf-test about fetching, and the broker's CPU and memory meanwhile."""
 
     mb_per_s: float
     cpu_s_per_gb: float
@@ -192,7 +192,8 @@ def latency(broker: BrokerProcess, topic: str, messages: int) -> tuple[float, fl
 
 
 def hold(broker: BrokerProcess, idle: int, busy: int, seconds: float) -> tuple[int, float]:
-    """Hold idle connections, and send requests on busy ones. Returns requests a second, and the slowest answer's ms."""
+    """Keep idle connections open, and send requests on busy ones. Returns requests a second, and the slowest response
+    in ms."""
     host, _, port = broker.bootstrap.rpartition(":")
     request = struct.pack(">ihhih", 10, 18, 0, 1, -1)  # ApiVersions 0
     idle_ones = [socket.create_connection((host, int(port))) for _ in range(idle)]
@@ -230,7 +231,7 @@ Measured = dict[str, float]
 
 
 def measure(brokers: Sequence[BrokerProcess], runs: int, scale: float) -> list[Measured]:
-    """All loads on the brokers in turn; medians of the runs, one dict for each broker."""
+    """Run all loads on the brokers in turn. Returns the medians of the runs, one dict for each broker."""
     found: list[Measured] = [{"idle_mb": broker.resident_mb()} for broker in brokers]
     for broker in brokers:
         for topic, partitions in (("small", 1), ("six", 6), ("text", 1), ("latency", 1)):
@@ -272,7 +273,7 @@ def measure(brokers: Sequence[BrokerProcess], runs: int, scale: float) -> list[M
 
 
 def ready_seconds(runs: int) -> float:
-    """From the command to the ready line, in a new directory."""
+    """Return the seconds from the command to the ready line, in a new directory."""
     seconds = []
     for _ in range(runs):
         began = time.perf_counter()
@@ -282,7 +283,7 @@ def ready_seconds(runs: int) -> float:
 
 
 def restart_seconds(unflushed_bytes: int, *, with_kafka: bool) -> tuple[float, float | None]:
-    """From a start to the ready line, after kill -9 with that much never flushed."""
+    """Return the seconds from a start to the ready line, after kill -9 with that many bytes not flushed."""
     records = unflushed_bytes // 1000
     with tempfile.TemporaryDirectory(dir=WORK) as data:
         with kcli(Path(data)) as broker:

@@ -39,7 +39,8 @@ Plain = dict[str, Any]
 
 
 class Load(NamedTuple):
-    """Requests of one kind. make(count): one with so many elements; most: no more of them, if they fit."""
+    """Requests of one kind. make(count): a request with `count` elements; most: the largest count, if a request has
+    room for it."""
 
     api: str
     version: int
@@ -55,7 +56,7 @@ def _names(count: int) -> list[str]:
 def _by_topic(
     field: str, partition: Callable[[int], Any], name: str = "name", **fields: Any
 ) -> Iterator[tuple[str, Any]]:
-    """A request with topics of one partition each, and with one topic of many partitions."""
+    """Return two requests: many topics of one partition each, and one topic of many partitions."""
 
     def topic(text: str, partitions: list[Any]) -> Plain:
         return {name: text, field: partitions}
@@ -83,7 +84,7 @@ def _coordinators(key_type: int) -> Iterator[Load]:
 
 
 def _alterations(api: str, version: int, change: Plain) -> Iterator[Load]:
-    """Configurations of resources: of each of so many, or so many of one."""
+    """Return two requests to alter configurations: one for each of many resources, and many for one resource."""
 
     def load(
         what: str,
@@ -900,7 +901,7 @@ def loads() -> Iterator[Load]:  # noqa: PLR0915  (a list)
 
 
 def frame(client: Client, load: Load) -> bytes:
-    """The largest request of a kind that fits."""
+    """Return the largest request of a kind that fits into a megabyte."""
     few, many = (len(client.frame(load.api, load.version, load.make(min(n, load.most)))) for n in (64, 4160))
     each = max((many - few) / 4096, 0.1)
     count = min(load.most, int((REQUEST_BYTES - 256) / each))
@@ -912,12 +913,12 @@ def frame(client: Client, load: Load) -> bytes:
 
 
 def queued_s(pid: int | str) -> float:
-    """How long a process's first thread, of which it is the loop, has waited for a processor so far."""
+    """Return how long the first thread of a process, which runs the event loop, has waited for a processor so far."""
     return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
 
 
 class Waits:
-    """A connection that asks and asks. Raises OSError when the broker is gone."""
+    """A connection that sends one request after another. Raises OSError when the broker is gone."""
 
     def __init__(self, address: tuple[str, int], pid: int) -> None:
         self._pid = pid
@@ -925,7 +926,7 @@ class Waits:
         self._client.socket.settimeout(ANSWER_S)
 
     def longest_ms(self, until: threading.Event) -> float:
-        """The longest wait for an answer until that happens."""
+        """Return the longest wait for a response until `done`."""
         longest = 0.0
         request = self._client.frame("api_versions", 0, {})
         while not until.is_set():
@@ -950,7 +951,7 @@ class Waits:
 
 
 def answered(address: tuple[str, int], request: bytes) -> str:
-    """Send a request, and read its answer away. Returns what came: its size, or that the broker hung up."""
+    """Send a request and drop its response. Returns the response's size, or that the broker closed the connection."""
     with socket.create_connection(address, ANSWER_S) as sock:
         sock.sendall(request)
         scratch = bytearray(1 << 20)
@@ -970,7 +971,8 @@ def answered(address: tuple[str, int], request: bytes) -> str:
 
 
 def wait_ms(address: tuple[str, int], pid: int, request: bytes) -> tuple[float, str, float]:
-    """The longest wait of another connection while a request is answered, the answer, and after how many seconds."""
+    """Return the longest wait of another connection during a request, the response, and the request's duration in
+    seconds."""
     done = threading.Event()
     told: list[str] = []
     took: list[float] = []
@@ -1016,7 +1018,7 @@ def prepare(address: tuple[str, int]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, write the table down where all are measured. Returns 1 where a goal is not reached."""
+    """Measure, and write the table where all APIs are measured. Returns 1 where a goal is missed."""
     parser = argparse.ArgumentParser(prog="tests.bench.waits")
     parser.add_argument("apis", nargs="*")
     parser.add_argument("--runs", type=int, default=RUNS)

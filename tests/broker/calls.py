@@ -1,4 +1,4 @@
-"""Handlers called without a socket: a request as plain values, the answer as plain values, both through the wire."""
+"""Calls of handlers without a socket: requests and responses are plain values, which go through the wire format."""
 
 from __future__ import annotations
 

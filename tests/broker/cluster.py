@@ -1,5 +1,5 @@
-"""Clusters: nodes in this process, each on a thread of its own, or child processes that can be killed; combined ones,
-or controllers and brokers apart."""
+"""Clusters for tests: nodes run in threads of this process, or as child processes that can be killed; nodes have both
+roles, or brokers and controllers are separate."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ClusterNode(RunningNode):
         return BrokerConfig(self.properties)
 
     def give_up(self) -> None:
-        """End it while it waits for other nodes."""
+        """Stop the node while it waits for other nodes."""
         self.loop.call_soon_threadsafe(self._starting.cancel)
         self.wait_until_down()
 
@@ -68,7 +68,7 @@ class ClusterNode(RunningNode):
         await self.node.stop_broker()
 
     def begin_to_stop_broker(self) -> None:
-        """Tell its broker to stop; the quorum goes on."""
+        """Begin the shutdown of the broker; the controller goes on."""
         self._stopping = asyncio.run_coroutine_threadsafe(self._stop_broker(), self.loop)
 
     def wait_for_broker_to_stop(self) -> None:
@@ -120,7 +120,7 @@ class ProcessNode:
 
 
 class Cluster:
-    """See above. nodes: those that run, by id."""
+    """A cluster whose nodes can be started, stopped and killed. nodes: the running ones, by id."""
 
     def __init__(
         self,
@@ -133,8 +133,8 @@ class Cluster:
         disk: Disk | None = None,
         **options: str,
     ) -> None:
-        """controllers: 0: the brokers are controllers too. directories: of each node; disk: of nodes in this process.
-        options: configurations, with _ for the dots."""
+        """controllers: their number; 0 where the brokers are controllers too. directories: the log directories of each
+        node; disk: of nodes in this process; options: configurations, with _ for the dots."""
         self.directory = directory
         self._are_processes, self._directories, self._disk = processes, directories, disk
         self.options = QUICK | {name.replace("_", "."): value for name, value in options.items()}
@@ -160,7 +160,7 @@ class Cluster:
         return self.directory / f"node-{node_id}"
 
     def node_directories(self, node_id: int) -> list[Path]:
-        """All of them; the metadata lies in the first."""
+        """Return the log directories of a node; the first has the metadata log."""
         more = [self.directory / f"node-{node_id}-{i}" for i in range(2, self._directories + 1)]
         return [self.node_directory(node_id), *more]
 
@@ -184,7 +184,7 @@ class Cluster:
         }
 
     def start(self, *ids: int) -> None:
-        """Start those nodes, or all; they come up together."""
+        """Start these nodes, or all, at the same time."""
         begun = {each: self._begin(self.properties(each)) for each in ids or self.ids}
         for node_id, node in begun.items():
             self.nodes[node_id] = node
@@ -222,7 +222,7 @@ class Cluster:
         return ",".join(f"127.0.0.1:{port}" for port in self.client_ports.values())
 
     def on(self, node_id: int, look: Callable[[Node], Any]) -> Any:
-        """What a look at a node of this process gives, taken on its own thread."""
+        """Call a function on the node's own thread, and return its result."""
         node = self.nodes[node_id]
         assert isinstance(node, ClusterNode), "in this process"
         return node.run(lambda: look(node.node))
@@ -236,7 +236,7 @@ class Cluster:
         return found
 
     def leader(self, other_than: int = -1) -> int:
-        """The active controller's id, once there is one."""
+        """Wait for an active controller, and return its id."""
         leaders: list[int] = []
 
         def is_known() -> bool:
@@ -267,7 +267,7 @@ def running_cluster(
     disk: Disk | None = None,
     **options: str,
 ) -> Iterator[Cluster]:
-    """A cluster that runs; what still runs at the end is stopped."""
+    """Yield a running cluster; stop all its nodes at the end."""
     cluster = Cluster(
         directory, brokers, controllers, processes=processes, directories=directories, disk=disk, **options
     )

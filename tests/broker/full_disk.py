@@ -1,7 +1,7 @@
-"""A disk that is full as long as a file is there, for paths that match what is in it, or from an operation on; and
-`kcli serve` on it:
+"""A disk that is full while a file exists, for the paths that match the file's patterns, or from a certain operation
+on; and `kcli serve` on it:
 
-python -m tests.broker.full_disk FILE DATA-DIR [NAME=VALUE ...]
+    python -m tests.broker.full_disk FILE DATA-DIR [NAME=VALUE ...]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FullFile(DiskFile):
 
 
 class FullDisk(Disk):
-    """Full while `sign` is there, and from operation `full_at` on (from 1; 0: never)."""
+    """A disk that is full while `sign` exists, and from operation number `full_at` on (0: never)."""
 
     waits = False
 
@@ -56,7 +56,7 @@ class FullDisk(Disk):
 
 
 def main() -> None:
-    """See above; it ends as the command does."""
+    """Run `kcli serve` on a FullDisk, and exit with its status."""
     from kcli.broker.config.single_node import single_node_config
     from kcli.broker.process.log_lines import set_up_logging
     from kcli.broker.startup.serve import serve

@@ -1,7 +1,7 @@
-"""Requests that mean no good: every API at every version, of values by chance, whole or mutated byte by byte.
+"""Hostile requests: every API at every version, with random values, well-formed or with mutated bytes.
 
-`Values` says what fills the fields; a subclass may look at their names. Everything comes from a Random: a seed tells it
-again.
+`Values` makes the values of fields; a subclass may look at the fields' names. All randomness comes from a Random, so a
+seed gives the same requests.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def records(random: Random) -> bytes | None:
 
 
 class Values:
-    """Anything, absurd or not. `name` is the field's."""
+    """Makes random values for fields, from usual to absurd. `name` is the field's."""
 
     def integer(self, random: Random, bits: int, name: str) -> int:  # noqa: ARG002  (subclasses read it)
         most = 2 ** (bits - 1) - 1
@@ -160,7 +160,7 @@ ANYTHING = Values()
 
 
 def whole_request(random: Random, key: int, version: int, values: Values = ANYTHING) -> bytes:
-    """A request that reads well, whatever it says; without its size."""
+    """Return a well-formed request with any values, without its size."""
     body = BytesIO()
     body.write(struct.pack(">hhih", key, version, 1, 4) + b"fuzz" + (b"\0" if is_flexible(key, version) else b""))
     entity_writer(messages(key, version).request_type)(body, values.request(random, key, version))
@@ -179,7 +179,7 @@ EXTREMES = (
 
 
 def mutated(random: Random, data: bytes) -> bytes:
-    """The bytes with some changed, cut, doubled, or an absurd number put in."""
+    """Return the bytes with some of them changed, cut or doubled, or with an absurd number in them."""
     found = bytearray(data)
     for _ in range(random.randrange(1, 4)):
         at = random.randrange(len(found) + 1)

@@ -39,7 +39,7 @@ class FailingFile(DiskFile):
 
 
 class FailingDisk(Disk):
-    """A disk of which some directories have broken."""
+    """A disk on which some directories fail."""
 
     def __init__(self) -> None:
         self.broken: set[Path] = set()
@@ -59,7 +59,7 @@ class FailingDisk(Disk):
 
 @dataclass
 class Heard:
-    """What the listeners of a log manager were told."""
+    """Records what the listeners of a log manager are called with."""
 
     failed: list[LogDir] = field(default_factory=list)
     assigned: list[tuple[UUID, int, UUID]] = field(default_factory=list)
@@ -116,7 +116,7 @@ def create_topic(
 
 
 def lead_all(image: MetadataImage) -> None:
-    """What a controller does when the only node of a cluster comes back: it leads every partition again."""
+    """Make this node the leader of every partition, as a controller does when a cluster's only node comes back."""
     for topic in list(image.topics.values()):
         for number in topic.partitions:
             record = {"partitionId": number, "topicId": from_uuid(topic.id), "isr": [1], "leader": 1}
@@ -124,7 +124,7 @@ def lead_all(image: MetadataImage) -> None:
 
 
 def config_of(paths: Sequence[Path], **more: str) -> BrokerConfig:
-    """A broker's configuration; more: with _ in place of dots."""
+    """Return a broker's configuration; more: configurations, with _ for the dots."""
     return BrokerConfig(
         {
             "node.id": "1",
@@ -142,7 +142,7 @@ def config_of(paths: Sequence[Path], **more: str) -> BrokerConfig:
 def make_node(
     paths: Sequence[Path], image: MetadataImage | None = None, disk: Disk | None = None, **config: Any
 ) -> Node:
-    """The logs in these directories, not yet started."""
+    """Return a log manager on these directories, not yet started."""
     disk, clock, heard = disk or Disk(), FakeClock(NOW_MS), Heard()
     image = MetadataImage() if image is None else image
     settings = config_of(paths, **config)
@@ -152,7 +152,8 @@ def make_node(
 
 
 def golden_node(directory: Path, **config: Any) -> Node:
-    """The logs of a copy of a golden directory, with the image that its metadata log makes, led by this node."""
+    """Return the log manager of a copy of a golden directory. The image comes from its metadata log, and this node
+    leads all partitions."""
     image = read_image(directory)
     assert image is not None
     lead_all(image)

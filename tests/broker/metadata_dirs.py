@@ -22,7 +22,7 @@ from tests.conftest import GOLDEN
 
 NOW_MS = 1_795_000_000_000
 KAFKAS_LEVELS = {**first_levels(), "share.version": 1, "streams.version": 1}
-"""Features as `kafka-storage format` of 4.3 has them."""
+"""The features that `kafka-storage format` of 4.3 writes."""
 KRAFT_DIRECTORIES = [
     "kraft/controller-100",
     "kraft/controller-101",
@@ -45,7 +45,7 @@ class FakeClock(Clock):
 
 
 def open_metadata(directory: Path, **more: Any) -> LoneMetadataLog:
-    """The metadata log of a log directory, which is formatted where it is not. more: `disk`, `clock`, settings."""
+    """Open the metadata log of a log directory, and format it where needed. more: `disk`, `clock`, settings."""
     disk: Disk = more.pop("disk", None) or Disk()
     clock: Clock = more.pop("clock", None) or FakeClock()
     found = format_directories([directory], now_ms=clock.now_ms(), levels=KAFKAS_LEVELS, disk=disk)
@@ -60,7 +60,7 @@ def open_metadata(directory: Path, **more: Any) -> LoneMetadataLog:
 
 
 def golden_copy(name: str, to: Path) -> Path:
-    """A copy of a log directory of real Kafka, to be written to."""
+    """Return a writable copy of a log directory of real Kafka."""
     copy = to / name.replace("/", "-")
     shutil.copytree(GOLDEN / name, copy)
     for path in [copy, *copy.rglob("*")]:
@@ -69,18 +69,18 @@ def golden_copy(name: str, to: Path) -> Path:
 
 
 def crash_copy(directory: Path, to: Path) -> Path:
-    """The directory as a crash at this moment would leave it, page cache intact."""
+    """Return the directory as a crash of the process would leave it now: the page cache survives."""
     shutil.copytree(directory, to)
     return to
 
 
 def segments(directory: Path) -> list[Path]:
-    """The logs of the metadata log in a log directory."""
+    """Return the segments of the metadata log in a log directory."""
     return sorted((directory / METADATA_DIRECTORY).glob("*.log"))
 
 
 def batches(directory: Path) -> list[Replayed]:
-    """All batches of the metadata log in a log directory."""
+    """Return all batches of the metadata log in a log directory."""
     return [batch for path in segments(directory) for batch in read_batches(path)]
 
 
@@ -90,7 +90,7 @@ def names(records: Iterable[Record]) -> list[str]:
 
 
 def state(image: MetadataImage) -> list[str]:
-    """The image as text: the records of its snapshot, in no order; nor have a node's features one."""
+    """Return the image as text: the records of its snapshot, sorted, also a node's features."""
 
     def text(record: Record) -> str:
         name, version, value = record
@@ -110,7 +110,7 @@ def image_of_snapshot(path: Path) -> MetadataImage:
 
 
 def untimed(data: bytes) -> bytes:
-    """Batches without what differs from run to run: times and the checksums over them."""
+    """Return batches without what differs between runs: timestamps, and the checksums that cover them."""
     out = bytearray(data)
     at = 0
     while at < len(out):
@@ -126,7 +126,7 @@ def config(name: str, value: str, topic: str = "t") -> Record:
 
 
 def topic_records(name: str, topic_id: str, directory_id: str, partitions: int = 1) -> list[Record]:
-    """A topic whose partitions are on node 1."""
+    """Return the records of a topic whose partitions are on node 1."""
     shared = {"topicId": topic_id, "replicas": [1], "isr": [1], "leader": 1, "directories": [directory_id]}
     found: list[Record] = [("TopicRecord", 0, {"name": name, "topicId": topic_id})]
     return found + [

@@ -1,4 +1,4 @@
-"""A broker of one partition with two replicas, on a simulated loop: the test says when the other one has what."""
+"""A broker with one partition of two replicas on a simulated loop. The test decides what the other replica has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ TOPIC_ID = UUID(int=7)
 
 
 class OnePartition:
-    """See above. topic: its name; context: what its coordinator is given; network: to the other broker."""
+    """A broker that leads one partition. topic: its name; context: what its coordinator is given; network: the network
+    to the other broker."""
 
     def __init__(self, directory: Path, topic: str, network: Network | None = None) -> None:
         self.topic = topic
@@ -83,14 +84,14 @@ class OnePartition:
         self.loop.close()
 
     def copy(self, offset: int | None = None) -> None:
-        """The other replica has all before that offset, or all."""
+        """Let the other replica fetch up to that offset, or to the log end."""
         assert self.partition.leadership is not None
         (follower,) = self.partition.leadership.followers.values()
         end = self.partition.log.log_end_offset if offset is None else offset
         self.partition.fetched(follower, end, 0, -1)
 
     def change(self, coordinator: Coordinator, **fields: Any) -> None:
-        """The metadata says something new of the partition."""
+        """Apply a change of the partition's metadata."""
         record = {"partitionId": 0, "topicId": from_uuid(TOPIC_ID), **fields}
         self.image.apply("PartitionChangeRecord", record, self.image.offset + 1)
         self.partition.update(self.image.topics[self.topic].partitions[0])

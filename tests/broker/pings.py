@@ -1,9 +1,9 @@
-"""How long others wait meanwhile: a process that asks brokers for ApiVersions and Metadata, one after another.
+"""The longest wait of other clients: a process that sends ApiVersions and Metadata to brokers, one after another.
 
     python -m tests.broker.pings HOST:PORT...
 
-For each line that it reads, it prints one of what was since the last: {"longest_ms", "answers", "late_ms"}. late_ms: by
-how much the machine itself was late, as a sleep of a millisecond and a broker that does nothing would show it.
+For each line of its input it prints a line about the time since the last one: {"longest_ms", "answers", "late_ms"}.
+late_ms is the delay that the machine itself caused, measured with a sleep of a millisecond and an idle server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATIENCE_S = 30.0
 
 
 class Waits(NamedTuple):
-    """See above."""
+    """What a line of the process's output has."""
 
     longest_ms: float
     answers: int
@@ -31,16 +31,16 @@ class Waits(NamedTuple):
 
 
 class Pings:
-    """The process, from outside."""
+    """The process, as its parent uses it."""
 
     def __init__(self, addresses: Sequence[Address]) -> None:
-        """Begins to ask."""
+        """Start the process, which begins to send requests."""
         command = [sys.executable, "-m", "tests.broker.pings", *(f"{host}:{port}" for host, port in addresses)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.waits()
 
     def waits(self) -> Waits:
-        """What was since the last call."""
+        """Return the longest wait since the last call."""
         assert self._process.stdin is not None, "piped"
         assert self._process.stdout is not None, "piped"
         self._process.stdin.write("\n")
@@ -50,19 +50,19 @@ class Pings:
         return Waits(**json.loads(line))
 
     def stop(self) -> Waits:
-        """The last of it."""
+        """Stop the process; return its last line."""
         found = self.waits()
         self.end()
         return found
 
     def end(self) -> None:
-        """Whatever there was."""
+        """End the process in any case."""
         self._process.kill()
         self._process.communicate()
 
 
 def main(addresses: Sequence[str]) -> None:
-    """The process, from inside."""
+    """Run the process's loop."""
     waits, lock = Waits(0, 0, 0), threading.Lock()
 
     def ask() -> None:

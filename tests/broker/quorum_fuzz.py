@@ -43,20 +43,20 @@ TOPIC = "known"
 NODES = (1, 2, 3)
 BROKER_HEARTBEAT, UNREGISTER_BROKER = 63, 64
 TURN, AT_ONCE = 256, 8
-"""So many frames to one listener of one node, of which so many wait for an answer at a time."""
+"""Frames sent to one listener of one node, and how many of them may wait for a response at a time."""
 ANSWER_S = 0.15
 HEALTH_S = 30.0
 MIB = 1 << 20
 RSS_MAX = 400 * MIB
-"""Of one node: kcli itself takes a quarter of it."""
+"""The limit for each node; kcli itself takes a quarter of it."""
 WAIT_MAX_MS = 2_000
-"""Of another connection, where the machine does ten things at a time; how long it was is printed."""
+"""The longest allowed wait of another connection on a busy machine; the measured wait is printed."""
 COMPLAINTS = re.compile(r"Traceback|never retrieved|never awaited|Exception in callback| failed: ")
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What a stranger who has looked around knows of the cluster."""
+    """What an attacker can learn about the cluster."""
 
     epoch: int
     topic_id: UUID
@@ -73,7 +73,7 @@ def extremes(bits: int) -> list[int]:
 
 
 class Plausible(Values):
-    """What nodes and clients would say, but for one field in `rarity`, which is extreme."""
+    """Values that nodes and clients would send, except for one field in `rarity`, which is extreme."""
 
     def __init__(self, known: Known, rarity: int) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class Plausible(Values):
         return super().data(random, name)
 
     def is_null(self, random: Random, name: str) -> bool:
-        if name == "entity_name":  # of all users and clients: what asks meanwhile would be throttled
+        if name == "entity_name":  # a quota of all users and clients would throttle the other clients
             return False
         return random.random() < (0.4 if name == "cluster_id" else 0.1)
 
@@ -162,11 +162,11 @@ ABSURD = (
     b"\0",
     b"\xff\xff\xff\xff\x07",
 )
-"""Counts and lengths of 2^31 - 1, of -2^31, and null, as fixed numbers and as varints."""
+"""Counts and lengths of 2^31 - 1 and -2^31, and null, as fixed numbers and as varints."""
 
 
 def absurd(random: Random, body: bytes, begin: int) -> bytes:
-    """With an absurd count at some byte, instead of what is there; often with nothing behind it."""
+    """Return the frame with an absurd count at some byte, often as its end."""
     at, what = random.randrange(begin, len(body) + 1), random.choice(ABSURD)
     if random.random() < 0.5:
         return body[:at] + what
@@ -179,11 +179,11 @@ def frame(random: Random, known: Known, *, controller: bool) -> bytes:
     apis = CONTROLLER_APIS if controller else BROKER_APIS
     api = random.choice(list(apis.values()))
     version = random.randint(api.least, api.most)
-    if api.key == BROKER_HEARTBEAT:  # what a broker says of itself is believed: that it goes, too
+    if api.key == BROKER_HEARTBEAT:  # with its epoch a broker's heartbeat could announce its shutdown
         known = dataclasses.replace(known, broker_epochs=())
     values = Plausible(known, random.choice((3, 8, 30)))
     body = whole_request(random, api.key, version, values)
-    if api.key == UNREGISTER_BROKER:  # one of these nodes would be gone for good, as the request says
+    if api.key == UNREGISTER_BROKER:  # the request would remove one of these nodes for ever
         body = body[:-5] + struct.pack(">i", random.choice((99, -1, 2**31 - 1, -(2**31)))) + b"\0"
     else:
         choice = random.random()
@@ -195,7 +195,8 @@ def frame(random: Random, known: Known, *, controller: bool) -> bytes:
 
 
 def vote(api: str = "vote", version: int = 0, **fields: Any) -> bytes:
-    """A Vote, BeginQuorumEpoch or EndQuorumEpoch of nobody's cluster: 68 bytes once ended one for good."""
+    """Return a Vote, BeginQuorumEpoch or EndQuorumEpoch with another cluster's id. A Vote of 68 bytes once ended a node
+    for good."""
     client = Client.__new__(Client)
     client.client_id, client.correlation_id = None, 0
     ours: dict[str, Any] = {"replica_id": 99, "last_offset_epoch": 0, "last_offset": 0} if api == "vote" else {}
@@ -206,7 +207,7 @@ def vote(api: str = "vote", version: int = 0, **fields: Any) -> bytes:
 
 
 class Slot:
-    """A connection that sends a frame when the last one is answered; a new one where it was closed."""
+    """A connection that sends the next frame after a response, and reconnects where it was closed."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -223,7 +224,7 @@ class Slot:
             self.socket.sendall(data)
 
     def is_done(self) -> bool:
-        """There is something to read: is it the last of an answer, or the end of the connection?"""
+        """Read what has arrived; return whether the response is complete or the connection closed."""
         assert self.socket is not None, "it has sent"
         try:
             data = self.socket.recv(1 << 16)
@@ -245,7 +246,7 @@ class Slot:
 
 
 def send(address: Address, frames: Iterable[bytes]) -> None:
-    """All of them, some at once; none is waited for longer than a moment."""
+    """Send all frames, some at a time, with a bounded wait for each response."""
     waiting = iter(frames)
     busy: list[Slot] = []
     idle = [Slot(address) for _ in range(AT_ONCE)]
@@ -271,7 +272,8 @@ def send(address: Address, frames: Iterable[bytes]) -> None:
 
 
 class Victims:
-    """The cluster. longest_ms: that anybody waited, late_ms: the machine; frames: that it got."""
+    """The cluster under attack. longest_ms: the longest wait of any other client; late_ms: the machine's own delay;
+    frames: the number of frames sent."""
 
     def __init__(self, directory: Path) -> None:
         self.cluster = Cluster(
@@ -301,7 +303,7 @@ class Victims:
         with self.cluster.client(1) as client:
             asked = [{"name": TOPIC, "topic_id": None}]
             (topic,) = client.call("metadata", 12, topics=asked, allow_auto_topic_creation=False)["topics"]
-        if topic["error_code"]:  # a frame has deleted it, as frames may
+        if topic["error_code"]:  # one of the frames has deleted the topic, which is allowed
             self._make(TOPIC, 2)
             time.sleep(0.1)
             return self.known()
@@ -312,7 +314,7 @@ class Victims:
         return Known(self._epoch(), to_uuid(topic["topic_id"]), found, self._broker_epochs())
 
     def _broker_epochs(self) -> list[int]:
-        """As the log of the first node has them."""
+        """Return the broker epochs in the first node's metadata log."""
         found: dict[int, int] = {}
         for path in sorted((self.cluster.node_directory(1) / METADATA_DIRECTORY).glob("*.log")):
             with suppress(UnreadableInput):  # its end is being written
@@ -325,13 +327,13 @@ class Victims:
         return list(found.values())
 
     def _epoch(self) -> int:
-        """Of the leader, once there is one that all know."""
+        """Return the leader epoch once all nodes know the leader."""
         self.cluster.leader()
         epoch: int = self.cluster.quorum(1)["leader_epoch"]
         return epoch
 
     def group(self, seed: int, count: int) -> None:
-        """Send so many frames, and see whether all is well. Raises AssertionError with the seed."""
+        """Send a group of frames, then check the cluster. Raises AssertionError with the seed."""
         try:
             self._send(Random(seed), count)
             self.check()
@@ -351,7 +353,8 @@ class Victims:
                 assert self.node(each).process.poll() is None, f"node {each} has ended\n{self._log(each)[-4000:]}"
 
     def check(self) -> None:
-        """It elects, appends, reads; nobody waited, nothing has swollen, no node complains."""
+        """Check that the cluster elects a leader, appends and reads, that no client waited too long, that memory is
+        bounded, and that no node logged a complaint."""
         self._append()
         self._add(waits := self._pings.waits())
         assert waits.answers, "others were answered"
@@ -376,7 +379,7 @@ class Victims:
             time.sleep(0.05)
 
     def _roundtrip(self, name: str) -> str | None:
-        """Append a record and read it. Returns why it was not possible yet."""
+        """Append a record and read it. Returns the reason if that is not possible yet."""
         with self.cluster.client(1) as client:
             asked = [{"name": name, "topic_id": None}]
             (topic,) = client.call("metadata", 12, topics=asked, allow_auto_topic_creation=False)["topics"]
@@ -429,7 +432,7 @@ class Victims:
         return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) << 10  # type: ignore[index]
 
     def restart(self) -> None:
-        """All nodes die at once, and come up again. Raises AssertionError."""
+        """Kill all nodes at once and start them again. Raises AssertionError."""
         self._add(self._pings.stop())
         for each in NODES:
             self.cluster.kill(each)

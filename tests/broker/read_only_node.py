@@ -1,4 +1,4 @@
-"""A broker that only reads, on a thread of its own; and what a client gets from it, as JSON lines of records."""
+"""A read-only broker on a thread of its own, and the records that a client gets from it, as JSON lines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReadOnlyRunning(RunningNode):
 
 @contextmanager
 def read_only_node(data_dir: Path, **options: str) -> Iterator[ReadOnlyRunning]:
-    """A node that only reads. options: configurations, with _ for the dots."""
+    """Yield a read-only node. options: configurations, with _ for the dots."""
     node = ReadOnlyRunning(data_dir, {name.replace("_", "."): value for name, value in options.items()})
     try:
         yield node
@@ -81,15 +81,15 @@ class _Bytes:
 
 
 def records_of(data: bytes, topic: str, number: int) -> list[Json]:
-    """The records of some batches, as the inspector gives them."""
+    """Return the records of some batches in the inspector's form."""
     lines = bytearray()
     print_jsonl(_Bytes(data), topic, number, lines.extend)
     return [json.loads(line) for line in bytes(lines).split(b"\n")[:-1]]
 
 
 def sound_batches(directory: Path) -> bytes:
-    """The bytes of all batches in a partition's directory that are whole and that clients read, one after the other. A
-    base offset is in no checksum: one that is none, or belongs to a later segment, is damage too."""
+    """Return the bytes of all batches of a partition's directory that are whole and that clients can read. The CRC does
+    not cover the base offset: a batch with a wrong one, or one of a later segment, counts as damaged."""
     out = bytearray()
     records = RecordTable(4096)
     paths = sorted(directory.glob("*.log"))
@@ -118,7 +118,7 @@ def list_offset(client: Client, topic: str, number: int, timestamp: int, isolati
 
 
 def fetch(client: Client, topic: str, number: int, offset: int, **fields: Any) -> tuple[Json, bytes]:
-    """The answer of one partition to Fetch, and its records' bytes."""
+    """Return a partition's part of a Fetch response, and the bytes of its records."""
     partition = {"partition": number, "fetch_offset": offset, "partition_max_bytes": fields.pop("bytes", 20_000)}
     unknown = {"current_leader_epoch": -1, "log_start_offset": -1}
     asked: Json = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0, **fields}
@@ -130,7 +130,7 @@ def fetch(client: Client, topic: str, number: int, offset: int, **fields: Any) -
 
 
 def read_all(client: Client, topic: str, number: int, **fields: Any) -> bytes:
-    """All batches of a partition, from its start to its high watermark."""
+    """Return all batches of a partition, from log start offset to high watermark."""
     offset = list_offset(client, topic, number, -2)["offset"]
     end = list_offset(client, topic, number, -1)["offset"]
     out = bytearray()

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from tests.broker.running import RunningNode
 
 SHARE_MAX = 0.5
-"""Of the longest round: 0.01 to 0.25 is usual, and 0.9 where one round does the work."""
+"""The largest share of one round in the total: 0.01 to 0.25 is usual, 0.9 means that one round does all the work."""
 SHORT_MS = 100
 """Any round may take as long."""
 
 
 class Rounds:
-    """longest_ms: CPU of the loop's thread between two expiries of a timer of half one, two rounds at most. total_ms:
-    of all rounds."""
+    """longest_ms: the longest CPU time of the loop's thread between two ticks of a timer of 0.5 ms, which may span two
+    rounds. total_ms: the CPU time of all rounds."""
 
     def __init__(self) -> None:
         self.longest_ms = self.total_ms = 0.0
@@ -34,7 +34,7 @@ class Rounds:
         return f"{self.count} rounds, {self.longest_ms:.0f} of {self.total_ms:.0f} ms in the longest"
 
     async def watch(self) -> None:
-        """Come with every other round of the loop, as a client would."""
+        """Measure the loop's rounds: as a client would, wake up in every other one."""
         last = time.thread_time()
         while not self._is_over:
             await asyncio.sleep(0.0005)
@@ -52,7 +52,7 @@ class Rounds:
 
 @contextmanager
 def rounds_of(node: RunningNode) -> Iterator[Rounds]:
-    """Watch a node's loop. Meanwhile no garbage is collected: the heap is that of all the tests, not of a broker."""
+    """Watch the rounds of a node's loop, without garbage collection: the heap is that of all tests, not of a broker."""
     rounds = Rounds()
     gc.disable()
     watching = asyncio.run_coroutine_threadsafe(rounds.watch(), node.loop)

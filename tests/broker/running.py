@@ -42,7 +42,7 @@ def api_key(name: str) -> int:
 
 
 def readable(sockets: Sequence[socket.socket], timeout_s: float) -> list[socket.socket]:
-    """Those of some sockets that can be read, or are closed, within a time. Descriptors may have any number."""
+    """Return the sockets that become readable, or are closed, within a time. Descriptors may be above 1,023."""
     poll = select.poll()
     by_fd = {each.fileno(): each for each in sockets}
     for fd in by_fd:
@@ -51,8 +51,8 @@ def readable(sockets: Sequence[socket.socket], timeout_s: float) -> list[socket.
 
 
 class Client:
-    """A connection that sends requests as plain values and gives plain answers; or any bytes. from_host: the address of
-    this machine that it comes from, where it matters which."""
+    """A connection whose requests and responses are plain values, or any bytes. from_host: the local address of the
+    connection, where it matters."""
 
     def __init__(self, address: Address, client_id: str | None = "test", from_host: str = "") -> None:
         self.socket = socket.create_connection(address, TIMEOUT_S, (from_host, 0) if from_host else None)
@@ -84,8 +84,8 @@ class Client:
         return self.answer(api, version)
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Make a topic of one replica; its answer, once all its partitions are led: real Kafka's controller answers
-        before its broker has them."""
+        """Create a topic of one replica and wait until all its partitions have leaders, since Kafka's controller
+        answers before its broker has them. Returns the response."""
         values = [{"name": key, "value": value} for key, value in (configs or {}).items()]
         topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": ()}
         made = self.call("create_topics", 7, topics=[topic | {"configs": values}], timeout=10_000, validate_only=False)
@@ -95,7 +95,7 @@ class Client:
         return found
 
     def wait_for_leaders(self, topic: str) -> None:
-        """Until the broker answers for each partition of a topic that was made a moment ago."""
+        """Wait until the broker answers for each partition of a new topic."""
         deadline = time.monotonic() + TIMEOUT_S
         while not self._is_led(topic):
             assert time.monotonic() < deadline, f"{topic} has no leaders"
@@ -123,7 +123,7 @@ class Client:
         return value
 
     def read_frame(self) -> bytes:
-        """The next answer's bytes, behind their size. Raises Closed."""
+        """Return the bytes of the next response, behind their size. Raises Closed."""
         return self._read(int.from_bytes(self._read(4)))
 
     def _read(self, size: int) -> bytes:
@@ -139,7 +139,7 @@ class Client:
         return bytes(data)
 
     def is_closed(self) -> bool:
-        """Has the broker closed the connection? Waits for it."""
+        """Wait for the broker to close the connection; return whether it did."""
         try:
             return not self.socket.recv(1)
         except ConnectionError:
@@ -162,7 +162,7 @@ class RunningNode:
         self._thread.start()
 
     def wait_until_up(self) -> None:
-        """Until it is up. Raises what its start raised."""
+        """Wait until the node runs. Raises the exception of its start."""
         assert self._up.wait(TIMEOUT_S), "the node does not come up"
         if self._error is not None:
             raise self._error
@@ -203,7 +203,7 @@ class RunningNode:
         return client
 
     def close_clients(self) -> None:
-        """Close all connections that it gave: of a test that failed, none may be left to the next one."""
+        """Close all connections that this node gave out, so that those of a failed test do not disturb the next one."""
         for each in self._clients:
             each.socket.close()
 
@@ -233,7 +233,7 @@ class RunningNode:
 
 @contextmanager
 def running_node(data_dir: Path, disk: Disk | None = None, **options: str) -> Iterator[RunningNode]:
-    """A node on a thread. options: configurations, with _ for the dots."""
+    """Yield a node on a thread. options: configurations, with _ for the dots."""
     node = RunningNode(data_dir, {name.replace("_", "."): value for name, value in options.items()}, disk)
     try:
         yield node
@@ -264,7 +264,7 @@ class ServedNode:
         return host, int(port)
 
     def signal(self, number: int) -> tuple[int, str]:
-        """Send a signal and wait for the end. Returns the exit status and what it logged."""
+        """Send a signal and wait for the end. Returns the exit status and the log."""
         os.kill(self.process.pid, number)
         _, errors = self.process.communicate(timeout=TIMEOUT_S)
         return self.process.returncode, errors

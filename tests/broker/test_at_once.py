@@ -1,5 +1,5 @@
-"""A broker that answers plain requests from their bytes, and one that decodes every request, are equal: on random
-streams of requests of groups they give the same answers, and write the same records with the same timestamps."""
+"""A broker that answers plain requests from their bytes equals one that decodes every request: random streams of group
+requests get the same responses, and write the same records with the same timestamps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOADING, NOT_COORDINATOR = 14, 16
 
 
 class Frozen(Clock):
-    """A clock that moves when the test moves it."""
+    """A clock that only the test moves."""
 
     time_ms = BEGIN_MS
 
@@ -49,7 +49,7 @@ class Frozen(Clock):
 
 @pytest.fixture(scope="module")
 def new(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The directory of a broker with the topics, and their ids."""
+    """Make the directory of a broker with the topics; return it and their ids."""
     data_dir = tmp_path_factory.mktemp("at-once") / "new"
     with running_node(data_dir, **OPTIONS) as node, node.client() as client:
         ids = {name: str(client.create_topic(name, PARTITIONS)["topic_id"]) for name in TOPICS}
@@ -60,7 +60,7 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]
 
 @contextmanager
 def begun(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RunningNode, Frozen]]:
-    """A broker whose clock stands still, and whose member ids are counted."""
+    """Start a broker whose clock stands still, and whose member ids are counted."""
     numbers = count(1)
     monkeypatch.setattr(coordinator, "uuid4", lambda: UUID(int=next(numbers)))
     clock = Frozen()
@@ -80,7 +80,7 @@ def _heartbeat_code(client: Client, group: str) -> int:
 
 
 class Stream:
-    """Random requests of some clients to one broker. Its choices depend on the seed and on the answers alone."""
+    """Random requests of some clients to one broker, which depend on the seed and on the responses only."""
 
     def __init__(self, client: Client, clock: Frozen, ids: dict[str, str], seed: int) -> None:
         self._client, self._clock, self._ids = client, clock, ids
@@ -192,7 +192,7 @@ class Stream:
 def noted(
     at_once: Callable[[memoryview, PeerClient], Laid | None], found: list[bool]
 ) -> Callable[[memoryview, PeerClient], Laid | None]:
-    """Note for each request whether it is answered at once."""
+    """Record for each request whether it is answered at once."""
 
     def answer(frame: memoryview, client: PeerClient) -> Laid | None:
         given = at_once(frame, client)
@@ -228,8 +228,8 @@ def test_both_ways_are_equal(
 
 
 def test_a_plain_request_waits_for_the_answers_before_it(tmp_path: Path) -> None:
-    """The answers of a connection come in the order of its requests, also where a plain one follows a Fetch that waits
-    for data."""
+    """A connection's responses are in the order of its requests, also where a plain request follows a Fetch that waits
+    for records."""
     with running_node(tmp_path / "data", **OPTIONS) as node, node.client() as client:
         client.create_topic("orders", 1)
         for _ in range(3):

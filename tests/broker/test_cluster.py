@@ -1,4 +1,4 @@
-"""Clusters of nodes: they elect, follow, fail over and catch up, and say what is wrong with them."""
+"""Clusters of nodes: elections, replication of metadata, failover, catching up, and messages about problems."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create(cluster: Cluster, node_id: int, *names: str, partitions: int = 2, rep
 
 
 def topics(cluster: Cluster, node_id: int) -> dict[str, list[dict[str, Any]]]:
-    """The topics that a broker knows, with their partitions."""
+    """Return the topics in a broker's image, with their partitions."""
     with cluster.client(node_id) as client:
         found = client.call("metadata", 12, topics=None)["topics"]
     return {each["name"]: each["partitions"] for each in found}
@@ -55,7 +55,7 @@ def wait_for_topics(cluster: Cluster, *names: str) -> None:
 
 
 def images(cluster: Cluster) -> list[list[Any]]:
-    """What each node's image says at one offset: each is taken at once with its offset, as the log goes on."""
+    """Return the image of each node at one offset: each is read together with its offset, since the log grows."""
 
     def image(node: Node) -> tuple[int, list[str]]:
         return node.broker.image.offset, sorted(map(str, snapshot(node.broker.image)))
@@ -246,7 +246,7 @@ def test_static_voters_become_dynamic_ones_and_can_be_changed(tmp_path: Path) ->
 
 
 def removes(client: Client, voter: dict[str, Any]) -> bool:
-    """Is the voter removed? Not while the last change of the voters is not committed."""
+    """Return whether the voter is removed. False while the last change of the voters is not committed."""
     code = client.call("remove_raft_voter", 0, cluster_id=None, **voter)["error_code"]
     assert code in (0, 7)
     return bool(code == 0)

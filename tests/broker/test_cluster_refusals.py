@@ -1,4 +1,4 @@
-"""What a node of a cluster says where something is wrong: one line, and it tries on, or stops as Kafka would."""
+"""What a node of a cluster logs about a problem: one line. The node then tries again, or stops where Kafka would."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def coming_up(cluster: Cluster, *ids: int) -> Iterator[None]:
 
 
 def wait_for_line(caplog: pytest.LogCaptureFixture, *parts: str) -> None:
-    """Until a line was logged that has those parts."""
+    """Wait until a line with those parts is logged."""
     wait_for(lambda: any(all(part in line for part in parts) for line in list(caplog.messages)), f"line {parts}")
 
 
@@ -87,7 +87,7 @@ def test_a_controller_that_speaks_other_versions(tmp_path: Path, caplog: pytest.
 
 
 def old_controller(server: socket.socket) -> None:
-    """Answers ApiVersions, for as long as the socket is open."""
+    """Answer ApiVersions as an old controller while the socket is open."""
     while True:
         try:
             connection, _ = server.accept()
@@ -120,7 +120,7 @@ def test_a_damaged_quorum_state(tmp_path: Path) -> None:
     ],
 )
 def test_a_quorum_state_without_an_epoch_left(tmp_path: Path, controllers: int, epoch: int, reason: str) -> None:
-    """As a Vote with the largest epoch once left it; the advice leads to a node that starts."""
+    """A Vote with the largest epoch once left such a file; the advice in the message leads to a node that starts."""
     cluster = Cluster(tmp_path, controllers)
     cluster.start()
     cluster.stop()
@@ -141,7 +141,7 @@ def test_a_quorum_state_without_an_epoch_left(tmp_path: Path, controllers: int, 
 
 
 def test_an_epoch_that_kafka_let_wrap_around(tmp_path: Path) -> None:
-    """Kafka's voter takes 2^31 - 1 over, writes -2^31 and ends; the log's epoch then counts, for Kafka too."""
+    """Kafka's voter accepts epoch 2^31 - 1, writes -2^31 and ends; the log's epoch then counts, also for Kafka."""
     cluster = Cluster(tmp_path, 1)
     cluster.start()
     cluster.stop()

@@ -1,5 +1,5 @@
-"""The states of a connection: every transition of the table, what stands in the way of the next request, and that the
-answers are in order whatever happens."""
+"""The states of a connection: every transition of the table, what delays the next request, and the order of
+responses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BODIES = {
 SEND_BUFFER_BYTES = 16 << 10
 MEMORY_BYTES = 1 << 20
 MANY_BYTES = 200_000
-"""More than the socket takes at once, less than a turn's worth."""
+"""More bytes than the socket accepts at once, and fewer than a turn's."""
 THROTTLE_MS = 30
 PATIENCE_S = 10.0
 HOUR_NS = 3_600_000_000_000
@@ -68,8 +68,8 @@ class Recorded(Connection):
 
 
 class Client:
-    """The client's end of a connection, and the handler of its requests. A request gets what is planned for it, or an
-    answer at once; every answer is the correlation id of its request."""
+    """The client's end of a connection, and the handler of its requests. The handler follows a request's plan, or
+    answers at once; each response is the correlation id of its request."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Client:
         self._received = bytearray()
 
     def frame(self, plan: Handler | None = None, api_key: int = API_VERSIONS) -> bytes:
-        """A request, with what its handler is to do."""
+        """Return a request together with its plan for the handler."""
         self._sent += 1
         if plan is not None:
             self._plans[self._sent] = plan
@@ -95,12 +95,12 @@ class Client:
         return struct.pack(">i", len(data)) + data
 
     def send(self, *frames: bytes) -> None:
-        """Send requests, and have the broker's end look at them now."""
+        """Send requests, and let the broker's end read them now."""
         self.socket.sendall(b"".join(frames))
         self.connection.poll()
 
     def answers(self) -> list[int]:
-        """The correlation ids of the answers that have come since the last call."""
+        """Return the correlation ids of the responses since the last call."""
         found = []
         try:
             while data := self.socket.recv(1 << 20):
@@ -116,7 +116,7 @@ class Client:
         return found
 
     async def until(self, state: State, *, reads: bool = True) -> None:
-        """Wait until the connection is in that state; meanwhile read, and drop, answers."""
+        """Wait until the connection is in that state; meanwhile read and drop responses."""
         async with asyncio.timeout(PATIENCE_S):
             while self.connection.state is not state:
                 if reads:
@@ -141,7 +141,7 @@ def answer(call: Call, extra_bytes: int = 0) -> Laid:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[Client]:
-    """A connection of a broker that is only a table of plans."""
+    """Return a connection of a broker whose handler follows the plans."""
     for api_key, (version, _) in BODIES.items():
         messages(api_key, version)
     plans: dict[int, Handler] = {}
@@ -178,8 +178,8 @@ async def connected() -> AsyncIterator[Client]:
 
 
 def run(scenario: Callable[[Client], Awaitable[None]], turn_ns: int = HOUR_NS) -> list[Transition]:
-    """Play a scenario on a new connection, which has its turn for so long: a busy machine must not end it. Returns the
-    transitions and the events that changed nothing."""
+    """Play a scenario on a new connection. Its turn lasts long, so that a busy machine does not end it. Returns the
+    transitions, and the events without a transition."""
 
     async def main() -> list[Transition]:
         async with connected() as client:
@@ -226,12 +226,12 @@ def throttled(call: Call) -> Laid:
 
 
 def large(call: Call) -> Laid:
-    """An answer that the socket does not take at once."""
+    """A plan: a response that the socket does not accept at once."""
     return answer(call, MANY_BYTES)
 
 
 async def soon(call: Call) -> Laid:
-    """Answer in the next round of the loop."""
+    """A plan: a response in the next round of the loop."""
     await asyncio.sleep(0)
     return answer(call)
 
@@ -252,7 +252,7 @@ async def nothing(_client: Client, _patch: pytest.MonkeyPatch) -> None:
 
 
 async def take_a_turn(client: Client, patch: pytest.MonkeyPatch) -> None:
-    """The first answer is all that fits in a turn."""
+    """Use up the turn with the first response."""
     patch.setattr(module, "TURN_BYTES", 4)
     client.send(client.frame(), client.frame())
 
@@ -267,7 +267,7 @@ async def throttle(client: Client, _patch: pytest.MonkeyPatch) -> None:
 
 
 async def starve(client: Client, _patch: pytest.MonkeyPatch) -> None:
-    """Others have taken all memory, and a part of a request has come."""
+    """Let others use all memory of requests after a part of a request has arrived."""
     assert client.memory.take(MEMORY_BYTES)
     client.send(client.frame()[:-1])
 
@@ -294,7 +294,7 @@ async def keep_the_promise(client: Client, _patch: pytest.MonkeyPatch) -> None:
 
 
 async def go_on(client: Client, _patch: pytest.MonkeyPatch) -> None:
-    """Others have their turn, time passes, the client reads."""
+    """Give other connections their turns, let time pass, and read as the client."""
     await client.until(State.READING)
 
 
@@ -341,12 +341,13 @@ def test_every_transition(state: State, event: Event, monkeypatch: pytest.Monkey
 
 
 def assert_in_table(taken: list[Transition]) -> None:
-    """The table knows each; what it does not list has changed nothing."""
+    """Each transition is in the table; an event that the table does not list changes nothing."""
     assert [TRANSITIONS[before].get(event, before) for before, event, _ in taken] == [after for _, _, after in taken]
 
 
 def test_the_table_is_whole() -> None:
-    """Every state has a row, a way in, a way back or an end; every event does something; the module explains each."""
+    """Every state has a row, a way in, and a way back or an end; every event has an effect; the docstring explains
+    each."""
     assert list(TRANSITIONS) == list(State)
     assert {event for row in TRANSITIONS.values() for event in row} == set(Event)
     assert {after for row in TRANSITIONS.values() for after in row.values()} == set(State)
@@ -356,14 +357,14 @@ def test_the_table_is_whole() -> None:
     assert re.findall(r"^    ([A-Z]+) ", module.__doc__ or "", re.MULTILINE) == [each.name for each in State]
 
 
-# what stands in the way of the next request
+# what delays the next request
 
 
 @pytest.mark.parametrize("plan", [soon, long_list, None])
 def test_the_next_request_waits_for_an_answer_that_takes_long(
     plan: Handler | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a handler that waits, for an answer that a thread encodes, and for a request that a thread reads."""
+    """The response may come from a handler that waits or a thread that encodes; or a thread still reads the request."""
 
     async def scenario(client: Client) -> None:
         if plan is None:
@@ -378,7 +379,8 @@ def test_the_next_request_waits_for_an_answer_that_takes_long(
 
 
 def test_produce_requests_join_those_that_wait() -> None:
-    """LATE_MAX of them, and the next when all are answered; another request waits for all; the answers are in order."""
+    """Up to LATE_MAX Produce requests wait together, and then the next once all are answered. Another request waits for
+    all of them. The responses are in order."""
 
     async def scenario(client: Client) -> None:
         promises = [Promise() for _ in range(LATE_MAX)]
@@ -414,7 +416,7 @@ def test_an_answer_that_is_there_waits_for_those_in_front() -> None:
 
 
 def test_a_client_that_is_throttled_while_its_request_waits_is_muted_then() -> None:
-    """The last answer in front of a request lets it through only when the throttle time is over."""
+    """The next request is read only when the throttle time of the last response in front of it is over."""
 
     async def scenario(client: Client) -> None:
         promise = Promise(THROTTLE_MS)
@@ -481,7 +483,7 @@ def test_a_draining_connection_answers_what_it_has_taken() -> None:
 
 
 def test_a_request_that_is_cut_in_its_size() -> None:
-    """Behind one that came in pieces and whose answer is waited for, three bytes of the next request's size."""
+    """Three bytes of the next request's size follow a request that came in pieces and is not answered yet."""
 
     async def scenario(client: Client) -> None:
         promise = Promise()
@@ -515,7 +517,7 @@ async def go_wrong(_: Call) -> None:
 def test_a_handler_that_fails_ends_the_connection(
     plan: Handler, levels: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What waits for its answer is given up; a failure is reported once."""
+    """Pending responses are cancelled, and the failure is reported once."""
 
     async def scenario(client: Client) -> None:
         promise = Promise()
@@ -555,7 +557,7 @@ def test_a_client_that_goes_while_its_fetch_waits() -> None:
 
 
 def half_closed(client: Client, *frames: bytes) -> None:
-    """Send requests, close the client's end for writing, and have the broker's end look at it."""
+    """Send requests, close the client's end for writing, and let the broker's end read."""
     client.send(*frames)
     client.socket.shutdown(socket.SHUT_WR)
     client.connection.poll()
@@ -598,8 +600,8 @@ def test_a_turn_over_does_not_lose_the_requests_behind_it() -> None:
 @examples(40, soak=2000)
 @given(st.integers(0, 2**32))
 def test_answers_are_in_order_whatever_happens(seed: int) -> None:
-    """Requests of all kinds, cut anywhere, answered at any time and in any order, and a client that reads now and
-    then: every request is answered, in order, no event is met that the table does not know."""
+    """Requests of all kinds are cut anywhere, answered at any time and in any order, and the client reads now and then:
+    every request is answered, in order, and every event is in the table."""
 
     async def scenario(client: Client) -> None:
         draw = random.Random(seed)
@@ -636,7 +638,7 @@ def test_answers_are_in_order_whatever_happens(seed: int) -> None:
 
 
 def test_the_memory_of_a_request_is_free_again_once_it_is_answered() -> None:
-    """Whether the answer is there at once, late, or never, as the connection is closed."""
+    """The response may come at once, late, or never because the connection is closed."""
 
     async def scenario(client: Client) -> None:
         def in_two(frame: bytes) -> None:
@@ -681,7 +683,7 @@ def test_a_connection_without_memory_goes_on_where_it_was() -> None:
 
 @pytest.mark.parametrize("others", [0, 1 << 40])
 def test_a_turn_is_shared_with_the_connections_that_wait_for_theirs(others: int) -> None:
-    """However many there are, a turn takes one request."""
+    """However many connections wait, a turn takes one request."""
 
     async def scenario(client: Client) -> None:
         server: Any = client.connection._server
@@ -702,5 +704,5 @@ def throttled_a_little(call: Call) -> Laid:
 
 
 def half_large(call: Call) -> Laid:
-    """Some of these fill the socket, or are a turn's worth."""
+    """A response; some of these fill the socket, or a turn."""
     return answer(call, 100_000)

@@ -1,5 +1,5 @@
-"""A full disk, at every moment of a broker's life: one clear line with the path and the reason, status 1, and nothing
-that a start on a disk with room does not put right. As Kafka, whose broker halts without a log directory."""
+"""A full disk at every moment of a broker's life: the broker logs one line with path and reason and ends with status 1,
+and a start with free space recovers everything. Kafka also halts without a log directory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def produce_to(client: Client, topic: str, value: bytes) -> int:
 
 
 class Broker:
-    """`kcli serve` on a disk that `fill` fills."""
+    """`kcli serve` on a disk that `fill` makes full."""
 
     def __init__(self, data_dir: Path, *options: str) -> None:
         self._sign = data_dir.with_name("full")
@@ -65,7 +65,7 @@ class Broker:
         return produce_to(self.client, topic, value)
 
     def ended(self) -> list[str]:
-        """Wait for its end. What it has said."""
+        """Wait for the broker's end. Returns its output."""
         _, said = self.process.communicate(timeout=TIMEOUT_S)
         assert self.process.returncode == 1, said
         assert "Traceback" not in said
@@ -134,7 +134,7 @@ def test_while_it_runs(tmp_path: Path, work: Callable[[Broker], None], option: s
 
 
 def test_a_metadata_snapshot_that_has_no_room(tmp_path: Path) -> None:
-    """It is not written, one line says so, and the log goes on without it."""
+    """No snapshot is written, one line says so, and the log goes on."""
     with serving(tmp_path / "data", "metadata.log.max.record.bytes.between.snapshots=1") as broker:
         broker.fill("*.checkpoint.part")
         broker.client.create_topic("there", 1)
@@ -149,7 +149,7 @@ def test_a_metadata_snapshot_that_has_no_room(tmp_path: Path) -> None:
 
 
 def test_in_order(tmp_path: Path) -> None:
-    """All that can be done is done, and each step that cannot is told of."""
+    """The shutdown does each step that it can, and logs each step that failed."""
     data_dir = tmp_path / "data"
     with serving(data_dir, "controlled.shutdown.enable=false") as broker:
         broker.client.create_topic("there", 3)
@@ -173,7 +173,7 @@ def test_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_controlled", ["true", "false"])
 def test_nothing_is_held_after_a_stop(tmp_path: Path, is_controlled: str) -> None:
-    """With a controlled shutdown the metadata log fails first, and with it the broker."""
+    """In a controlled shutdown the metadata log fails first, and the broker with it."""
     sign, data_dir = tmp_path / "full", tmp_path / "data"
     options = {"controlled.shutdown.enable": is_controlled}
     config = single_node_config(data_dir, ("127.0.0.1", 0), None, None, options)
@@ -198,7 +198,8 @@ def test_nothing_is_held_after_a_stop(tmp_path: Path, is_controlled: str) -> Non
 
 
 def test_at_every_operation_of_a_start(tmp_path: Path) -> None:
-    """And of the stop, each time in what the one before has left."""
+    """The disk is full from each operation of a start or stop on, each time with the directory that the last attempt
+    left."""
 
     def start(full_at: int) -> KcliError | OSError | None:
         """Start and stop. Returns why that failed."""

@@ -80,7 +80,7 @@ def test_news() -> None:
 
 
 def test_partitions_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client may name any number of partitions, and a broker keeps so many for all clients together."""
+    """A client may name any number of partitions; the broker keeps a limited number for all clients together."""
     monkeypatch.setattr(module, "PARTITIONS_MAX", 10)
     sessions = FetchSessions(100, EVICTION_MS)
     first = sessions.begin(partitions(6), 0, with_ids=False)
@@ -98,7 +98,7 @@ def test_partitions_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_tracker_is_closed_in_parts() -> None:
-    """The end of a waiting Fetch, or of a session, of many partitions does not keep others waiting."""
+    """A waiting Fetch or a session of many partitions ends without holding up other requests."""
 
     class Watched(Partition):
         def __init__(self) -> None:

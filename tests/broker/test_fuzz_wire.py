@@ -1,8 +1,9 @@
-"""Hostile clients against `kcli serve`: whatever comes, an answer or a closed connection, and then it serves as before.
+"""Hostile clients of `kcli serve`: every request gets a response or a closed connection, and the broker serves as
+before.
 
-Every API at every version, with values at random and absurd, whole or mutated byte by byte; bombs; names that try to
-leave the directory; clients that promise, stall, storm. The broker is a child process: what it logs is read (a trace is
-a bug), its memory and its descriptors are measured.
+Requests of every API at every version, with random and absurd values, whole or with mutated bytes; decompression bombs;
+names that point out of the directory; clients that announce bytes, stall, or connect in masses. The broker is a child
+process: its log is read (a trace is a bug), its memory and its descriptors are measured.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ from tests.log.batches import batch
 
 MIB = 1 << 20
 SEEDED = settings(examples(6, soak=400), phases=[Phase.generate], database=None)
-"""An example is many requests, and what one leaves behind is met by the next: nothing to be shrunk."""
+"""An example is a list of requests, and the broker keeps the effects of one example for the next: shrinking is of no
+use."""
 REQUESTS_AT_ONCE, TURNS = 12, 6
 ANSWER_S, PATIENCE_S = 0.4, 20.0
 RSS_GROWTH_MAX = 150 * MIB
 BOMB_BYTES = 256 * MIB
 QUICK_DELETION = ("-o", "log.segment.delete.delay.ms=0", "-o", "log.index.size.max.bytes=4096")
 UNREGISTER_BROKER = 64
-"""Takes the only broker out of its cluster, as Kafka's does: nobody could ask it anything more."""
+"""The API that takes the only broker out of its cluster, as in Kafka: no test could go on."""
 KNOWN = {"known": {}, "compacted": {"cleanup.policy": "compact"}}
 
 
@@ -75,7 +77,7 @@ class Victim:
         return Client(self.address)
 
     def restore(self) -> None:
-        """Quotas and topics that strangers left behind go, the known topics are there."""
+        """Remove quotas and topics that requests have left, and restore the known topics."""
         self._drop_quotas()
         with self.client() as client:
             there = {each["name"] for each in self.topics(client)}
@@ -102,7 +104,7 @@ class Victim:
         return found
 
     def check(self) -> None:
-        """It answers, it has not stumbled, it has not swollen."""
+        """Check that the broker answers, has logged no trace, and is within its memory."""
         assert self.node.process.poll() is None, self.tail()
         with self.client() as client:
             assert client.call("api_versions", 0)["error_code"] == 0
@@ -117,13 +119,13 @@ class Victim:
         return "".join(self.log[-100:])
 
     def check_log(self) -> None:
-        """No trace in what it has logged since the last look."""
+        """Check that the log has no trace since the last call."""
         lines, self.log = self.log, []
         at = next((i for i, line in enumerate(lines) if "Traceback" in line), None)
         assert at is None, "".join(lines[max(0, at - 2) : at + 40])
 
     def rss(self, what: str = "VmRSS") -> int:
-        """Its memory in bytes; VmHWM: the most it ever had."""
+        """Return the broker's memory in bytes; VmHWM: the largest so far."""
         text = Path(f"/proc/{self.node.process.pid}/status").read_text()
         found = re.search(rf"{what}:\s+(\d+) kB", text)
         assert found is not None
@@ -133,7 +135,7 @@ class Victim:
         return len(list(Path(f"/proc/{self.node.process.pid}/fd").iterdir()))
 
     def stop(self) -> None:
-        """It ends in order, whatever has happened to it."""
+        """Stop the broker in order."""
         self.node.process.send_signal(signal.SIGTERM)
         assert self.node.process.wait(PATIENCE_S) == 0, self.tail()
         self._reader.join()
@@ -162,7 +164,7 @@ def create(
     assignments: list[tuple[int, list[int]]] | None = None,
     configs: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Create a topic. Returns what is said of it."""
+    """Create a topic. Returns its part of the response."""
     topic = {
         "name": name,
         "num_partitions": partitions,
@@ -196,7 +198,8 @@ def hostile_frame(random: Random) -> bytes:
 
 
 def exchange(address: Address, frames: list[bytes]) -> list[bytes | None]:
-    """Send each on a connection of its own. Returns what came within a moment: bytes, b"" for closed, None."""
+    """Send each frame on a connection of its own. Returns what arrived within a moment: bytes, b"" for a closed
+    connection, None for neither."""
     with ExitStack() as stack:
         clients = [stack.enter_context(socket.create_connection(address, PATIENCE_S)) for _ in frames]
         for client, frame in zip(clients, frames, strict=True):
@@ -230,7 +233,7 @@ ANSWERED = [
     if api.key != UNREGISTER_BROKER
 ]
 SILENT = {0, 1}
-"""Produce with acks=0, and Fetch, may leave their clients without an answer."""
+"""APIs that may leave a client without a response: Produce with acks=0, and Fetch."""
 
 
 WITHOUT_TIME = {
@@ -239,13 +242,13 @@ WITHOUT_TIME = {
     "renew_delegation_token",
     "expire_delegation_token",
 }
-"""APIs whose answers may have a time of -1: of a transaction that has not begun, of a token that there is not."""
+"""APIs whose responses may have a time of -1: of a transaction that has not begun, or of an unknown token."""
 
 
 @settings(examples(2, soak=100), phases=[Phase.generate], database=None)
 @given(st.integers(0, 2**32 - 1))
 def test_whatever_reads_well_is_answered(victim: Victim, seed: int) -> None:
-    """Every API at every version: an answer of its class; or the connection is closed, as Kafka closes it."""
+    """Every API at every version gets a response of its class, or a closed connection where Kafka closes it."""
     random = Random(seed)
     for key, version in ANSWERED:
         body = whole_request(random, key, version)
@@ -272,7 +275,7 @@ def test_whatever_reads_well_is_answered(victim: Victim, seed: int) -> None:
 
 
 def bomb(codec: int, count: int, *, size: int = BOMB_BYTES) -> bytes:
-    """A batch whose payload is small and becomes large. count: of the records it claims to have."""
+    """Return a batch whose small payload decompresses to much. count: the number of records that it claims."""
     if codec == GZIP:
         packer = zlib.compressobj(9, zlib.DEFLATED, 31)
         payload = b"".join(packer.compress(bytes(MIB)) for _ in range(size // MIB)) + packer.flush()
@@ -295,7 +298,7 @@ def bomb(codec: int, count: int, *, size: int = BOMB_BYTES) -> bytes:
     ("codec", "size"), [(GZIP, 256 * MIB), (SNAPPY, 20 * MIB), (LZ4, 200 * MIB), (ZSTD, 1024 * MIB)]
 )
 def test_bombs(victim: Victim, codec: int, size: int, count: int) -> None:
-    """Batches that pass max.message.bytes and would fill the memory."""
+    """Batches within max.message.bytes whose decompressed records would fill the memory."""
     data = bomb(codec, count, size=size)
     began = time.monotonic()
     for topic in KNOWN:
@@ -314,7 +317,7 @@ def test_bombs(victim: Victim, codec: int, size: int, count: int) -> None:
 
 
 def test_records_claimed_without_any(victim: Victim) -> None:
-    """2^31 records in a batch that has room for none, not compressed."""
+    """A batch that is not compressed claims 2^31 records without room for one."""
     data = bytearray(batch(b"value"))
     struct.pack_into(">i", data, 57, INT_MAX)
     struct.pack_into(">i", data, 23, INT_MAX - 1)
@@ -369,7 +372,7 @@ def test_illegal_names(victim: Victim, name: str) -> None:
 
 
 def test_longest_name(victim: Victim) -> None:
-    """249 characters, and a partition's number and what a deleted directory is called behind it."""
+    """A name of 249 characters, to which a partition's number and the suffix of a deleted directory are added."""
     name = "x" * 249
     with victim.client() as client:
         assert create(client, name)["error_code"] == 0
@@ -412,7 +415,8 @@ def test_absurd_numbers_of_partitions(
 
 @pytest.mark.parametrize(("count", "code"), [(INT_MAX, -1), (20_000, -1), (INT_MIN, INVALID_PARTITIONS), (1, 37)])
 def test_absurd_numbers_of_more_partitions(victim: Victim, count: int, code: int) -> None:
-    """More than 10,000 records of one request are not written; CreatePartitions says so as it can."""
+    """A request whose change needs more than 10,000 records is refused, by CreatePartitions with
+    UNKNOWN_SERVER_ERROR."""
     began = time.monotonic()
     with victim.client() as client:
         topics = [{"name": "known", "count": count, "assignments": None}]
@@ -426,7 +430,7 @@ def test_absurd_numbers_of_more_partitions(victim: Victim, count: int, code: int
 
 
 def test_slow_readers(victim: Victim) -> None:
-    """Fifty clients ask for megabytes and read nothing; the broker keeps files open, not bytes in memory."""
+    """Fifty clients fetch megabytes and read nothing; the broker keeps files open, and no bytes in memory."""
     with victim.client() as client:
         topics = [{"name": "known", "partition_data": [{"index": 0, "records": bytes(batch(bytes(900_000)))}]}]
         for _ in range(10):
@@ -450,7 +454,7 @@ def test_slow_readers(victim: Victim) -> None:
 
 
 def test_promises(victim: Victim) -> None:
-    """Three hundred clients say that 100 MB will come, and send one byte."""
+    """Three hundred clients announce 100 MB and send one byte."""
     with ExitStack() as stack:
         for _ in range(300):
             each = stack.enter_context(socket.create_connection(victim.address, PATIENCE_S))
@@ -460,7 +464,7 @@ def test_promises(victim: Victim) -> None:
 
 
 def test_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five hundred connections that come and go at once, some in the middle of a request, some with a reset."""
+    """Five hundred connections open and close at once, some in the middle of a request, some with a reset."""
     monkeypatch.setattr("kcli.broker.network.server.IDLE_CHECK_S", 0.2)
     random = Random(7)
     reset = struct.pack("ii", 1, 0)
@@ -481,7 +485,7 @@ def test_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_half_closed(victim: Victim) -> None:
-    """A client that sends no more still gets its answer."""
+    """A client that has closed its end for writing still gets its response."""
     with victim.client() as client:
         client.socket.sendall(client.frame("api_versions", 0, {}))
         client.socket.shutdown(socket.SHUT_WR)
@@ -490,7 +494,7 @@ def test_half_closed(victim: Victim) -> None:
 
 
 def test_it_stops_and_starts_in_order(victim: Victim) -> None:
-    """After all that: a clean stop, and a start that knows the topics."""
+    """After all requests the broker stops in order and starts with the known topics."""
     victim.restore()
     with victim.client() as client:
         before = {each["topic_id"] for each in victim.topics(client)}

@@ -42,7 +42,7 @@ INVALID_REPLICATION_FACTOR = 38
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 4
 CLEANER_S = 30.0
-FIRST_PORT, LAST_PORT = 12_000, 32_000  # not of those from which the system takes the port of a client
+FIRST_PORT, LAST_PORT = 12_000, 32_000  # not in the range from which the system takes clients' ports
 PATIENCE_S = 60.0
 SMALL_SEGMENTS = {"internal.segment.bytes": "300000", "index.interval.bytes": "512"}
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "internal.segment.bytes": "60000"}
@@ -66,10 +66,10 @@ def free_port(random: Random) -> int:
 
 
 class Writer(threading.Thread):
-    """An idempotent producer that counts: the n-th record for a partition says so."""
+    """An idempotent producer whose records are numbered in each partition."""
 
     def __init__(self, name: str, address: Address, topic: str, codec: str, keys: int = 0) -> None:
-        """keys: of how many the records are, 0 for no key."""
+        """keys: the number of keys that the records have, 0 for no key."""
         super().__init__(name=name, daemon=True)
         self.topic, self.keys = topic, keys
         self.sent = [0] * PARTITIONS
@@ -100,7 +100,7 @@ class Writer(threading.Thread):
         while not self._stop_asked.is_set():
             for _ in range(self._random.randrange(1, 40)):
                 self._send(self._random.randrange(PARTITIONS))
-            self._producer.poll(self._random.choice((0.005, 0.01, 0.03)))  # a load, but not all that the machine can
+            self._producer.poll(self._random.choice((0.005, 0.01, 0.03)))  # a load below the limit of the machine
         if left := self._producer.flush(PATIENCE_S):
             self.errors.append(f"{left} records were not acknowledged in {PATIENCE_S} s")
 
@@ -140,11 +140,11 @@ class Writer(threading.Thread):
 
 
 class TopicChanger(threading.Thread):
-    """Creates topics, writes a record to each, deletes some; knows what it was told of each of them."""
+    """Creates topics, writes a record to each, deletes some, and keeps the responses."""
 
     def __init__(self, address: Address, random: Random) -> None:
         super().__init__(name="topics", daemon=True)
-        self.created: dict[str, str] = {}  # -> id; acknowledged, and nobody asked to delete it
+        self.created: dict[str, str] = {}  # id by name; the creation was acknowledged, and no deletion was requested
         self.written: set[str] = set()
         self.deleted: set[str] = set()
         self.unexpected: list[object] = []
@@ -197,7 +197,7 @@ class TopicChanger(threading.Thread):
 
 
 def create(client: Client, name: str, partitions: int, configs: dict[str, str]) -> dict[str, Any]:
-    """Make a topic. Returns what is said of it."""
+    """Create a topic. Returns its part of the response."""
     settings_ = [{"name": key, "value": value} for key, value in configs.items()]
     topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": settings_}
     answer = client.call("create_topics", 7, topics=[{**topic, "assignments": []}], timeout=5000, validate_only=False)
@@ -250,7 +250,7 @@ class Scenario:
         return writer
 
     def stillborn(self) -> None:
-        """A broker that is killed while it starts."""
+        """Start a broker and kill it during the start."""
         command = [sys.executable, "-m", "kcli", "serve", "--data-dir", str(self.directory), "--listen", self.listen]
         node = subprocess.Popen([*command, *OPTIONS], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(self.random.uniform(0.1, 0.6))
@@ -321,7 +321,7 @@ def test_killed_under_load(seed: int) -> None:
 @STOPPED
 @given(st.integers(0, 2**32 - 1))
 def test_stopped_under_load(seed: int) -> None:
-    """SIGTERM: the same holds, and the next start finds nothing to recover."""
+    """After SIGTERM the same holds, and the next start has nothing to recover."""
     with scenario(seed) as each:
 
         def stop(node: ServedNode) -> None:
@@ -384,7 +384,7 @@ def record_of(message: Message) -> Stored:
 
 
 def check_rolling(each: Scenario) -> None:
-    """Nothing lost, nothing doubled, in order, where the producer was told it is."""
+    """Check that no record is lost or doubled, that they are in order, and at the acknowledged offsets."""
     for partition in range(PARTITIONS):
         found = stored(each, "rolling", partition)
         assert [record.offset for record in found] == list(range(len(found)))
@@ -401,7 +401,7 @@ def check_rolling(each: Scenario) -> None:
 
 
 def check_compacted(each: Scenario) -> None:
-    """Of each key the last record is there, of all others none doubled, in order; and the cleaner comes to them."""
+    """Check that the last record of each key is there, no other one doubled, in order; and wait for the cleaner."""
     writer = next(writer for writer in each.writers if writer.keys)
     deadline = time.monotonic() + CLEANER_S
     while not compacted_away(each, writer) and len(list(each.directory.glob("compacted-*/*.log"))) > PARTITIONS:
@@ -410,7 +410,7 @@ def check_compacted(each: Scenario) -> None:
 
 
 def compacted_away(each: Scenario, writer: Writer) -> int:
-    """How many of the writer's records are gone; those that are there are as they should be."""
+    """Return how many of the writer's records are gone; check the others."""
     removed = 0
     for partition in range(PARTITIONS):
         found = stored(each, "compacted", partition)
@@ -425,7 +425,7 @@ def compacted_away(each: Scenario, writer: Writer) -> int:
 
 
 def check_topics(each: Scenario, topics: TopicChanger) -> None:
-    """What was said to be created is there with its record, what was said to be deleted is not."""
+    """Check that a topic whose creation was acknowledged is there with its record, and a deleted one is not."""
     with Client(each.address) as client:
         answer = client.call("metadata", 12, topics=None, allow_auto_topic_creation=False)
     there = {topic["name"]: topic["topic_id"] for topic in answer["topics"]}
@@ -440,7 +440,7 @@ def check_topics(each: Scenario, topics: TopicChanger) -> None:
 
 
 def check_directories(each: Scenario, topics: TopicChanger) -> None:
-    """Of a deleted topic nothing is left under its name; it is a stray where the broker died before it renamed it."""
+    """Check that no directory has a deleted topic's name; it is a stray where the broker died before it renamed it."""
     found = [(parse_directory(path.name), path) for path in each.directory.iterdir() if path.is_dir()]
     there = {name.topic for name, _ in found if name is not None and not name.state}
     assert topics.created.keys() <= there

@@ -1,5 +1,5 @@
-"""Batches that take long to check are checked beside the event loop: what decompresses to gigabytes, what is to be
-compressed anew. They are answered, and appended, as any other."""
+"""Batches that take long to check are checked on a thread beside the event loop: those that decompress to gigabytes, or
+must be compressed again. Responses and appends are as for any other batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 
 
 def zstd_zeros(size: int) -> bytes:
-    """A frame of blocks that repeat one byte: four bytes for each 128 KiB."""
+    """Return a zstd frame of blocks that repeat one byte: four bytes for each 128 KiB."""
     blocks, kind = size // ZSTD_BLOCK, 1
     block = (kind << 1 | ZSTD_BLOCK << 3).to_bytes(3, "little") + b"\0"
     last = (1 | kind << 1 | ZSTD_BLOCK << 3).to_bytes(3, "little") + b"\0"
@@ -46,7 +46,7 @@ def zstd_zeros(size: int) -> bytes:
 
 
 def with_payload(payload: bytes, codec: int) -> bytes:
-    """A batch whose one record is said to be in the payload."""
+    """Return a batch that claims one record, with this payload."""
     data = bytearray(batch(b"value")[:61] + payload)
     data[8:12] = (len(data) - 12).to_bytes(4)
     data[21:23] = codec.to_bytes(2)
@@ -71,13 +71,14 @@ def test_bombs_do_not_hold_the_loop(node: RunningNode) -> None:
 
 
 def refusals() -> int:
-    """How many refusals of batches there are in this process."""
+    """Return the number of refusals of batches that this process holds."""
     return sum(isinstance(each, AppendRefused | RefusedRecords) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("count", [100_000, 1_000_000])
 def test_batches_of_many_invalid_records(node: RunningNode, count: int) -> None:
-    """They do not hold the loop, the response names a bounded number of the records, and nothing of them is kept."""
+    """The check does not block the loop, the response names a bounded number of records, and no memory of them is
+    kept."""
     keyless = bytes.fromhex("0c000000010100")
     data = bytearray(with_payload(compress(ZSTD, keyless * count), ZSTD))
     data[23:27], data[57:61] = (count - 1).to_bytes(4), count.to_bytes(4)
@@ -110,7 +111,7 @@ def test_compressing_anew_does_not_hold_the_loop(node: RunningNode) -> None:
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_long_and_short_batches_of_one_connection_are_in_order(node: RunningNode, codec: int) -> None:
-    """What is sent behind a long batch, without waiting for the answer, is behind it in the log."""
+    """A batch that is sent behind a long one, before its response, is behind it in the log."""
     topic = f"order-{codec}"
     long, short = bytes(batch(b"", bytes(12 << 20), codec=codec)), bytes(batch(b"a", codec=codec))
     with node.client() as client:
@@ -145,7 +146,7 @@ def test_what_is_long() -> None:
 
 
 def test_a_request_has_a_bound() -> None:
-    """Behind so many bytes no batch is looked at, a sound one either."""
+    """Behind a certain number of bytes no batch of the request is checked, not even a sound one."""
     bombs = {(0, i): (memoryview(BOMB), PRODUCER) for i in range(REQUEST_LIMIT // DEFAULT_LIMIT)}
     sound = memoryview(batch(b"value", codec=ZSTD))
     outcome = asyncio.run(check_apart({**bombs, (1, 0): (sound, PRODUCER)}, NOW_MS))

@@ -1,7 +1,7 @@
 """The types of messages: the stubs are those that kio's classes give, and every handler names its API's Call.
 
-What mypy finds with them was tried by hand: a field that no version has, in a request and in a response, a value of
-another type, a field that is left out though every version needs it.
+mypy's findings were tried by hand: a field that no version has, in a request and in a response; a value of another
+type; a missing field that every version needs.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Long requests are answered in parts, with others in between: as if they had been answered at once."""
+"""Long requests are answered in parts, with other requests in between; the response is the same as without parts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_no_round_of_the_loop_is_long(node: RunningNode, api: str, monkeypatch: 
 
 
 def test_what_is_asked_for_again_and_again_is_answered_once(node: RunningNode) -> None:
-    """A request of 90 KB was answered in 14 s, with 177 MB; its answer was held in memory."""
+    """A request of 90 KB was once answered in 14 s, with 177 MB for its response."""
     resource = {"resource_type": 2, "resource_name": "orders", "configuration_keys": None}
     broker = resource | {"resource_type": 4, "resource_name": "1"}
     with node.client() as client:
@@ -119,7 +119,7 @@ def test_what_is_asked_for_again_and_again_is_answered_once(node: RunningNode) -
 
 
 def test_others_are_served_meanwhile(node: RunningNode) -> None:
-    """A second connection is answered many times while the first one waits for its answer."""
+    """A second connection gets many responses while the first one waits for its own."""
     served = 0
     done = threading.Event()
 
@@ -153,7 +153,7 @@ def _request(api: str, version: int, value: dict[str, Any]) -> Any:
 
 
 def test_splits_and_merges_at_every_depth() -> None:
-    """Parts of one list, of a list of lists, of three: together they are the whole, in its order."""
+    """Requests are split at one list, or at a list in lists; the merged parts are the whole, in its order."""
     value = {"require_stable": False, "groups": [
         {"group_id": f"g{i}", "topics": None if i == 1 else [
             {"name": f"t{j}", "partition_indexes": list(range(5))} for j in range(3)]} for i in range(3)]}  # fmt: skip
@@ -189,7 +189,7 @@ def test_metadata_creates_no_more_topics_than_a_request_for_them(tmp_path: Path)
 
 
 def test_a_slow_expression_does_not_hold_the_loop(tmp_path: Path) -> None:
-    """It is matched in slices, and found in the end."""
+    """The expression is matched in slices, and its topics are found in the end."""
     topics = [f"{'a' * 200}-{i}" for i in range(500)]
     beat: dict[str, Any] = {"group_id": "g", "member_id": "m", "member_epoch": 0, "instance_id": None}
     beat |= {"rack_id": None, "rebalance_timeout": 60_000, "subscribed_topic_names": None}
@@ -216,7 +216,7 @@ def test_a_slow_expression_does_not_hold_the_loop(tmp_path: Path) -> None:
 
 
 def test_every_batch_counts() -> None:
-    """Of what is produced nothing is left out."""
+    """No batch of a Produce request is left out."""
     parts = PARTS["produce"]
     data = {"name": "t", "partition_data": [{"index": 0, "records": None}] * 50}
     request = _request("produce", 9, {"acks": 1, "timeout": 1, "transactional_id": None, "topic_data": [data, data]})
@@ -225,7 +225,7 @@ def test_every_batch_counts() -> None:
 
 
 def test_a_turn_is_one_round() -> None:
-    """Two who have much to do have their turns in different rounds of the loop."""
+    """Two long requests have their turns in different rounds of the loop."""
 
     async def run() -> list[tuple[str, int]]:
         turns, log, rounds = Turns(), [], 0
@@ -252,7 +252,7 @@ def test_a_turn_is_one_round() -> None:
 
 
 def test_too_much_is_refused(node: RunningNode) -> None:
-    """Limits of Kafka's for a request as a whole, which parts must not loosen; and two of kcli's own."""
+    """Kafka's limits for a whole request, which parts must not loosen, and two limits of kcli's."""
     topic = {"num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
     with node.client() as client:
         for count, reason in ((5001, "partitions per request."), (3400, "large batch operation.")):
@@ -283,7 +283,7 @@ def test_too_much_is_refused(node: RunningNode) -> None:
 
 
 def test_a_long_request_that_is_none(node: RunningNode) -> None:
-    """Read by the thread, and refused as a short one is: the connection is closed, nobody else's."""
+    """A thread reads it, and refuses it as a short one is refused: only this connection is closed."""
     with node.client() as bad, node.client() as good:
         frame = bytearray(bad.frame("describe_groups", 4, {"groups": names(), "include_authorized_operations": False}))
         frame[18:22] = b"\x7f\xff\xff\xff"  # so many groups
@@ -293,7 +293,7 @@ def test_a_long_request_that_is_none(node: RunningNode) -> None:
 
 
 def test_answers_come_in_order(node: RunningNode) -> None:
-    """A short request behind a long one waits for it."""
+    """A short request behind a long one is answered after it."""
     with node.client() as client:
         client.socket.sendall(client.frame("find_coordinator", 4, {"key_type": 0, "coordinator_keys": names()}))
         client.socket.sendall(client.frame("api_versions", 0, {}))

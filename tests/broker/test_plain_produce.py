@@ -1,7 +1,7 @@
-"""Plain Produce requests, which a kernel answers by itself, get the answers and make the logs that all others do.
+"""Plain Produce requests, which a kernel answers, get the same responses and logs as others.
 
-Two brokers get the same requests: one has the short way, the other has not. Answers, offsets, producers and files are
-equal after any stream of requests, whatever changes in between.
+Two brokers get the same requests, and only one of them has the short way. Responses, offsets, producers and files are
+equal after any stream of requests and any changes in between.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SYNC_ID = 0x7FFFFFFF
 
 
 class Broker:
-    """A broker, with a clock that the test moves. plain: requests that the kernel has answered."""
+    """A broker with a clock that the test moves. plain: the number of requests that the kernel has answered."""
 
     def __init__(self, node: RunningNode, *, is_short: bool) -> None:
         self.node = node
@@ -74,7 +74,7 @@ class Broker:
         return self.partition(topic, 0).topic_id.bytes
 
     def send(self, frame: bytes) -> list[bytes]:
-        """The answers to a request; one of no bytes where the broker closes the connection instead."""
+        """Return the response to a request; an empty one where the broker closes the connection."""
         found = []
         self.client.socket.sendall(frame + SYNC)
         try:
@@ -92,7 +92,7 @@ class Broker:
         return found
 
     def state(self, topic: str) -> list[Any]:
-        """All that the logs of a topic's partitions know."""
+        """Return the state of the logs of a topic's partitions."""
         found = []
         for index in range(PARTITIONS):
             log = self.partition(topic, index).log
@@ -115,7 +115,7 @@ class Broker:
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
     home = tmp_path_factory.mktemp("brokers")
-    # no cleaner and no retention: they look at the real time
+    # no cleaner and no retention, since these use the real time
     options = {"log_cleaner_enable": "false", "log_retention_check_interval_ms": "100000000"}
     with (
         running_node(home / "short", None, **options) as short,
@@ -137,7 +137,7 @@ class Requests:
         return self.draw.draw(st.sampled_from(values))
 
     def batch(self, place: tuple[str, int], now_ms: int) -> bytes:
-        """A batch, mostly one that continues where its producer was, seldom damaged."""
+        """Return a batch: mostly one that continues the producer's sequence, rarely a damaged one."""
         values = self.draw.draw(st.lists(st.binary(max_size=60), min_size=1, max_size=5))
         producer = self.pick((-1, -1), (-1, -1), (5, 0), (5, 0), (5, 1), (6, 0))
         sequence = -1
@@ -181,7 +181,7 @@ def frame_of(
 
 
 def between(requests: Requests, brokers: list[Broker], topics: list[str]) -> None:
-    """Something else happens to a partition of both brokers."""
+    """Make another change to a partition of both brokers."""
     kind = requests.pick("roll", "config", "delete", "flush", "expire", "quota", "state")
     topic, index = requests.pick(*topics), requests.draw.draw(st.integers(0, PARTITIONS - 1))
     config = LogConfig(requests.pick(*CONFIGS))
@@ -254,7 +254,8 @@ def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.Dat
 
 
 def usual(brokers: list[Broker], topic: str, version: int, acks: int, **fields: Any) -> int:
-    """Send ten requests for all partitions to the broker with the short way; how many of them the kernel answers."""
+    """Send ten requests for all partitions to the broker with the short way; return how many of them the kernel
+    answered."""
     broker = brokers[0]
     broker.now_ms = NOW_MS
     broker.node.node.router.quotas.is_active = False
@@ -315,7 +316,7 @@ def test_a_long_payload_is_not_plain(brokers: list[Broker]) -> None:
 
 @pytest.mark.parametrize("acks", [0, 1])
 def test_a_write_that_fails(tmp_path: Path, acks: int) -> None:
-    """KAFKA_STORAGE_ERROR for each partition of the directory, or a closed connection."""
+    """Each partition of the directory gets KAFKA_STORAGE_ERROR, or the connection is closed."""
     sign = tmp_path / "full"
     with running_node(tmp_path / "data", FullDisk(sign)) as node:
         broker = Broker(node, is_short=True)
@@ -333,7 +334,7 @@ def test_a_write_that_fails(tmp_path: Path, acks: int) -> None:
 
 
 def test_frames_of_any_bytes(brokers: list[Broker]) -> None:
-    """A frame cut at every byte, and with every byte changed, goes through the kernel."""
+    """The kernel reads a frame that is cut at every byte, or has each byte changed."""
     usual(brokers, "bytes", 9, 1)
     router = brokers[0].node.node.router
     data = bytes(batch(b"value"))

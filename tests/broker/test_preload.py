@@ -1,4 +1,4 @@
-"""A served node has all handlers in memory soon after it is ready: the package on disk may then be replaced."""
+"""A served node has imported all handlers soon after it is ready: an upgrade may then replace the package on disk."""
 
 from __future__ import annotations
 

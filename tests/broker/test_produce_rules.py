@@ -1,5 +1,5 @@
-"""The rules of Produce, in Kafka's order: a request that breaks several is refused by the first. The codes are those
-that Kafka 4.3 gave to the same bytes."""
+"""The rules of Produce, in Kafka's order: the first rule that a request breaks decides its error. The error codes are
+those that Kafka 4.3 gave to the same bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SHIFTED = bytes(batch(base_offset=5))
 OPEN = bytes(batch(producer=(777, 0), sequence=0, transactional=True))
 OTHER = bytes(batch(producer=(778, 0), sequence=0, transactional=True))
 ANY, LEADER = 7, 1
-"""acks: none that there is, and the leader's."""
+"""acks: a number that does not exist, and that of the leader alone."""
 
 ONE_BATCH: dict[str, tuple[int, Batch, str]] = {
     "nothing but a partition that there is not": (ANY, (UNKNOWN, 0, OLD), "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -96,7 +96,7 @@ ONE_BATCH: dict[str, tuple[int, Batch, str]] = {
 
 
 def short(length: int, magic: int = 2, base_offset: int = 0) -> bytes:
-    """A batch whose length field says `length`, and which has so many bytes."""
+    """Return a batch whose length field says `length`, and which has that many bytes."""
     whole = of_magic(magic % 256, of_length(length, bytes(batch(b"x" * 70, base_offset=base_offset))))
     return whole[: LENGTH.stop + length]
 
@@ -164,11 +164,11 @@ HEADS: dict[str, tuple[Sequence[Batch], Sequence[str]]] = {
     ),
     "a negative producer id": ([(TOPIC, 0, bytes(batch(producer=(-5, -1))))], ["NONE"]),
 }
-"""Batches whose first bytes no producer writes, without a transactional id; what becomes of each."""
+"""Batches whose headers no producer writes, without a transactional id, and their errors."""
 
 
 def varint(value: int, more_bytes: int = 0) -> bytes:
-    """A zigzag varint, with more bytes than it needs."""
+    """Return a number as a zigzag varint, with `more_bytes` bytes more than it needs."""
     least = uvarint((value << 1) ^ (value >> 63))
     if more_bytes:
         least = least[:-1] + bytes([least[-1] | 0x80]) + b"\x80" * (more_bytes - 1) + b"\0"
@@ -178,15 +178,15 @@ def varint(value: int, more_bytes: int = 0) -> bytes:
 def record(
     delta: int = 0, *, longer_length: int = 0, longer_key: int = 0, headers: Sequence[tuple[bytes, bytes]] = ()
 ) -> bytes:
-    """A record with the key k, the value v and these headers, and these varints longer than they need to be by so many
-    bytes."""
+    """Return a record with key k, value v and these headers. The longer_ arguments add bytes to its varints."""
     body = b"\0\0" + varint(delta) + varint(1, longer_key) + b"k" + varint(1) + b"v" + varint(len(headers))
     body += b"".join(varint(len(part)) + part for header in headers for part in header)
     return varint(len(body), longer_length) + body
 
 
 def of_records(*records: bytes, codec: int = 0, behind: bytes = b"", cut: int = 0) -> bytes:
-    """A batch with these records, and bytes behind the end of the codec's stream, or so many of its bytes cut off."""
+    """Return a batch with these records. behind: bytes after the end of the compressed stream; cut: bytes cut from its
+    end."""
     stream = compress(codec, b"".join(records))
     payload = stream[: len(stream) - cut] + behind
     count = len(records)
@@ -245,7 +245,7 @@ RECORDS: dict[str, tuple[bytes, str]] = {
         ]
     },
 }
-"""Records and compressed streams that no producer writes, and what becomes of each."""
+"""Records and compressed streams that no producer writes, and their errors."""
 
 TRANSACTIONS: dict[str, tuple[str | None, Sequence[Batch], Sequence[str]]] = {
     "no transactional id": (
@@ -320,7 +320,7 @@ def test_records_that_no_producer_writes(node: RunningNode, case: str) -> None:
 
 
 def test_what_a_leader_appends_is_no_damage(node: RunningNode) -> None:
-    """Verify warns of the batches that no producer of Kafka's writes, and that Kafka 4.3 appends all the same."""
+    """Verify warns of batches that no producer of Kafka's writes; Kafka 4.3 appends them nevertheless."""
     topic = {"name": TOPIC, "partition_indexes": (0,)}
     marker = {"producer_id": -(2**63), "producer_epoch": -5, "transaction_result": True, "coordinator_epoch": 0}
     odd = [
@@ -353,7 +353,7 @@ LOGGED: dict[str, tuple[bytes, list[str]]] = {
     "a CRC": (corrupt(GOOD), []),
     "too long": (LONG, []),
 }
-"""Records, and the error that is logged: Kafka logs neither a bad CRC nor a batch that is too long."""
+"""Records, and the errors that are logged: Kafka logs neither a wrong CRC nor a batch that is too large."""
 
 
 @pytest.mark.parametrize("case", LOGGED)
@@ -392,7 +392,7 @@ def test_a_refused_head_is_told_in_words(node: RunningNode) -> None:
 
 
 def test_zstd_is_for_clients_that_know_it(node: RunningNode) -> None:
-    """Before acks are looked at; two batches are only then too many."""
+    """The broker checks zstd before it looks at acks, and before it refuses a second batch."""
     data = bytes(batch(codec=ZSTD))
     with node.client() as client:
         for records in (data, data + data):
@@ -413,7 +413,7 @@ def test_without_acks_a_request_that_is_refused_as_a_whole_ends_the_connection(
 
 
 def test_the_walk_names_what_there_is() -> None:
-    """Every rule has its number, every function that it names exists."""
+    """The docstring of `produce` numbers the rules without a gap, and every function that it names is defined."""
     walk = produce.__doc__ or ""
     assert [int(each) for each in re.findall(r"^ +(\d+)  [A-Za-z]", walk, re.MULTILINE)] == list(range(1, 19))
     code = "\n".join(

@@ -1,7 +1,7 @@
-"""A quorum of three processes under hostile frames: what one request did to a whole cluster, and all others.
+"""A quorum of three processes under hostile frames: requests that once harmed a whole cluster, and random ones.
 
-`make soak` sends 100,000 frames and prints the longest wait; `python -m tests.broker.quorum_fuzz --seed N` tells one
-seed again.
+`make soak` sends 100,000 frames and prints the longest wait; `python -m tests.broker.quorum_fuzz --seed N` replays one
+seed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_it_restarts_after_that(victims: Victims) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_controllers_describe_the_cluster(victims: Victims, version: int) -> None:
-    """Version 2 says whether a broker is fenced, which no controller is."""
+    """Version 2 has the field that says whether a broker is fenced; controllers are never fenced."""
     newer = {"endpoint_type": 2} if version else {}
     newer |= {"include_fenced_brokers": True} if version > 1 else {}
     with Client(("127.0.0.1", victims.cluster.controller_ports[1])) as client:
@@ -80,7 +80,7 @@ def test_controllers_describe_the_cluster(victims: Victims, version: int) -> Non
 
 @pytest.mark.parametrize("version", [4, 8, 12, 18])
 def test_a_fetch_of_an_old_version_is_answered(victims: Victims, version: int) -> None:
-    """It has no epoch to look at before version 9, and no last one before 12."""
+    """The request has no leader epoch before version 9, and no last fetched epoch before version 12."""
     named = {"topic_id": METADATA_ID} if version > 12 else {"topic": METADATA_TOPIC}
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     since = {5: {"log_start_offset": -1}, 9: {"current_leader_epoch": -1}, 12: {"last_fetched_epoch": -1}}
@@ -104,8 +104,8 @@ def test_a_fetch_of_an_old_version_is_answered(victims: Victims, version: int) -
 
 
 def test_a_forwarded_request_closes_nobody_elses_connection(victims: Victims) -> None:
-    """All clients of a broker share its connection to the active controller: an ACL of an unknown kind, which only a
-    closed connection answers, was sent there again and again for a minute, and closed it each time."""
+    """All clients of a broker share its connection to the active controller. An ACL of an unknown kind, to which the
+    controller answers by closing the connection, was forwarded again and again for a minute."""
     leader = victims.cluster.leader()
     follower = next(each for each in NODES if each != leader)
     unknown = {"resource_type": 0, "resource_name": "", "resource_pattern_type": 0}
@@ -127,7 +127,7 @@ def test_hostile_frames(tmp_path: Path) -> None:
 
 
 def test_an_exchange_takes_every_exception(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts as no answer, and raft asks again: the quorum goes on."""
+    """An exception counts as a missing response, and raft sends the request again: the quorum goes on."""
     failures = 40
 
     def answer(self: Wire) -> object:

@@ -1,4 +1,4 @@
-"""Client quotas: whose is whose, how long a client waits, and that the broker enforces them."""
+"""Client quotas: which quota applies to a client, how long it is throttled, and that the broker enforces this."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_entities(entity: tuple[tuple[str, str | None], ...], matches: bool) -> 
 
 @pytest.mark.parametrize("case", range(len(user_quotas.ENTITIES)))
 def test_users_wait_as_long_as_with_kafka(case: int) -> None:
-    """Which quota counts, and who shares a count; Kafka's later requests of a count came some ms later."""
+    """Compares which quota applies and which clients share it. Kafka's later requests came some ms later."""
     quotas = Quotas()
     quotas.update({tuple(of.items()): {"producer_byte_rate": rate} for of, rate in user_quotas.quotas(case)})
     found = []

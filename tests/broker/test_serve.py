@@ -1,4 +1,4 @@
-"""`kcli serve` as a process: what it prints, how it ends, what it refuses to begin."""
+"""`kcli serve` as a process: its output, its end, and the starts that it refuses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SSL_LISTENER = (
 
 
 def refused(*arguments: str, status: int = REFUSED) -> str:
-    """What it says when it does not begin."""
+    """Return what `kcli serve` prints when it refuses to start."""
     done = subprocess.run(
         [sys.executable, "-m", "kcli", "serve", *arguments], capture_output=True, text=True, timeout=30, check=False
     )
@@ -54,12 +54,13 @@ def test_ready_line_and_end(tmp_path: Path) -> None:
 
 
 def test_no_metadata_without_a_broker_while_it_stops(tmp_path: Path) -> None:
-    """Clients that hear of no broker at all forget those they know (librdkafka from 2.10 on), and do not come back."""
+    """A client that learns of no broker at all forgets the brokers that it knows (librdkafka from 2.10 on), and does
+    not reconnect."""
     with served_node(tmp_path) as node, ThreadPoolExecutor(ASKING) as pool:
         asking = threading.Semaphore(0)
 
         def ask() -> set[int]:
-            """How many brokers the answers name, until the connection ends."""
+            """Return the number of brokers in the responses, until the connection ends."""
             found: set[int] = set()
             with Client(node.address) as client, suppress(Closed, OSError):
                 found.add(len(client.call("metadata", 12, topics=())["brokers"]))
@@ -138,7 +139,7 @@ def test_server_properties(tmp_path: Path) -> None:
 
 @contextmanager
 def served_file(file: Path) -> Iterator[str]:
-    """`kcli serve --config`: its ready line. Ended in order."""
+    """Start `kcli serve --config`, yield its ready line, and end it in order."""
     command = [sys.executable, "-m", "kcli", "serve", "--config", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

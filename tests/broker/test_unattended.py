@@ -88,7 +88,7 @@ def test_the_last_resort(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_every_task_ends_somewhere() -> None:
-    """One that is made otherwise than by `begin` is in the list, with what becomes of its failure."""
+    """A task that `begin` does not make is in the list, together with what happens when it fails."""
     root = TESTS.parent
     made = {
         str(path.relative_to(root))

@@ -12,7 +12,7 @@ from tests.log.batches import batch
 NONE = ErrorCode.NONE
 WAIT_S = 30.0
 OPEN: list[Client] = []
-"""Connections that a test has made, for a fixture to close."""
+"""Connections of a test, which a fixture closes."""
 
 
 class Transactional:
@@ -26,7 +26,7 @@ class Transactional:
         find_coordinator(self.client, 1, name)
 
     def init(self) -> ErrorCode:
-        """InitProducerId, again while the coordinator is not ready."""
+        """Send InitProducerId, again while the coordinator is not ready."""
         answer = until_ready(
             lambda: self.client.call(
                 "init_producer_id",
@@ -80,7 +80,7 @@ class Transactional:
 
 
 def until_ready(ask: Any) -> dict[str, Any]:
-    """The answer of a coordinator once it is there, and done with what was before."""
+    """Repeat a request until the coordinator is loaded and has finished the former transaction; return its response."""
     passing = (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -65,7 +65,7 @@ OPTIONS = {
 
 @dataclass
 class Run:
-    """A cluster, its clients, and what is done to it."""
+    """A cluster, its clients, and its faults."""
 
     victim: Victim
     history: History
@@ -74,7 +74,7 @@ class Run:
     done: Counter[str] = field(default_factory=Counter)
     gaps_s: dict[str, float] = field(default_factory=dict)
     dying_until_s: float = 0.0
-    """Until then a node may end by itself, of a disk that was full."""
+    """The time until which a node may end by itself because of a full disk."""
 
     @property
     def cluster(self) -> Cluster:
@@ -162,7 +162,7 @@ class Run:
                 self.cluster.start(node)
 
     def heal(self) -> None:
-        """Wait until all nodes are there and all replicas in sync. Raises ClusterError."""
+        """Wait until all nodes run and all replicas are in the ISR. Raises ClusterError."""
         began = time.monotonic()
         self._restart_the_dead(were_killed=False)
         while True:
@@ -183,7 +183,7 @@ class Run:
     # the end
 
     def finish(self) -> promises.Log:
-        """The clients come to an end, then the cluster. Returns what is in the log."""
+        """Let the clients finish, then stop the cluster. Returns the content of the logs."""
         self.heal()
         readers = [each for each in self.workers if isinstance(each, Tail | Member)]
         for each in self.workers:
@@ -204,7 +204,7 @@ class Run:
         return log
 
     def _settled(self) -> promises.Log:
-        """Read once the Java client has taken all of the input."""
+        """Read the logs once the Java client has processed all of the input."""
         self._drain()
         deadline = time.monotonic() + CATCHES_UP_S
         while True:
@@ -219,7 +219,7 @@ class Run:
             time.sleep(1)
 
     def _drain(self) -> None:
-        """Let the Java client take what is left, as long as it gets on."""
+        """Wait for the Java client to process the rest, while it makes progress."""
         least, deadline = None, time.monotonic() + CATCHES_UP_S
         while self.processor.runs_here and time.monotonic() < deadline:
             self.processor.keep_up()
@@ -320,7 +320,7 @@ def chaos(options: argparse.Namespace, seed: int, events: EventLog, work: Path) 
 
 
 def judge(run: Run, options: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Start, break, finish; the promises are looked at however far it comes."""
+    """Run the whole scenario; check the promises wherever it ends."""
     events = run.victim.events
     faults = [each for each in FAULTS if not options.fault or each.name in options.fault]
     for each in faults:

@@ -1,4 +1,4 @@
-"""What is done to a cluster. A fault begins, lasts a while, and ends; whoever died of it is started again then."""
+"""The faults of a cluster. A fault begins, lasts a while, and ends; nodes that died of it are started again then."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Victim:
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault. begin does it to a node, and returns what ends it."""
+    """A kind of fault. begin: does it to a node, and returns the function that ends it."""
 
     name: str
     begin: Callable[[Victim, int], End]
     needs: Callable[[Victim], str | None] = lambda _: None
-    """Why it is not possible; None where it is."""
+    """The reason for which the fault is not possible here; None where it is."""
     to_controller: bool = False
 
 
 def kill(victim: Victim, node: int) -> End:
-    """kill -9; it is started again in the end, or at once."""
+    """kill -9; the node is started again at the fault's end, or at once."""
     victim.cluster.kill(node)
     if victim.random.random() < 0.3:
         victim.cluster.start(node)
@@ -52,7 +52,7 @@ def stop(victim: Victim, node: int) -> End:
 
 
 def freeze(victim: Victim, node: int) -> End:
-    """SIGSTOP: it answers nobody, and does not know how much time has passed."""
+    """SIGSTOP: the node answers nothing, and does not know how much time has passed."""
     victim.cluster.signal(node, signal.SIGSTOP)
     return lambda: victim.cluster.signal(node, signal.SIGCONT)
 
@@ -75,7 +75,7 @@ def unplug(victim: Victim, node: int) -> End:
 
 
 def split(victim: Victim, node: int) -> End:
-    """The other nodes and it do not hear each other; clients hear all."""
+    """The other nodes and this one are cut off from each other; clients reach all."""
     network = the_network(victim)
     for other in others(victim, node):
         network.lose(node, other)
@@ -84,7 +84,7 @@ def split(victim: Victim, node: int) -> End:
 
 
 def one_way(victim: Victim, node: int) -> End:
-    """It is heard by no other node, or by one of them."""
+    """No other node receives what this one sends, or only one of them."""
     network = the_network(victim)
     for other in victim.random.sample(others(victim, node), victim.random.randint(1, 2)):
         network.lose(node, other)
@@ -92,7 +92,7 @@ def one_way(victim: Victim, node: int) -> End:
 
 
 def pair(victim: Victim, node: int) -> End:
-    """Two nodes do not hear each other; the third hears both."""
+    """Two nodes are cut off from each other; the third reaches both."""
     network = the_network(victim)
     other = victim.random.choice(others(victim, node))
     network.lose(node, other)
@@ -101,28 +101,29 @@ def pair(victim: Victim, node: int) -> End:
 
 
 def deaf_to_clients(victim: Victim, node: int) -> End:
-    """Clients do not get through to it; nodes do."""
+    """Clients do not reach the node; nodes do."""
     network = the_network(victim)
     network.lose_from_clients(node)
     return network.heal
 
 
 def slow_disk(victim: Victim, node: int) -> End:
-    """It writes 50 to 500 KB/s, and waits for it."""
+    """The node writes 50 to 500 KB/s, and waits for each write."""
     disks = the_disks(victim)
     disks.slow(node, victim.cluster.processes[node].pid, victim.random.randint(50, 500) * 1000)
     return lambda: disks.fast(node)
 
 
 def full_disk(victim: Victim, node: int) -> End:
-    """There is no room; a node that ends because of that has done right."""
+    """The disk has no room; a node may end because of that."""
     disks = the_disks(victim)
     disks.fill(node)
     return lambda: disks.free(node)
 
 
 def rolling_restart(victim: Victim, node: int) -> End:
-    """One after the other, beginning with this one, each when the one before is in sync again."""
+    """The nodes are restarted one after the other, beginning with this one, each when the one before is in all ISRs
+    again."""
     for each in [node, *others(victim, node)]:
         victim.cluster.restart(each)
         victim.cluster.wait_ready()
@@ -131,7 +132,7 @@ def rolling_restart(victim: Victim, node: int) -> End:
 
 
 def kill_two(victim: Victim, node: int) -> End:
-    """A majority dies, one soon after the other."""
+    """A majority is killed, one node shortly after the other."""
     victim.cluster.kill(node)
     time.sleep(victim.random.choice([0.0, 0.5, 3.0]))
     victim.cluster.kill(victim.random.choice(others(victim, node)))

@@ -1,8 +1,8 @@
-"""What clients were told, for the verdict; and what was done to the cluster, a line of JSON each.
+"""The responses that clients received, for the verdict; and the faults of the cluster, a line of JSON each.
 
-Values say who sent them: `PRODUCER NUMBER` of those that are not transactional, numbers ascending in each partition;
-`PRODUCER TRANSACTION INDEX` of those that are, transactions ascending. A producer that has to be made anew gets a new
-name, but for transactional ones, whose younger selves go on counting.
+A value names its sender: `PRODUCER NUMBER` without a transaction, numbers ascending in each partition; `PRODUCER
+TRANSACTION INDEX` in a transaction, transactions ascending. A producer that replaces a failed one has a new name; a
+transactional one keeps its name and goes on counting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_OFFSET = -1
 
 
 class Outcome(Enum):
-    """What a producer was told of its transaction; UNKNOWN: it may be committed, or not."""
+    """The known outcome of a transaction. UNKNOWN: it may be committed or not."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -31,7 +31,8 @@ class Outcome(Enum):
 
 @dataclass
 class Sent:
-    """Of one producer, in one partition: how many it sent, and the offsets (or NO_OFFSET) of those acknowledged."""
+    """The records of one producer in one partition: how many it sent, and the offsets (or NO_OFFSET) of the
+    acknowledged ones."""
 
     count: int = 0
     acked: dict[int, int] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Sent:
 
 @dataclass
 class Transaction:
-    """One transaction's records in each partition, by index, and what became of it."""
+    """The records of a transaction in each partition, by index, and its outcome."""
 
     records: dict[TopicPartition, list[int]]
     outcome: Outcome = Outcome.UNKNOWN
@@ -47,18 +48,18 @@ class Transaction:
 
 @dataclass
 class History:
-    """All of it. Each list and dict has one writer thread; the lock is for what several count."""
+    """The whole history. Each list and dict has one writer thread; the lock is for what several threads count."""
 
     sent: dict[tuple[str, TopicPartition], Sent] = field(default_factory=lambda: defaultdict(Sent))
     transactions: dict[str, dict[int, Transaction]] = field(default_factory=lambda: defaultdict(dict))
     tails: dict[str, dict[TopicPartition, list[tuple[int, str]]]] = field(default_factory=dict)
-    """What a consumer that never left a partition has seen of it, in its order."""
+    """The records that a consumer has read of a partition which it never left, in order."""
     groups: dict[str, dict[TopicPartition, dict[int, str]]] = field(default_factory=dict)
-    """What the members of a group have seen, by offset."""
+    """The records that the members of a group have read, by offset."""
     wrong: list[str] = field(default_factory=list)
     """Found while it ran."""
     ended: list[str] = field(default_factory=list)
-    """Producers that could not go on, and why; others took their places."""
+    """Producers that could not go on, with the reason; others replaced them."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_ack_s: float = field(default_factory=time.monotonic)
     longest_gap_s: float = 0.0
@@ -84,7 +85,7 @@ class History:
 
 
 class EventLog:
-    """What was done and when, in a file, and on stdout for who waits."""
+    """The log of faults with their times, in a file and on stdout."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8")

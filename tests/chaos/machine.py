@@ -27,7 +27,7 @@ DISK_BYTES = 512 << 20
 
 
 class Impossible(Exception):
-    """This machine does not let us; the message says why."""
+    """The machine does not allow a fault; the message has the reason."""
 
 
 def _run(*command: str | Path) -> str:
@@ -41,7 +41,7 @@ def _run(*command: str | Path) -> str:
 
 
 class Namespaces:
-    """A network of one namespace a node. Raises Impossible."""
+    """A network with a namespace for each node. Raises Impossible."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         pid = os.getpid()
@@ -91,7 +91,7 @@ class Namespaces:
     # cuts
 
     def unplug(self, node: int) -> None:
-        """A node hears nobody and nobody hears it."""
+        """Cut a node off from all others."""
         _run("ip", "link", "set", self._link(node), "down")
 
     def lose(self, sender: int, receiver: int) -> None:
@@ -154,11 +154,11 @@ class Disks:
         return BLKIO / f"kcli-chaos-{os.getpid()}-{node}"
 
     def why_not_slow(self) -> str | None:
-        """Why disks cannot be slow here; None where they can."""
+        """Return why disks cannot be slow here; None where they can."""
         return None if (BLKIO / "blkio.throttle.write_bps_device").exists() else f"no cgroup v1 blkio at {BLKIO}"
 
     def slow(self, node: int, pid: int, bytes_per_s: int) -> None:
-        """A process writes no faster than that, and waits for each write."""
+        """Limit the write rate of a process, which waits for each write."""
         directory = self._directories[node]
         device = directory.stat().st_dev
         self._group(node).mkdir(exist_ok=True)
@@ -193,7 +193,7 @@ class Disks:
 def machine(
     nodes: Sequence[int], directories: dict[int, Path], images: Path
 ) -> Iterator[tuple[Namespaces | str, Disks | str]]:
-    """Namespaces and Disks; in place of either, the reason why there is none."""
+    """Return Namespaces and Disks, or in place of either the reason why it is not possible."""
     with contextlib.ExitStack() as stack:
         network: Namespaces | str
         disks: Disks | str

@@ -1,4 +1,4 @@
-"""The verdict of the chaos run: it is silent where all is well, and notices each thing that can be wrong."""
+"""The verdict of the chaos run: it finds nothing in a sound history, and each kind of broken promise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ A, B, MONEY = TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1), TopicPartiti
 
 
 def well() -> tuple[History, Log]:
-    """Some of everything, as it should be: record 2 of i0 was never acknowledged, and is not there."""
+    """Return a sound history and log with some of everything. Record 2 of i0 was never acknowledged and is not in the
+    log."""
     log: Log = {
         A: [(0, "i0 0"), (1, "i1 0"), (3, "i0 1"), (4, "i0 3")],
         B: [(0, "i0 0")],

@@ -1,4 +1,5 @@
-"""The promises, each as a function from what clients were told and what is in the log at last to what is wrong."""
+"""The promises of the cluster. Each function compares what clients were answered with the final log, and yields the
+differences."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from kcli.protocol.topic_partition import TopicPartition
 from tests.chaos.history import NO_OFFSET, History, Outcome
 
 Log = Mapping[TopicPartition, Sequence[tuple[int, str]]]
-"""Of each partition what a read_committed reader sees in the end: offsets and values."""
+"""By partition: the offsets and values that a read_committed consumer reads at the end of the run."""
 ORDERS, LEDGER, INPUT, OUTPUT = "orders", "ledger", "input", "output"
 ENOUGH = 20
 
 
 def verdict(history: History, log: Log, replicas: Mapping[TopicPartition, Mapping[int, Path]]) -> dict[str, list[str]]:
-    """Each promise, and what is wrong with it: not all, where it is much."""
+    """Return the broken promises: for each one the first differences."""
     found = {
         "no acknowledged record lost or doubled": [*lost_or_doubled(history, log)],
         "order in each partition": [*out_of_order(log)],
@@ -38,7 +39,8 @@ def not_all(wrong: list[str]) -> list[str]:
 
 
 def lost_or_doubled(history: History, log: Log) -> Iterator[str]:
-    """Acknowledged ones are there once, where it was said; others at most once, and only if they were sent."""
+    """Yield acknowledged records that are lost, doubled or at another offset than the acknowledged one, and records
+    that are doubled or that no producer sent."""
     for (producer, place), sent in sorted(history.sent.items()):
         offsets = defaultdict(list)
         for offset, value in log.get(place, ()):
@@ -59,7 +61,7 @@ def lost_or_doubled(history: History, log: Log) -> Iterator[str]:
 
 
 def out_of_order(log: Log) -> Iterator[str]:
-    """Of each producer in each partition numbers ascend, and offsets do."""
+    """Yield offsets, and numbers of one producer in one partition, that do not ascend."""
     for place, records in sorted(log.items()):
         for (before, _), (after, _) in pairwise(records):
             if after <= before:
@@ -74,7 +76,8 @@ def out_of_order(log: Log) -> Iterator[str]:
 
 
 def torn_transactions(history: History, log: Log) -> Iterator[str]:
-    """Committed: all of it, once. Aborted: nothing. Unknown: one or the other."""
+    """Yield transactions that broke atomicity: committed ones must be in the log whole and once, aborted ones not at
+    all; one with an unknown outcome must be either."""
     seen: Counter[tuple[str, int, TopicPartition, int]] = Counter()
     for place, records in log.items():
         if place[0] == LEDGER:
@@ -99,7 +102,7 @@ def torn_transactions(history: History, log: Log) -> Iterator[str]:
 
 
 def unseen_by_tails(history: History, log: Log) -> Iterator[str]:
-    """A consumer that never left saw just what is there."""
+    """Yield the differences between the log and what a consumer read that ran from the beginning to the end."""
     for name, partitions in sorted(history.tails.items()):
         for place, seen in sorted(partitions.items()):
             there = list(log.get(place, ()))
@@ -113,7 +116,7 @@ def unseen_by_tails(history: History, log: Log) -> Iterator[str]:
 
 
 def unseen_by_groups(history: History, log: Log) -> Iterator[str]:
-    """Its members saw all that is there, and nothing else."""
+    """Yield the differences between the log and what the members of a group have read together."""
     for group, partitions in sorted(history.groups.items()):
         for place, seen in sorted(partitions.items()):
             there = dict(log.get(place, ()))
@@ -127,7 +130,7 @@ def unseen_by_groups(history: History, log: Log) -> Iterator[str]:
 
 
 def not_exactly_once(log: Log) -> Iterator[str]:
-    """The output is the input, in order."""
+    """Yield the differences between the input and the output of the exactly-once application."""
     for (topic, number), records in sorted(log.items()):
         if topic != INPUT:
             continue
@@ -142,7 +145,7 @@ def not_exactly_once(log: Log) -> Iterator[str]:
 
 
 def unequal_replicas(replicas: Mapping[TopicPartition, Mapping[int, Path]]) -> Iterator[str]:
-    """The directories of a partition, by node, hold the same batches."""
+    """Yield the partitions whose replicas do not hold the same batches."""
     for place, directories in sorted(replicas.items()):
         sums = {node: _sum(directory) for node, directory in directories.items()}
         if len(set(sums.values())) > 1:
@@ -150,7 +153,7 @@ def unequal_replicas(replicas: Mapping[TopicPartition, Mapping[int, Path]]) -> I
 
 
 def _sum(directory: Path) -> tuple[str, int]:
-    """Of all segments as one; where one ends and the next begins is each replica's own."""
+    """Hash the batches of all segments together, since replicas may roll their segments at different offsets."""
     digest, size = hashlib.sha256(), 0
     for path in sorted(directory.glob("*.log")):
         data = path.read_bytes()

@@ -50,7 +50,7 @@ TRANSACTION_TIMEOUT_MS = 20_000
 
 
 def create_topics(bootstrap: str) -> None:
-    """Three replicas each, two of which have to be in sync."""
+    """Create the topics, with three replicas and min.insync.replicas=2."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     config = {"min.insync.replicas": "2", "retention.ms": "-1", "segment.bytes": "1048576"}
     topics = [NewTopic(name, count, 3, config=dict(config)) for name, count in PARTITIONS.items()]
@@ -77,7 +77,7 @@ class Worker(threading.Thread):
         """Until `finishing`."""
 
     def finish(self) -> None:
-        """Wait until it is done with what it has begun."""
+        """Wait until the worker has finished what it has begun."""
         self.finishing.set()
         self.join(FINISH_S)
         if self.is_alive():
@@ -134,7 +134,8 @@ class Idempotent(Worker):
 
 
 class Transactional(Worker):
-    """A few records in several partitions, then commit or abort; whoever cannot go on begins anew with the same id."""
+    """Writes transactions of a few records in several partitions, and commits or aborts them; after a fatal error a new
+    producer continues with the same transactional id."""
 
     def __init__(self, name: str, bootstrap: str, history: History, seed: int, per_s: float) -> None:
         super().__init__(name, bootstrap, history)
@@ -166,7 +167,7 @@ class Transactional(Worker):
                 return producer
 
     def _transaction(self, producer: Producer) -> None:
-        """Raises KafkaException where this producer cannot go on."""
+        """Run one transaction. Raises KafkaException where this producer cannot go on."""
         number, self._next = self._next, self._next + 1
         records: dict[TopicPartition, list[int]] = {}
         transaction = self.history.transactions[self.name][number] = Transaction(records)
@@ -190,7 +191,7 @@ class Transactional(Worker):
 
 
 def _again(call: Any) -> None:
-    """Until it succeeds, or fails in a way that calling again does not cure."""
+    """Repeat a call until it succeeds, or fails with an error that is not retriable."""
     while True:
         try:
             call()
@@ -246,7 +247,7 @@ class Tail(Reader):
 
 
 class Member(Reader):
-    """Of a group: commits behind what it has seen, and leaves now and then for a moment."""
+    """A member of a group: it commits what it has read, and leaves now and then for a moment."""
 
     def __init__(self, name: str, bootstrap: str, history: History, group: str, protocol: str, seed: int) -> None:
         super().__init__(name, bootstrap, history)
@@ -281,12 +282,12 @@ class Member(Reader):
             self.history.found_wrong(f"{self.name}: {ORDERS}-{number} offset {offset} was {before}, is {value}")
 
     def has(self, ends: dict[TopicPartition, int]) -> bool:
-        """Its group has seen so many of each."""
+        """Return whether the group has read that many records of each topic."""
         return all(len(seen) >= ends.get(place, 0) for place, seen in self._seen.items())
 
 
 def commit(consumer: Consumer) -> None:
-    """What was seen, where that is possible; a later one will do."""
+    """Commit the offsets that were read; a failure does not matter, since a later commit covers them."""
     with contextlib.suppress(KafkaException):
         consumer.commit(asynchronous=False)
 
@@ -304,7 +305,7 @@ def text(message: Message) -> str:
 
 
 class Processor:
-    """JavaExactlyOnce, started again when it has ended; None says why it cannot run."""
+    """The process JavaExactlyOnce, which is restarted when it has ended. None says why it cannot run."""
 
     def __init__(self, bootstrap: str, directory: Path, events: EventLog) -> None:
         self._directory, self._events = directory, events
@@ -339,7 +340,7 @@ class Processor:
 
 
 def not_processed(bootstrap: str) -> int:
-    """How much of the input the Java client has not committed."""
+    """Return how many records of the input the Java client has not committed."""
     consumer = Consumer(PATIENT | {"bootstrap.servers": bootstrap, "group.id": "loop"})
     try:
         places = consumer.committed([Place(INPUT, number) for number in range(PARTITIONS[INPUT])], timeout=30)
@@ -350,7 +351,7 @@ def not_processed(bootstrap: str) -> int:
 
 
 def read_all(bootstrap: str, seconds: float) -> dict[TopicPartition, list[tuple[int, str]]]:
-    """All topics from their beginnings to their ends, as read_committed sees them. Raises TimeoutError."""
+    """Read all topics from beginning to end with read_committed. Raises TimeoutError."""
     places = [TopicPartition(topic, number) for topic, count in PARTITIONS.items() for number in range(count)]
     found: dict[TopicPartition, list[tuple[int, str]]] = {place: [] for place in places}
     consumer = Consumer(

@@ -35,6 +35,6 @@ def kcli(*arguments: str | Path, cwd: Path = SAMPLES, **options: Any) -> Ended:
 
 
 def small_files() -> None:
-    """Of a child process, before it runs: no file may become longer than 600 bytes, as on a disk that is full."""
+    """Limit the files of a child process to 600 bytes, before it runs, as a full disk does."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))

@@ -30,7 +30,7 @@ class Acls:
         return kcli("acls", *arguments, env=os.environ | {"KCLI_BOOTSTRAP_SERVER": self.address})
 
     def listed(self, *arguments: str) -> list[tuple[str, ...]]:
-        """What list shows of ACLs, with those arguments, in order."""
+        """Return the ACLs that `list` shows with those arguments, in order."""
         ended = self.run("list", "--format", "jsonl", *arguments)
         assert (ended.stderr, ended.status) == ("", 0)
         return sorted(tuple(json.loads(line).values()) for line in ended.stdout.splitlines())

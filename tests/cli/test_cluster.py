@@ -98,7 +98,7 @@ def test_a_directory_without_a_cluster(tmp_path: Path) -> None:
 
 
 def test_details_that_are_not_known(cluster: Cluster) -> None:
-    """Where what answers does not know these questions."""
+    """The broker that answers does not know the requests for these details."""
     connection = Connection(cluster.address, {"security.protocol": "PLAINTEXT"})
     assert Admin(connection).cluster().details.features
     for answer in (b"", b"\0\0\0\5\0\0\0\0\0", b"\x7f\0\0\0", b"\0\0\0\x06\0\0\0\0\0\x23", b"HTTP/1.1 400"):
@@ -129,7 +129,8 @@ def test_nobody_there(arguments: list[str]) -> None:
 
 @contextmanager
 def server(answer: bytes) -> Iterator[str]:
-    """Somebody who is no broker: takes connections, says this to what is said, and keeps them."""
+    """Run a server that is no broker: it accepts connections, answers anything with the same bytes, and keeps the
+    connections open."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         kept = []
 

@@ -20,7 +20,8 @@ from tests.client.groups import WAIT_S
 
 @pytest.fixture(scope="module")
 def numbers(cluster: Cluster) -> str:
-    """A topic: partition 0 has the values 0 to 9, partition 1 has 10 to 29, one record a minute; partition 2 none."""
+    """Create a topic: partition 0 has the values 0 to 9, partition 1 has 10 to 29, one record a minute; partition 2 has
+    none."""
     return numbers_topic(cluster)
 
 
@@ -67,7 +68,7 @@ def test_the_time_of_the_log(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("cluster", WITH_TRANSACTIONS, indirect=True)
 def test_transactions(cluster: Cluster) -> None:
-    """What was aborted is left out; the end is found behind markers, and before what is not committed yet."""
+    """Aborted records are left out; reading ends behind markers, and before records of open transactions."""
     topic = cluster.topic()
     producer = Producer({"bootstrap.servers": cluster.address, "transactional.id": topic})
     producer.init_transactions()
@@ -96,7 +97,7 @@ def consuming(cluster: Cluster, *arguments: str) -> Iterator[subprocess.Popen[by
     environment = os.environ | {"KCLI_BOOTSTRAP_SERVER": cluster.address}
     command = [*KCLI, "consume", *arguments]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        deadline = Timer(WAIT_S, process.kill)  # ends a read for which no record comes
+        deadline = Timer(WAIT_S, process.kill)  # the timeout of a read without records
         deadline.start()
         try:
             yield process
@@ -120,7 +121,7 @@ def test_what_comes_is_shown_until_an_interrupt(cluster: Cluster) -> None:
 
 
 def test_head_ends_it_at_once(cluster: Cluster, numbers: str) -> None:
-    """Also where no record comes any more that could not be written."""
+    """This also holds where no further record comes whose output could fail."""
     with consuming(cluster, numbers) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -151,7 +151,7 @@ def test_a_directory_gives_its_partitions_in_order() -> None:
 
 
 def test_times_ago(tmp_path: Path) -> None:
-    """Of records that are hours old, none is from the last hour; all are from the last ten thousand weeks."""
+    """The records are hours old: the last hour has none of them, the last ten thousand weeks have all."""
     ended = kcli("dump-segment", "--format", "jsonl", "--from-time", "-10000w", "good/v1-none-0")
     assert ended.stdout.count("\n") == 114
     ended = kcli("dump-segment", "--format", "jsonl", "--from-time", "-1h", "good/v1-none-0")
@@ -207,7 +207,7 @@ def test_what_is_heavy_is_not_loaded(arguments: list[str]) -> None:
 
 
 def on_a_terminal(**environment: str) -> bytes:
-    """What a dump prints where stdout is a terminal."""
+    """Return what a dump prints where stdout is a terminal."""
     ours, theirs = os.openpty()
     command = [*KCLI, "dump-segment", "--limit", "3", str(LOG)]
     values = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "TERM"}}
@@ -249,7 +249,7 @@ OF_EACH_TYPE = {
 @pytest.mark.parametrize("output", ["table", "jsonl", "kafka"])
 @pytest.mark.parametrize(("file_type", "name"), OF_EACH_TYPE.items())
 def test_a_type_on_standard_input(file_type: str, name: str, output: str, tmp_path: Path) -> None:
-    """What is shown of the file alone, under a name of base offset 0: from a file and from a pipe."""
+    """A file named by base offset 0 and the same bytes from a pipe give the same output."""
     named = tmp_path / f"{0:020}"
     named.write_bytes((CRASHED / name).read_bytes())
     options = ["dump-segment", "--format", output, "--type", file_type]
@@ -266,7 +266,7 @@ def test_a_type_on_standard_input(file_type: str, name: str, output: str, tmp_pa
 
 
 def _entries(text: str, output: str) -> list[str]:
-    """What is shown without the titles and sums that name the file, its size and the time it took."""
+    """Return the output without the titles and sums that name the file, its size and the time taken."""
     if output == "jsonl":
         return [json.dumps({**json.loads(line), "file": ""}) for line in text.splitlines()]
     if output == "table":

@@ -24,7 +24,7 @@ MIXED = GOLDEN / "codecs/data/mixed-0"
 
 @pytest.fixture(scope="module")
 def without_java(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment with everything on PATH but Java."""
+    """Return an environment with everything on PATH except for Java."""
     tools = tmp_path_factory.mktemp("bin")
     for directory in os.environ["PATH"].split(os.pathsep):
         if Path(directory).is_dir():
@@ -98,7 +98,7 @@ def test_master_that_does_not_answer(tmp_path: Path) -> None:
 
 
 def long_log(directory: Path) -> Path:
-    """A log that takes far longer to export, with the slowest codec, than a test may."""
+    """Return a log that takes far longer to export, with the slowest codec, than a test may."""
     log = directory / "t-0"
     log.mkdir()
     append(log, range(1000), [os.urandom(1000) for _ in range(1000)])
@@ -110,7 +110,7 @@ def long_log(directory: Path) -> Path:
 
 
 def in_session(leader: int) -> list[str]:
-    """The processes of a session, by their commands."""
+    """Return the processes of a session, by their commands."""
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdecimal():
@@ -129,7 +129,7 @@ STAGES: dict[str, Callable[[int, Path], bool]] = {
 
 @pytest.mark.parametrize("has_begun", STAGES.values(), ids=STAGES)
 def test_interrupted(has_begun: Callable[[int, Path], bool], tmp_path: Path) -> None:
-    """Ctrl-C is one line, and leaves neither a process nor a part of a table."""
+    """Ctrl-C prints one line, and leaves neither a process nor a part of a table."""
     temporary, place = tmp_path / "tmp", tmp_path / "place"
     for each in (temporary, place):
         each.mkdir()
@@ -162,7 +162,7 @@ def test_interrupted(has_begun: Callable[[int, Path], bool], tmp_path: Path) -> 
         stdout, stderr = export.communicate(timeout=60)
         assert (stdout, stderr) == ("", f"kcli: interrupted: {place / 'out'} is as it was\n")
         assert export.returncode == 130
-        ends = time.monotonic() + 5  # Spark has told its workers to end when it does
+        ends = time.monotonic() + 5  # Spark has told its workers to end when it ends
         while in_session(export.pid) and time.monotonic() < ends:
             time.sleep(0.02)
         assert in_session(export.pid) == []

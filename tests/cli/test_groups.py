@@ -32,7 +32,7 @@ NUMBERS = count()
 
 
 class Committed:
-    """A topic of two partitions, and groups with offsets in it."""
+    """A topic of two partitions, and groups with committed offsets in it."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Records of each partition are a minute apart; the first five are deleted from partition 1."""
@@ -48,7 +48,7 @@ class Committed:
         assert deleted.result().low_watermark == 5
 
     def group(self, name: str, *offsets: int) -> str:
-        """A group with these offsets, in the order of the partitions."""
+        """Make a group with these offsets, in the order of the partitions."""
         groups = Groups(Connection(self.cluster.address))
         assert groups.group(name).members == ()
         wanted = {TopicPartition(self.topic, number): offset for number, offset in enumerate(offsets)}
@@ -124,7 +124,7 @@ def test_members(committed: Committed, tmp_path: Path) -> None:
         assert shown.split() == [row["member"], "one", row["host"], "me", "-", "2", f"{committed.topic}:0,1"]
         readers = {(each["member"], each["client_id"]) for each in committed.described("inhabited")["offsets"]}
         assert readers == {(row["member"], "me")}
-        # who is in a group keeps it from being changed
+        # a group with members cannot be changed
         for change, reason in (
             (["reset", "inhabited", "--all-topics", "--to-latest"], "while the group has no members: it is Stable"),
             (["delete", "inhabited"], "NON_EMPTY_GROUP"),
@@ -136,7 +136,7 @@ def test_members(committed: Committed, tmp_path: Path) -> None:
 
 
 def test_members_of_a_consumer_group(committed: Committed) -> None:
-    """Their epochs, which the library does not tell."""
+    """The command shows the members' epochs, which librdkafka does not give."""
     consumer = Consumer(
         {"bootstrap.servers": committed.cluster.address, "group.id": "modern", "group.protocol": "consumer"}
     )
@@ -216,7 +216,7 @@ def test_a_reset_is_done_when_it_is_said(committed: Committed) -> None:
 
 
 def test_times_before_all_time(committed: Committed) -> None:
-    """Below 0 they would mean something else to a broker."""
+    """A negative time would mean something else to a broker."""
     group = committed.group("ancient", 7, 20)
     for way in (["--by-duration", "P30000D"], ["--to-datetime", "1901-01-01"]):
         ended = committed.run("reset", group, "--all-topics", *way, "--format", "csv")
@@ -224,7 +224,7 @@ def test_times_before_all_time(committed: Committed) -> None:
 
 
 def test_a_plan_on_file(committed: Committed, tmp_path: Path) -> None:
-    """What is written as CSV is read as such: of one group, or of several."""
+    """The CSV that a plan writes is read again, for one group or several."""
     one, two = committed.group("filed", 7, 20), committed.group("filed too", 8, 9)
     plan = tmp_path / "plan.csv"
     plan.write_text(committed.run("reset", one, "--all-topics", "--to-earliest", "--format", "csv").stdout)
@@ -270,7 +270,7 @@ def test_failures_are_one_line(committed: Committed) -> None:
 
 
 def test_a_log_directory() -> None:
-    """Golden data are held against Kafka's words in tests/inspector/test_groups.py; here, how it is shown."""
+    """tests/inspector/test_groups.py compares golden data with Kafka's output; this test checks how kcli shows it."""
     listed = kcli("groups", "list", "--data-dir", DATA, "--type", "Share", "--state", "stable")
     assert listed == ("GROUP   TYPE   STATE\nsg-one  Share  Stable\nsg-two  Share  Stable\n", "", 0)
     ended = kcli("groups", "describe", "cg-empty", "cg-deleted", "--data-dir", DATA)

@@ -28,13 +28,14 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*[HJKm]|\r\x1b\[K|\r")
 
 
 def in_a_pipe(command: list[str | Path]) -> tuple[str, int]:
-    """Run a command. What it prints, stderr too, and its status."""
+    """Run a command; return its output, stderr included, and its status."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60)
     return done.stdout.decode(errors="surrogateescape"), done.returncode
 
 
 def in_a_terminal(command: list[str | Path]) -> tuple[str, int]:
-    """The same in a terminal, without the colours that kcli itself sets (none of them is red)."""
+    """Run a command in a terminal; return its output without the colours that kcli itself sets (none of them is
+    red)."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
     environment.pop("NO_COLOR", None)
@@ -44,7 +45,7 @@ def in_a_terminal(command: list[str | Path]) -> tuple[str, int]:
         try:
             while chunk := os.read(ours, 65536):
                 printed += chunk
-        except OSError:  # how Linux says that nobody holds the other end any more
+        except OSError:  # Linux raises this where no process holds the other end any more
             pass
         os.close(ours)
         process.wait(60)
@@ -58,7 +59,7 @@ Run = Callable[[list[str | Path]], tuple[str, int]]
 
 
 def check(run: Run, *arguments: str | Path, names: str | None = "RED", statuses: tuple[int, ...] = (0, 1, 2)) -> str:
-    """Run kcli: what it prints names what is hostile, on lines of its own making."""
+    """Run kcli: its output names what is hostile, escaped, and on lines that kcli made."""
     text, status = run([*KCLI, *arguments])
     assert status in statuses, text
     assert "Traceback" not in text
@@ -75,7 +76,7 @@ def check(run: Run, *arguments: str | Path, names: str | None = "RED", statuses:
 
 @pytest.fixture(scope="module")
 def planted() -> Iterator[Cluster]:
-    """A cluster with a group and a transactional id of such a name."""
+    """Yield a cluster with a group and a transactional id of such a name."""
     with kcli_serve() as address:
         cluster = Cluster(address)
         topic = cluster.topic()
@@ -141,7 +142,7 @@ def test_a_name_that_csv_cannot_carry(planted: Cluster) -> None:
 
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log directory whose partitions have such names, each with a log whose end is damaged."""
+    """Return a log directory whose partitions have such names, each with a damaged log end."""
     home = tmp_path_factory.mktemp("disk")
     for name in (b"\x1b[31mRED-0", b"a\nFORGED-0", b"a\rRED-0", "\x9b31mRED-0".encode(), b"\xff\x9b\x1b[31mRED-0"):
         target = home / os.fsdecode(name)
@@ -183,7 +184,7 @@ def test_a_path_that_is_named(disk: Path, run: Run, command: str, name: str) -> 
 
 
 def test_the_notes_on_kafka_s_format(disk: Path) -> None:
-    """The format itself is Kafka's, line by line; what goes to stderr is not part of it."""
+    """`--format kafka` prints Kafka's lines unchanged; this checks the notes on stderr."""
     paths = [disk, disk / "\x1b[31mRED\nFORGED.log"]
     done = subprocess.run([*KCLI, "dump-segment", "--format", "kafka", *paths], capture_output=True, check=False)
     assert b"RED" in done.stderr

@@ -29,7 +29,8 @@ COMMANDS = {
 @pytest.mark.parametrize("delay_ms", [6, 12, 25, 50, 80, 120])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_while_it_is_loaded(name: str, delay_ms: int) -> None:
-    """From its first instruction on; what ends sooner than that is not interrupted."""
+    """The interrupt comes at any time from the first instruction on; a command that has ended by then is not
+    interrupted."""
     child = [sys.executable, "-c", LAUNCH, str(delay_ms / 1000), *COMMANDS[name]]
     done = subprocess.run(child, cwd=SAMPLES, capture_output=True, check=False, timeout=60)
     assert b"Traceback" not in done.stderr, done.stderr
@@ -48,7 +49,7 @@ def test_where_it_is_ignored() -> None:
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A partition that takes a minute to decompress: 3 MB of batches, each of which holds a record of 60 MB."""
+    """Return a partition that takes a minute to decompress: 3 MB of batches, each of which holds a record of 60 MB."""
     directory = tmp_path_factory.mktemp("slow") / "slow-0"
     directory.mkdir()
     one = batch(bytes(60_000_000), codec=ZSTD)

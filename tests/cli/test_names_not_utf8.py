@@ -40,7 +40,7 @@ TEXTS = {
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """A log directory with a partition whose name is not UTF-8, below a directory of such a name."""
+    """Return a log directory with a partition whose name is not UTF-8, below a directory of such a name."""
     home = tmp_path / NOT_UTF8
     home.mkdir()
     shutil.copytree(SAMPLES / "good" / "c-plain-0", home / "c-plain-0")
@@ -93,7 +93,8 @@ def test_keys_and_values_of_headers_may_be_of_any_bytes(logs: Path) -> None:
 
 
 def test_an_export_names_the_directory_that_no_table_can_name(logs: Path) -> None:
-    """It is found below the source, and nothing is made; other topics of the directory can be exported."""
+    """The export finds the directory below the source, and writes nothing; other topics of the directory can be
+    exported."""
     plain = logs.with_name("plain")
     logs.rename(plain)
     ended = kcli("export-to-parquet", "plain", "--out", "new", cwd=plain.parent, timeout=120)

@@ -1,4 +1,4 @@
-"""Where output cannot go: stdout full, closed or left by its reader; a disk that takes no more."""
+"""Output that cannot be written: stdout full, closed or left by its reader; a full disk."""
 
 import subprocess
 from pathlib import Path
@@ -28,14 +28,14 @@ READING: dict[str, list[str | Path]] = {
 
 
 def redirected(redirection: str, *arguments: str | Path, **options: Any) -> Ended:
-    """Run kcli with a redirection of the shell's."""
+    """Run kcli with a redirection of the shell."""
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *KCLI, *arguments]
     done = subprocess.run(command, cwd=SAMPLES, capture_output=True, check=False, text=True, timeout=60, **options)
     return Ended(done.stdout, done.stderr, done.returncode)
 
 
 def last_line(ended: Ended) -> str:
-    """What it ends with, the only line that is not of the broker's log; and no trace of Python."""
+    """Return the last line of the output, the only one besides the broker's log; check that it has no traceback."""
     lines = ended.stderr.splitlines()
     assert [line for line in lines if line.startswith("kcli:")] == lines[-1:], ended.stderr
     assert "Traceback" not in ended.stderr

@@ -1,4 +1,4 @@
-"""kcli produce, against a cluster; what came is told by kcli consume."""
+"""kcli produce, against a cluster; kcli consume checks the records."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def consumed(cluster: Cluster, topic: str, template: str = "%p %k=%s\\n") -> lis
 
 
 def delivered(ended: Ended, count: str) -> None:
-    """All went well, and the summary says so."""
+    """Check that all records were delivered, and that the summary says so."""
     assert (ended.stdout, ended.status) == ("", 0), ended
     assert ended.complaint.startswith(f"{count} delivered  ")
 
@@ -109,13 +109,13 @@ def test_what_consume_prints_makes_the_same_topic(cluster: Cluster) -> None:
     found = [{name: json.loads(line)[name] for name in told} for line in printed.splitlines()]
     assert all(json.loads(line) in found for line in rows)
     assert len(found) == len(rows)
-    # and to the topics that the lines name
+    # the lines also name the topics
     delivered(cluster.run("produce", "-", "--format", "jsonl", text=printed), "4 records")
     assert len(consumed(cluster, first)) == 8
 
 
 def test_a_segment_from_disk_into_a_cluster(cluster: Cluster) -> None:
-    """All but the timestamp 0, which librdkafka takes for none."""
+    """All fields are equal but the timestamp 0, which librdkafka treats as none."""
     dumped = kcli("dump-segment", "--format", "jsonl", "good/java-zstd-0").stdout
     topic = cluster.topic()
     ended = cluster.run("produce", topic, "--format", "jsonl", text=dumped.encode("utf-8", "surrogateescape"))
@@ -149,7 +149,7 @@ def test_bad_input_ends_behind_what_was_good(cluster: Cluster) -> None:
 
 
 def test_records_go_as_they_come(cluster: Cluster) -> None:
-    """A line of a pipe that stays open is there; an interrupt ends with what has come."""
+    """A line of an open pipe is produced at once; an interrupt ends the command after the lines so far."""
     topic = cluster.topic()
     environment = os.environ | {"KCLI_BOOTSTRAP_SERVER": cluster.address}
     with subprocess.Popen(
@@ -167,7 +167,7 @@ def test_records_go_as_they_come(cluster: Cluster) -> None:
 
 
 def test_a_topic_that_is_not_there(cluster: Cluster) -> None:
-    """Is made when it is first produced to, where the cluster is so configured, as Kafka is by default."""
+    """The first record creates the topic, where the cluster allows that, as Kafka does by default."""
     topic = f"{cluster.topic()}-auto"
     delivered(cluster.run("produce", topic, text="x\n"), "1 record")
     assert consumed(cluster, topic, "%s\\n") == ["x"]

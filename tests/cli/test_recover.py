@@ -62,7 +62,7 @@ def test_leftovers_are_summed_up(partition: Path) -> None:
 
 
 def test_a_transaction_whose_end_marker_is_damaged(tmp_path: Path) -> None:
-    """The cut leaves it open, and so do the bytes that salvage leaves out."""
+    """The cut leaves the transaction open, and so do the bytes that salvage leaves out."""
     path = tmp_path / "t-0" / LOG
     path.parent.mkdir()
     data = bytearray(batch(b"v", producer=(7, 0), sequence=0, transactional=True))
@@ -98,7 +98,7 @@ def test_a_start_is_clean_or_not() -> None:
 def test_clean_start_is_refused() -> None:
     case = GOLDEN / "corrupt/cases/zero-tail-61"
     ended = kcli("recover", "--clean", "--format", "jsonl", case)
-    assert ended.status == 1  # without an index the segment is recovered in any start; with one:
+    assert ended.status == 1  # without an index every start recovers the segment; with one:
     assert not [row for row in rows(ended.stdout) if row["kind"] == "refused"]
 
 
@@ -255,7 +255,8 @@ def test_index_interval_is_that_of_the_options(tmp_path: Path) -> None:
 
 
 def test_topics_are_configured_as_the_metadata_log_says(tmp_path: Path) -> None:
-    """The killed broker had it in another directory: every file but the leader epochs is then as Kafka left it."""
+    """The killed broker had the log directory at another path: every file except leader-epoch-checkpoint is then as
+    Kafka left it."""
     with tarfile.open(GOLDEN / "unclean/metadata-log-dir.tar.gz") as tar:
         tar.extractall(tmp_path, filter="data")
     config = tmp_path / "server.properties"
@@ -314,7 +315,7 @@ def test_salvage_sets_a_log_start_offset_beyond_the_end_back(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", [b"\xff\xfe-0", b"a b-0", b"a\nFORGED-0"], ids=["not-utf8", "space", "line-end"])
 @pytest.mark.parametrize("place", ["--out", "--in-place"])
 def test_a_name_that_no_checkpoint_can_hold(tmp_path: Path, name: bytes, place: str) -> None:
-    """The partition is recovered, and the checkpoints, which can still be read, do not name it."""
+    """The partition is recovered, and the checkpoints stay readable without its name."""
     home = tmp_path / "data"
     shutil.copytree(SAMPLES / "good" / "java-zstd-0", home / "orders-0")
     shutil.copytree(SAMPLES / "good" / "java-zstd-0", home / os.fsdecode(name))
@@ -331,7 +332,8 @@ def test_a_name_that_no_checkpoint_can_hold(tmp_path: Path, name: bytes, place: 
 
 @pytest.mark.parametrize("place", ["--out", "--in-place"])
 def test_a_clean_start_leaves_the_marker(tmp_path: Path, place: str) -> None:
-    """A clean start passes by damage in an active segment; without the marker the next start would cut it."""
+    """A start after a clean shutdown does not read the damage in an active segment; without the marker the next start
+    would cut it."""
     directory = tmp_path / "logs"
     shutil.copytree(GOLDEN / "codecs/data", directory)
     log = max((directory / "java-zstd-0").glob("*.log"))
@@ -355,7 +357,7 @@ def test_a_clean_start_leaves_the_marker(tmp_path: Path, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["--out", "--in-place"])
 def test_salvage_looks_below_the_recovery_point(tmp_path: Path, place: str) -> None:
-    """A start does not, and serves the damage."""
+    """A start does not read below the recovery point, and serves the damage."""
     directory = tmp_path / "logs"
     shutil.copytree(GOLDEN / "txn/data", directory)
     log = directory / "t-txn-0/00000000000000000004.log"
@@ -376,7 +378,8 @@ def test_salvage_looks_below_the_recovery_point(tmp_path: Path, place: str) -> N
 
 @pytest.mark.parametrize("place", ["--out", "--in-place"])
 def test_salvage_rebuilds_files_that_contradict_the_batches(tmp_path: Path, place: str) -> None:
-    """Also below the recovery point, where a start passes over them: consumers then read aborted records."""
+    """This holds below the recovery point, too, where a start does not check them: consumers would read aborted
+    records."""
     directory = tmp_path / "logs"
     shutil.copytree(GOLDEN / "txn/data", directory, copy_function=shutil.copyfile)
     aborted = f"t-txn-0/{4:020}.txnindex"
@@ -397,7 +400,7 @@ def test_salvage_rebuilds_files_that_contradict_the_batches(tmp_path: Path, plac
     assert ended.status == 0
     assert "4 files rebuilt" in ended.stdout
     assert {name: (made / name).read_bytes() for name in before} == before
-    assert kcli("verify", made).status == 0  # expired producers are no longer in rebuilt snapshots
+    assert kcli("verify", made).status == 0  # rebuilt snapshots lack expired producers
 
 
 @pytest.mark.parametrize("place", ["--out", "--in-place"])
@@ -441,7 +444,8 @@ def test_the_sum_says_what_was_not_read(options: list[str], words: str) -> None:
 
 @pytest.mark.parametrize("place", ["--out", "--in-place"])
 def test_salvage_looks_at_active_segments_after_a_clean_stop(tmp_path: Path, place: str) -> None:
-    """Salvage leaves no clean-shutdown marker: the next start would cut the damage that a clean one passes by."""
+    """Salvage leaves no clean-shutdown marker: the next start would cut the damage that one with the marker does not
+    read."""
     directory = tmp_path / "logs"
     shutil.copytree(GOLDEN / "codecs/data", directory)
     assert (directory / ".kafka_cleanshutdown").exists()
@@ -457,7 +461,8 @@ def test_salvage_looks_at_active_segments_after_a_clean_stop(tmp_path: Path, pla
 
 
 def with_the_snapshot_of_another(tmp_path: Path, snapshots: tuple[str, ...]) -> Path:
-    """A log directory where one partition has the last producer snapshot of another, with two open transactions."""
+    """Return a log directory where one partition has another one's last producer snapshot, with two open
+    transactions."""
     directory = Path(shutil.copytree(GOLDEN / "txn/data", tmp_path / "data", copy_function=shutil.copyfile))
     for name in snapshots:
         shutil.copyfile(directory / "t-hang-0" / f"{23:020}.snapshot", directory / "t-txn-0" / name)
@@ -472,7 +477,7 @@ LAST, BASE = f"{156:020}.snapshot", f"{146:020}.snapshot"
     [(True, (LAST,)), (True, (BASE, LAST)), (False, (BASE,)), (False, (BASE, LAST))],
 )
 def test_the_producer_snapshot_of_another_partition(tmp_path: Path, is_clean: bool, snapshots: tuple[str, ...]) -> None:
-    """Kafka takes it: its last stable offset stays at the batch of the transaction that is open in it alone."""
+    """Kafka loads the snapshot: its last stable offset stays at the transaction that is open only there."""
     directory = with_the_snapshot_of_another(tmp_path, snapshots)
     if not is_clean:
         (directory / ".kafka_cleanshutdown").unlink()
@@ -488,21 +493,21 @@ def test_the_producer_snapshot_of_another_partition(tmp_path: Path, is_clean: bo
         set(producer_snapshot.parse((each / "t-txn-0" / LAST).read_bytes()).entries)
         for each in (salvaged, GOLDEN / "txn/data")
     )
-    assert anew < kafkas  # a start forgets the producers that were silent for a day
+    assert anew < kafkas  # a start drops producers without a batch for a day
     assert not any(
         row["kind"] == "snapshot-wrong" for row in rows(kcli("recover", "--format", "jsonl", salvaged).stdout)
     )
 
 
 def test_a_crash_makes_the_snapshot_at_the_end_of_the_log_anew(tmp_path: Path) -> None:
-    """Kafka recovers the last segment, with the producers as of its base offset."""
+    """Kafka recovers the last segment, with the producers at its base offset."""
     directory = with_the_snapshot_of_another(tmp_path, (LAST,))
     (directory / ".kafka_cleanshutdown").unlink()
     assert kcli("recover", directory).status == 0
 
 
 def test_a_leader_epoch_checkpoint_that_salvage_writes_anew_is_told_after_a_crash_too(tmp_path: Path) -> None:
-    """The start after a crash rebuilds it as well, without a word."""
+    """The start after a crash rebuilds the checkpoint as well, and does not log it."""
     directory = tmp_path / "data"
     shutil.copytree(GOLDEN / "txn/data", directory)
     partition = directory / "t-mix-0"
@@ -516,7 +521,7 @@ def test_a_leader_epoch_checkpoint_that_salvage_writes_anew_is_told_after_a_cras
 
 
 def keys_in(batches: bytes) -> set[str]:
-    """What the keys of a coordinator's records begin with, by Construct."""
+    """Return the keys of a coordinator's records, decoded by Construct."""
     found = set()
     for start, size in frames(batches):
         batch = parse_batch(batches[start : start + size])

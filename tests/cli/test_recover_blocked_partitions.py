@@ -46,7 +46,8 @@ def test_kafka_cannot_make_the_directory(tmp_path: Path, *, is_link: bool) -> No
 
 @pytest.mark.parametrize("exists", [False, True])
 def test_another_log_directory_is_not_there(tmp_path: Path, *, exists: bool) -> None:
-    """The next step gives it back the id that the metadata log has: with another one its partitions stay offline."""
+    """The next step restores the directory with the id that the metadata log has: with another id its partitions stay
+    offline."""
     one, two, server = two_directories(tmp_path)
     before = read_properties(two / FileKind.META_PROPERTIES)
     shutil.rmtree(two)

@@ -1,4 +1,4 @@
-"""meta.properties is missing or damaged: what other files know of its ids, in `kcli recover --salvage` and `verify`."""
+"""meta.properties is missing or damaged: `kcli recover --salvage` and `verify` take its ids from other files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def damaged(directory: Path, damage: str) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_salvage_writes_it_where_the_node_is_alone(tmp_path: Path, damage: str) -> None:
-    """Nobody else has the cluster.id: any will do. node.id and directory.id are those of the metadata log."""
+    """No other node has the cluster.id, so any will do. node.id and directory.id are those of the metadata log."""
     directory = copied(tmp_path)
     before = read_properties(directory / META)
     damaged(directory, damage)
@@ -92,7 +92,7 @@ def test_not_where_other_voters_know_the_cluster(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_the_ids_of_another_node_in_a_registered_directory(tmp_path: Path, which: int) -> None:
-    """A file restored from another node's backup: the metadata log knows whose directory it is."""
+    """The file comes from another node's backup: the metadata log has the directory's node."""
     *directories, server = two_directories(tmp_path)
     path = directories[which] / META
     before = read_properties(path)

@@ -61,7 +61,7 @@ def image_of(directory: Path) -> MetadataImage:
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """One bit is flipped in the batch that creates a topic."""
+    """Flip one bit in the batch that creates a topic."""
     directory = copied(tmp_path)
     flip(directory / LOG, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
     return directory
@@ -106,7 +106,8 @@ def test_for_people_the_list_is_bounded_and_the_next_command_is_named(damaged: P
 
 @pytest.mark.parametrize("message", ["TopicRecord", "FeatureLevelRecord", "RegisterBrokerRecord", None])
 def test_salvage_brings_everything_back(message: str | None, tmp_path: Path) -> None:
-    """Also where later records contradict the gap: changes of partitions, of the broker, no metadata.version."""
+    """This also holds where later records contradict the gap: changes of partitions, of the broker, no
+    metadata.version."""
     directory = copied(tmp_path)
     value: dict[str, object] = {
         "TopicRecord": DAMAGED_TOPIC,
@@ -154,7 +155,7 @@ def test_rebuilt_topics_are_kept_by_retention(damaged: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("damage", ["empty", "missing", "epochs"])
 def test_log_that_ends_too_early(damage: str, tmp_path: Path) -> None:
-    """Nothing is cut, and yet records are known to be lost."""
+    """Recovery cuts nothing, and yet other files prove that records are lost."""
     directory = copied(tmp_path)
     config = tmp_path / "server.properties"
     config.write_text(f"node.id=1\nlog.dirs={directory}\n")
@@ -224,7 +225,7 @@ CHECKPOINTS = {
     "cleaner-offset-checkpoint": "its log cleaner ends at once",
     "replication-offset-checkpoint": "serves no partition of this directory",
 }
-"""What Kafka 4.3.0 did where a checkpoint had text for a number."""
+"""What Kafka 4.3.0 did with text in place of a number in a checkpoint."""
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
@@ -252,7 +253,7 @@ def test_checkpoints_with_text_for_a_number(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_files_that_keep_kafka_from_starting(tmp_path: Path, file: str, content: str) -> None:
-    """Each was tried with Kafka 4.3.0, which ended."""
+    """Kafka 4.3.0 ended at its start with each of these files."""
     directory = copied(tmp_path)
     (directory / file).write_text(content)
     ended = kcli("recover", "--format", "jsonl", directory)
@@ -268,7 +269,8 @@ def test_files_that_keep_kafka_from_starting(tmp_path: Path, file: str, content:
 
 
 def test_record_that_contradicts_those_before_it(tmp_path: Path) -> None:
-    """Whole batches are gone in the middle: nothing is to be cut, and Kafka ends where a topic is changed."""
+    """Whole batches are missing in the middle: recovery cuts nothing, and Kafka ends where a record changes a missing
+    topic."""
     directory = copied(tmp_path)
     log = (directory / LOG).read_bytes()
     at = byte_of(directory, "TopicRecord", DAMAGED_TOPIC)
@@ -278,7 +280,8 @@ def test_record_that_contradicts_those_before_it(tmp_path: Path) -> None:
 
 
 def test_an_offset_that_jumps(tmp_path: Path) -> None:
-    """No CRC covers the base offset of a batch: nothing is cut, and Kafka's controller cannot append below it."""
+    """No CRC covers the base offset of a batch: recovery cuts nothing, and Kafka's controller cannot append below that
+    offset."""
     directory = copied(tmp_path)
     begin, _ = batch_around(directory, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
     flip(directory / LOG, begin + 4)
@@ -295,7 +298,7 @@ def test_an_offset_that_jumps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["middle", "end"])
 def test_a_batch_that_is_there_twice(tmp_path: Path, place: str) -> None:
-    """Kafka 4.3 starts with it, and knows all topics."""
+    """Kafka 4.3 starts with the repeated batch, and knows all topics."""
     directory = copied(tmp_path)
     log = (directory / LOG).read_bytes()
     at = byte_of(directory, "TopicRecord", DAMAGED_TOPIC)
@@ -309,7 +312,8 @@ def test_a_batch_that_is_there_twice(tmp_path: Path, place: str) -> None:
 
 
 def test_an_old_batch_at_the_end(tmp_path: Path) -> None:
-    """The log ends behind its last batch, below offsets that the controller has seen: Kafka 4.3 does not get ready."""
+    """The log ends behind its last batch, below offsets that the controller has seen: Kafka 4.3 does not become
+    ready."""
     directory = copied(tmp_path)
     log = (directory / LOG).read_bytes()
     old = batches(directory)[-4]
@@ -332,7 +336,7 @@ def test_meta_properties_of_another_node(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quorum_state", [None, ""])
 def test_salvage_with_the_id_of_another_node(tmp_path: Path, quorum_state: str | None) -> None:
-    """Also where quorum-state keeps Kafka from starting; the metadata log has the directory.id of node 1."""
+    """This also holds where quorum-state keeps Kafka from starting; the metadata log has the directory.id of node 1."""
     directory = copied(tmp_path)
     meta = directory / "meta.properties"
     before = meta.read_text()
@@ -353,7 +357,7 @@ def test_salvage_with_the_id_of_another_node(tmp_path: Path, quorum_state: str |
 
 
 def test_a_directory_id_that_is_not_registered(tmp_path: Path) -> None:
-    """Kafka 4.3.0 started with it, and left all partitions offline."""
+    """Kafka 4.3.0 started with such an id, and left all partitions offline."""
     directory = copied(tmp_path)
     meta = directory / "meta.properties"
     before = parse(meta.read_bytes()).entries
@@ -414,7 +418,7 @@ def test_a_partition_without_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("state", ["delete", "stray"])
 def test_a_directory_named_for_its_end(tmp_path: Path, state: str) -> None:
-    """The metadata log has the partition: nobody deleted it."""
+    """The metadata log has the partition, so no client deleted it."""
     directory = copied(tmp_path)
     before = logs_and_id(directory / "java-gzip-0")
     named = directory / f"java-gzip-0.0123456789abcdef0123456789abcdef-{state}"
@@ -433,7 +437,7 @@ def test_a_directory_named_for_its_end(tmp_path: Path, state: str) -> None:
 
 
 def test_a_directory_to_be_deleted_of_an_older_topic(tmp_path: Path) -> None:
-    """The topic was deleted and created again, or the partition came back to this node."""
+    """The topic was deleted and created again, or the partition was moved back to this node."""
     directory = copied(tmp_path)
     old = directory / "java-gzip-0.0123456789abcdef0123456789abcdef-delete"
     shutil.copytree(directory / "java-gzip-0", old)
@@ -481,8 +485,8 @@ def test_a_topic_of_the_name_with_another_id(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_a_deleted_topic(tmp_path: Path) -> None:
-    """The topic was created again: salvage does not make the deleted records those of the new topic, nor their end
-    offset its recovery point."""
+    """The topic was created again: salvage gives neither the deleted records to the new topic, nor their end offset to
+    its recovery point."""
     directory = copied(tmp_path)
     whole = logs_and_id(directory / f"{DAMAGED_TOPIC}-0")
     partition = TopicPartition(DAMAGED_TOPIC, 0)
@@ -507,7 +511,7 @@ def test_a_directory_of_a_deleted_topic(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_a_deleted_topic_in_the_place_of_another(tmp_path: Path) -> None:
-    """Salvage gives the name to the directory with the id of the topic."""
+    """Salvage gives the name to the directory with the topic's id."""
     directory = copied(tmp_path)
     created_again(directory, DAMAGED_TOPIC)
     place = directory / f"{DAMAGED_TOPIC}-0"
@@ -523,7 +527,8 @@ def test_a_directory_of_a_deleted_topic_in_the_place_of_another(tmp_path: Path) 
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_metadata_log_older_than_the_partitions(tmp_path: Path, is_clean: bool) -> None:
-    """The topic was created again behind its end: salvage gives it the id of its directories."""
+    """The log's topic was created again after the last record of this metadata log: salvage gives the topic the id that
+    its directories have."""
     directory = copied(tmp_path)
     before = logs_and_id(directory / f"{DAMAGED_TOPIC}-0")["partition.metadata"]
     (directory / f"{DAMAGED_TOPIC}-0/partition.metadata").write_text(f"version: 0\ntopic_id: {NEW_ID}")
@@ -555,7 +560,7 @@ def test_a_topic_with_directories_of_both_ids_keeps_its_own(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("is_copied", [False, True])
 def test_a_name_that_the_metadata_log_does_not_place_here(tmp_path: Path, is_copied: bool) -> None:
-    """The id is that of a topic: Kafka leaves the directory as it is."""
+    """The directory has the id of an existing topic: Kafka leaves it as it is."""
     directory = copied(tmp_path)
     other, whole = directory / "JAVA-LZ4-0", logs_and_id(directory / "java-lz4-0")
     shutil.copytree(directory / "java-lz4-0", other)
@@ -598,7 +603,7 @@ def test_salvage_begins_beyond_the_leader_epochs_and_producer_ids_in_use(tmp_pat
 
 
 def test_salvage_begins_beyond_the_leader_epoch_of_the_batches_where_the_checkpoint_is_lost(tmp_path: Path) -> None:
-    """Kafka cuts the leader-epoch-checkpoint that it rebuilds, and gives out the epoch again."""
+    """Kafka cuts the leader-epoch-checkpoint that it rebuilds, and would use the epoch again."""
     directory = copied(tmp_path)
     partition = directory / f"{DAMAGED_TOPIC}-0"
     (partition / "leader-epoch-checkpoint").unlink()
@@ -613,7 +618,7 @@ def test_salvage_begins_beyond_the_leader_epoch_of_the_batches_where_the_checkpo
 
 
 def test_a_metadata_log_that_begins_behind_all_snapshots(tmp_path: Path) -> None:
-    """Kafka meets that before any record; verify and recover name it first."""
+    """Kafka fails there before it reads any record; verify and recover report it first."""
     directory = copied(tmp_path)
     log = directory / LOG
     data = log.read_bytes()
@@ -632,7 +637,7 @@ def test_a_metadata_log_that_begins_behind_all_snapshots(tmp_path: Path) -> None
 
 
 def test_snapshot_without_its_end(tmp_path: Path) -> None:
-    """Kafka takes what is there of it, and starts."""
+    """Kafka uses the part of the snapshot that is there, and starts."""
     directory = copied(tmp_path)
     metadata = directory / "__cluster_metadata-0"
     new = tmp_path / "new"
@@ -675,7 +680,8 @@ def topic_ids(directory: Path) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("is_the_files", [False, True])
 def test_two_directories_with_the_names_of_each_other(tmp_path: Path, is_the_files: bool) -> None:
-    """The directories are renamed back; high watermarks tell that only the files with the ids are exchanged."""
+    """Salvage renames the directories back. Where only the partition.metadata files were exchanged, which the high
+    watermarks show, it corrects the topic ids."""
     directory = copied(tmp_path)
     one, other, aside = directory / "mixed-0", directory / "recompress-none-0", directory / "aside"
     sound = {each.name: logs_and_id(each) for each in (one, other)}
@@ -700,7 +706,7 @@ def test_two_directories_with_the_names_of_each_other(tmp_path: Path, is_the_fil
 
 @pytest.mark.parametrize("is_the_files", [False, True])
 def test_directories_of_which_nothing_tells_what_they_have_exchanged(tmp_path: Path, is_the_files: bool) -> None:
-    """Salvage would change the topic of records: it leaves both, and verify shows both ways out."""
+    """Salvage could give records to the wrong topic: it leaves both directories, and verify shows both ways out."""
     directory = copied(tmp_path)
     one, other, aside = directory / "mixed-0", directory / "recompress-none-0", directory / "aside"
     sound = {each.name: logs_and_id(each) for each in (one, other)}
@@ -780,7 +786,7 @@ def test_something_in_the_way_of_a_segment(tmp_path: Path) -> None:
 
 
 def test_two_log_directories(tmp_path: Path) -> None:
-    """A topic whose partitions all lie in the other directory is stray there, and rebuilt from there."""
+    """A topic whose partitions all lie in the other directory is stray there, and is restored from there."""
     directory = copied(tmp_path)
     other = tmp_path / "other"
     other.mkdir()
@@ -810,7 +816,7 @@ def test_two_log_directories(tmp_path: Path) -> None:
 
 
 def test_two_directories_of_one_partition(tmp_path: Path) -> None:
-    """Kafka does not start with them; salvage keeps the second as a stray."""
+    """Kafka does not start with two directories of one partition; salvage keeps the second as a stray."""
     directory = copied(tmp_path)
     shutil.copytree(directory / f"{DAMAGED_TOPIC}-0", directory / f"{DAMAGED_TOPIC}-00")
     ended = kcli("recover", "--format", "jsonl", directory)

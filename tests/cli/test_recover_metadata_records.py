@@ -1,5 +1,5 @@
-"""Metadata logs that are whole, and wrong: with records that contradict those before them, at which Kafka ends, or
-older than the partitions. Salvage makes a snapshot of them with which Kafka starts."""
+"""Metadata logs that are whole but wrong: their records contradict earlier ones, at which Kafka ends, or the log is
+older than the partitions. Salvage makes a snapshot with which Kafka starts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ PARTITION = "java-none-0"
 
 
 def use(directory: Path, *, producer_id: int = -1, leader_epoch: int | None = None) -> None:
-    """Append a batch to a partition, as a broker does that was stopped by a crash."""
+    """Append a batch to a partition, as a broker does before a crash."""
     partition = directory / PARTITION
     log = max(partition.glob("*.log"))
     last = rows_of(log)[-1]
@@ -123,7 +123,7 @@ def with_epoch(directory: Path, epoch: int) -> None:
 
 
 def is_called_old(directory: Path) -> bool:
-    """Whether verify names the metadata log first, and recover its loss; both or neither."""
+    """Return whether verify reports the metadata log first, and recover its loss; assert that both do or neither."""
     first = kcli("verify", directory).stdout.splitlines()[0]
     ended = kcli("recover", directory)
     is_old = first.startswith(f"error   metadata-log-end  {directory / LOG}")
@@ -155,7 +155,7 @@ def test_a_producer_id_that_the_metadata_log_has_given_out(tmp_path: Path) -> No
 def test_a_leader_epoch_that_the_metadata_log_does_not_know(
     tmp_path: Path, is_of_batch: bool, is_of_checkpoint: bool
 ) -> None:
-    """No CRC covers a leader epoch: a batch or a checkpoint alone is damaged rather."""
+    """No CRC covers a leader epoch: if only a batch or only a checkpoint has it, that is more likely damaged."""
     directory = copied(tmp_path)
     use(directory, leader_epoch=9 if is_of_batch else None)
     if is_of_checkpoint:

@@ -1,5 +1,5 @@
-"""kcli verify and recover where a snapshot of the metadata log is damaged, or none of this log, and the log has its
-records still."""
+"""kcli verify and recover where a snapshot of the metadata log is damaged, or belongs to another log, while the log
+still has the records."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def snapshot(directory: Path, below_end: int = 0, epoch: int | None = None) -> P
 
 
 def bootstrap(directory: Path) -> Path:
-    """A copy of bootstrap.checkpoint as a snapshot at the end of the log."""
+    """Copy bootstrap.checkpoint to a snapshot at the end of the log."""
     return Path(shutil.copy(directory / "bootstrap.checkpoint", snapshot(directory)))
 
 
 def bootstrap_within(directory: Path) -> Path:
-    """The copy stands for a part of the log only."""
+    """Give the copy an offset within the log."""
     return Path(shutil.copy(directory / "bootstrap.checkpoint", snapshot(directory, below_end=3)))
 
 
 def bootstrap_ahead(directory: Path) -> Path:
-    """The copy is ahead of the log, which Kafka then deletes."""
+    """Give the copy an offset beyond the log, which Kafka then deletes."""
     return Path(shutil.copy(directory / "bootstrap.checkpoint", snapshot(directory, below_end=-50)))
 
 
@@ -95,7 +95,7 @@ def test_verify_names_a_false_snapshot_first(tmp_path: Path, damage: Callable[[P
 @pytest.mark.parametrize("content", [b"", b"xxxx"])
 @pytest.mark.parametrize("below_end", [0, 3])
 def test_salvage_of_a_damaged_snapshot_keeps_the_configurations(tmp_path: Path, content: bytes, below_end: int) -> None:
-    """The log has them: it begins at offset 0 and reaches over the snapshot's offset."""
+    """The log has the configurations: it begins at offset 0 and extends beyond the snapshot's offset."""
     directory = copied(tmp_path)
     whole = read_image(directory)
     snapshot(directory, below_end).write_bytes(content)

@@ -1,5 +1,5 @@
-"""Partition directories moved aside by hand, under names with which Kafka does not start: salvage gives them their
-names back, where partition.metadata and the name prove whose they are."""
+"""Partition directories that were moved aside by hand, under names with which Kafka does not start: salvage restores
+their names where partition.metadata and the name prove the partition."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def recovered(directory: Path, *options: str | Path) -> list[dict[str, Any]]:
 
 
 def make_empty(directory: Path) -> None:
-    """What someone makes in place of a directory that was moved aside, with the topic's id."""
+    """Make an empty directory with the topic's id, as an operator does in place of one moved aside."""
     (directory / PARTITION).mkdir()
     away = next(each for each in directory.iterdir() if each.name.startswith(PARTITION) and each.name != PARTITION)
     shutil.copyfile(away / "partition.metadata", directory / PARTITION / "partition.metadata")
@@ -70,7 +70,7 @@ def test_the_directory_of_another_topic_is_left_out(directory: Path, tmp_path: P
 
 
 def test_a_copy_under_the_number_of_no_partition_is_a_stray(directory: Path, tmp_path: Path) -> None:
-    """The metadata log is whole: no checkpoint has a partition that it does not have."""
+    """The metadata log is whole: salvage adds no partition to the checkpoints that it does not have."""
     (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
     copy = shutil.copytree(directory / PARTITION, directory / f"{PARTITION.rpartition('-')[0]}-7")
     rows = recovered(directory, "--out", tmp_path / "new")

@@ -1,4 +1,4 @@
-"""Salvage takes logs under other names, each with a row; offsets that no file has get one, too."""
+"""Salvage reads logs under other names, and reports a row for each; offsets that no file has get a row, too."""
 
 import gzip
 import json
@@ -134,7 +134,7 @@ def test_the_end_of_a_log_under_another_name_has_a_next_step(directory: Path) ->
 
 
 def without_leading_zeros(directory: Path) -> None:
-    """As a store does that keeps neither empty files nor zeros in front of a number."""
+    """Rename files as a store does that keeps neither empty files nor leading zeros."""
     for path in sorted((directory / PARTITION).iterdir()):
         if not path.stat().st_size:
             path.unlink()
@@ -143,7 +143,7 @@ def without_leading_zeros(directory: Path) -> None:
 
 
 def started(directory: Path) -> None:
-    """As Kafka leaves such a directory after a start: it makes empty logs with names of 20 digits, and indexes."""
+    """Change the directory as a start of Kafka does: it makes empty logs with names of 20 digits, and indexes."""
     names = (path.name.partition(".") for path in sorted((directory / PARTITION).glob("*.log")))
     for base in {int(stem) for stem, _, _ in names}:
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX):
@@ -307,7 +307,7 @@ def test_an_older_version_is_not_taken(directory: Path) -> None:
 
 @pytest.mark.parametrize("name", [".{}.Xa8d2k", ".{}.000001", "{}.part-2"])
 def test_the_whole_log_beside_a_transfer_that_ended_early(directory: Path, name: str) -> None:
-    """rsync writes to a file of such a name, and renames it when it is whole."""
+    """rsync writes to a file with such a name, and renames it when it is complete."""
     log = logs(directory)[1]
     whole = log.read_bytes()
     (log.parent / name.format(log.name)).write_bytes(whole)

@@ -40,7 +40,7 @@ CHECKPOINTS = (
 )
 Change = Callable[[Path], object]
 AHEAD = f"{METADATA}/{900:020}-{9:010}.checkpoint"
-"""A snapshot that is ahead of the log."""
+"""A snapshot whose offset is beyond the end of the log."""
 
 
 def written(change: Callable[[bytes], bytes]) -> Change:
@@ -112,7 +112,7 @@ REFUSED: list[tuple[str, Change]] = [
 
 
 def refusals(directory: Path) -> list[str]:
-    """The files that, `kcli recover` says, keep Kafka from starting."""
+    """Return the files that, by `kcli recover`, keep Kafka from starting."""
     ended = kcli("recover", "--format", "jsonl", directory)
     assert not ended.stderr
     found = [json.loads(line) for line in ended.stdout.splitlines()]
@@ -159,7 +159,7 @@ def test_kafka_goes_on_with_a_negative_count(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_serve_refuses_as_kafka_does(tmp_path: Path, file: str, change: Change) -> None:
-    """And drops no log in favour of a snapshot that is none, as Kafka does before it ends."""
+    """kcli also deletes no log in favour of an invalid snapshot, which Kafka does before it ends."""
     directory = copied(tmp_path)
     log = (directory / METADATA / f"{0:020}.log").read_bytes()
     change(directory / file)
@@ -177,7 +177,7 @@ def test_serve_starts_as_kafka_does(tmp_path: Path, case: tuple[str, Change]) ->
 
 
 def test_without_a_damaged_bootstrap_checkpoint_kafka_starts(tmp_path: Path) -> None:
-    """The metadata log has the metadata.version: salvage leaves the file out, and keeps it where it works in place."""
+    """The metadata log has the metadata.version: salvage to a copy omits the file, salvage in place keeps it."""
     directory = copied(tmp_path)
     (directory / BOOTSTRAP).write_bytes(b"")
     assert "kcli recover --salvage --out NEW" in kcli("recover", directory).stdout
@@ -192,7 +192,8 @@ def test_without_a_damaged_bootstrap_checkpoint_kafka_starts(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("case", [each for each in REFUSED if each[0] == METADATA_TOPIC_ID], ids=told)
 def test_salvage_writes_the_metadata_logs_topic_id_anew(tmp_path: Path, case: tuple[str, Change]) -> None:
-    """In place too, unless a directory has the file's name: then nothing is changed, and the command moves it away."""
+    """This holds in place, too, unless a directory has the file's name: then salvage changes nothing, and its command
+    moves the directory away."""
     directory, new = copied(tmp_path), tmp_path / "new"
     file, change = case
     sound = (directory / file).read_bytes()
@@ -213,7 +214,8 @@ def test_salvage_writes_the_metadata_logs_topic_id_anew(tmp_path: Path, case: tu
 
 @pytest.mark.parametrize("behind", ["", " text", "}", '{"brokerEpoch":1}'])
 def test_the_marker_is_read_up_to_the_end_of_its_json(tmp_path: Path, behind: str) -> None:
-    """As Jackson does: with another broker epoch the controller would take the broker for one that crashed."""
+    """Jackson reads up to the end of the JSON object. With another broker epoch the controller would treat the broker
+    as crashed."""
     marker = tmp_path / MARKER
     marker.write_text(f'\n{{"version":0,"brokerEpoch":42}}{behind}')
     assert LogDirectory(tmp_path).marked_broker_epoch == 42
@@ -222,7 +224,7 @@ def test_the_marker_is_read_up_to_the_end_of_its_json(tmp_path: Path, behind: st
 
 
 def test_an_older_snapshot_that_cannot_be_read_keeps_the_old_ones_only(tmp_path: Path) -> None:
-    """Kafka logs an error when it looks for snapshots that are due to be deleted, and goes on."""
+    """Kafka logs an error when it looks for old snapshots to delete, and goes on."""
     directory = copied(tmp_path)
     older = directory / METADATA / f"{1:020}-{1:010}.checkpoint"
     older.mkdir()
@@ -254,7 +256,7 @@ def test_a_log_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_what_salvage_does_not_mend_is_for_verify_to_tell(tmp_path: Path) -> None:
-    """An emptied meta.properties: the id of the cluster, which has other nodes, is nowhere else in the directory."""
+    """meta.properties is emptied: no other file of the directory has the id of the cluster, which has other nodes."""
     directory = copied(tmp_path, "kraft/controller-100")
     (directory / "meta.properties").write_bytes(b"")
     ended = kcli("recover", "--salvage", directory)
@@ -266,7 +268,8 @@ def test_what_salvage_does_not_mend_is_for_verify_to_tell(tmp_path: Path) -> Non
 @pytest.mark.parametrize("content", [bytes(40), b"0\n1\nx y z\n", b"0\n2\na 0 1\n", b"1\n0\n"])
 @pytest.mark.parametrize("how", ["--out", "--in-place"])
 def test_a_damaged_high_watermark_checkpoint_has_a_way_out(tmp_path: Path, content: bytes, how: str) -> None:
-    """verify leads to recover, and recover on, never back to verify; what it writes is sound."""
+    """verify's next step is recover, and recover's next step never leads back to verify; the restored checkpoint is
+    sound."""
     directory = copied(tmp_path)
     path = directory / "replication-offset-checkpoint"
     path.write_bytes(content)

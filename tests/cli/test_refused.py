@@ -1,4 +1,4 @@
-"""Values that no command can mean: one line that names them, status 2, and nothing is asked or written."""
+"""Values that no command accepts: one line that names them, status 2, and no request or write."""
 
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def test_bounds_that_commands_take() -> None:
     ids=lambda arguments: str(arguments[0]),
 )
 def test_keys_with_bad_hexadecimal_behind_0x(arguments: list[str], key: str) -> None:
-    """The message has the bytes with which this very text is found."""
+    """The message has the bytes that would find this very text."""
     ended = kcli(*arguments, key)
     assert (ended.stdout, ended.status) == ("", 2), ended.stderr
     assert f"{arguments[-1]} {key!r} is not hexadecimal" in ended.stderr

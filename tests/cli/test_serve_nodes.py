@@ -49,7 +49,7 @@ class Nodes:
         self.bootstrap = self.ready_line.split()[2]
 
     def run(self, *arguments: str, **options: Any) -> Ended:
-        """A command on the cluster, by its brokers."""
+        """Run a command on the cluster, by its brokers."""
         ended = kcli(*arguments, "-b", self.bootstrap, **options)
         assert ended.status == 0, ended.stderr
         return ended
@@ -69,7 +69,7 @@ class Nodes:
         return found
 
     def is_healthy(self) -> bool:
-        """Do all run, and has every partition all its replicas in sync?"""
+        """Return whether all nodes run, and all replicas of every partition are in the ISR."""
         told = ask(self.directory, "status")
         try:
             state = StatusClient(told["bootstrap"], 5.0, PLAIN_TEXT).state()
@@ -177,7 +177,7 @@ def test_separate_controllers(tmp_path: Path) -> None:
 
 
 def test_the_security_of_a_file(tmp_path: Path) -> None:
-    """Every listener of SASL_SSL: no password is on a command line; a client without one is let in nowhere."""
+    """Every listener is SASL_SSL: no command line has a password, and a client without one is refused everywhere."""
     write_certificates(tmp_path, make_authority("kcli test", NOW))
     config = tmp_path / "server.properties"
     own = {"listeners": "SECURE://:9092,CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"}

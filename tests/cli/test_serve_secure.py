@@ -21,7 +21,7 @@ from tests.cli.test_serve_nodes import serving
 
 
 class SecureNode:
-    """A running node, and kcli as one user of it or another."""
+    """A running node, and kcli as one of its users."""
 
     def __init__(self, data_dir: Path, *arguments: str) -> None:
         self.secrets = data_dir.with_name(f"{data_dir.name}-secure")
@@ -94,7 +94,7 @@ def test_a_second_start_uses_them_again(tmp_path: Path) -> None:
     with secure_node(data) as node:
         assert node.run("topics", "list").stdout.split()[0] == "orders"
     assert {name: path.read_bytes() for name, path in files.items()} == before
-    shutil.rmtree(data)  # as if the first start had been killed before it formatted the log directory
+    shutil.rmtree(data)  # a first start that was killed before it formatted the log directory
     with secure_node(data) as node:
         assert node.run("users", "list").stdout.split()[-3:] == ["admin", "SCRAM-SHA-512", "4096"]
 
@@ -111,7 +111,7 @@ def test_a_second_start_uses_them_again(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_has_no_admin_gets_one(tmp_path: Path) -> None:
-    """Which is in the metadata log then: only once."""
+    """The admin is then in the metadata log, and a second start adds none."""
     open_to_all = ServedNode(tmp_path / "data")
     assert kcli("topics", "create", "orders", "-b", open_to_all.bootstrap).status == 0
     open_to_all.signal(signal.SIGTERM)
@@ -125,7 +125,7 @@ def test_a_directory_that_has_no_admin_gets_one(tmp_path: Path) -> None:
 
 
 def test_a_directory_with_an_admin_of_its_own(tmp_path: Path) -> None:
-    """Whose password --secure cannot know, also where the node has never started."""
+    """--secure cannot know that admin's password, even where the node has never started."""
     for name, arguments in {"data": ["-S", "SCRAM-SHA-512=[name=admin,password=x]"], "old": ["-r", "3.4"]}.items():
         properties = tmp_path / f"{name}.properties"
         lines = {"node.id": "1", "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
@@ -141,17 +141,17 @@ def test_a_directory_with_an_admin_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_node_that_listens_on_all_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its certificate names the machine, as whose listener it advertises."""
+    """The node advertises the machine's name, which its certificate has."""
     monkeypatch.setattr("socket.getfqdn", lambda: "kcli.test")
     now = dt.datetime.now(dt.UTC)
-    for hosts in (["127.0.0.1"], [""]):  # what the first start has not named, a later one does
+    for hosts in (["127.0.0.1"], [""]):  # a later start adds the names that the first one lacked
         secure(tmp_path / "data", hosts, None, now)
     named = hosts_of((tmp_path / "data-secure" / "server.pem").read_bytes(), now)
     assert set(named) == {"localhost", "127.0.0.1", "::1", "kcli.test"}
 
 
 def test_a_cluster(tmp_path: Path) -> None:
-    """Every listener is closed, and each node has a certificate of its own."""
+    """Every listener requires a login, and each node has its own certificate."""
     directory, secrets = tmp_path / "cluster", tmp_path / "cluster-secure"
     admin = ("--command-config", str(secrets / "client.properties"))
     with serving(directory, "--secure", "--nodes", "2", "--controllers", "1", "--listen", "127.0.0.1:0") as nodes:
@@ -162,7 +162,7 @@ def test_a_cluster(tmp_path: Path) -> None:
         assert nodes.run("users", "list", *admin).stdout.split()[-3:] == ["admin", "SCRAM-SHA-512", "4096"]
         nodes.run("tokens", "create", *admin)
         assert directory.stat().st_mode & 0o777 == 0o700
-        for options in (admin, ()):  # without them: as the admin, whose login is beside the data
+        for options in (admin, ()):  # without --command-config the admin's login beside the data is used
             status = json.loads(nodes.cluster("status", "--format", "jsonl", *options).stdout)
             assert status["healthy"], status
         restarted = nodes.cluster("restart", "1", "2")

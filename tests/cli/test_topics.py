@@ -23,7 +23,7 @@ def described(cluster: Cluster, topic: str) -> dict[str, object]:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Real Kafka's controller answers before its broker knows."""
+    """Wait for the topic, since real Kafka's controller answers before its broker knows it."""
     deadline = time.monotonic() + 30
     while not is_so():
         assert time.monotonic() < deadline
@@ -58,7 +58,8 @@ def test_create_describe_list_alter_delete(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("cluster", [KAFKA], indirect=True)
 def test_ids_are_written_as_kafka_writes_them(cluster: Cluster) -> None:
-    """In base64 that may stand in file names: enough of them that some have a character of it."""
+    """Ids are written in base64 for file names; there are enough of them that some have one of its special
+    characters."""
     topics = [f"ids-{os.getpid()}-{number}" for number in range(8)]
     assert cluster.run("topics", "create", *topics) == ("", "", 0)
     command = [str(kit.SCRIPT), "topics", "--bootstrap-server", cluster.address, "--describe"]

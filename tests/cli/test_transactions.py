@@ -27,7 +27,7 @@ VERIFICATION = "transaction.partition.verification.enable"
 
 
 class Producers:
-    """Transactions of every kind, in a topic of two partitions: done, open in 0, and one that hangs in 1."""
+    """Transactions of every kind, in a topic of two partitions: complete, open in 0, and one that hangs in 1."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -53,7 +53,7 @@ class Producers:
         return producer
 
     def open(self, name: str) -> Transactional:
-        """One with a transaction in partition 0; that of "done" is committed."""
+        """Yield a producer with an open transaction in partition 0; that of "done" is committed."""
         producer = self.producer(name)
         assert producer.send(self.topic, b"x") == NONE
         if name == "done":
@@ -74,11 +74,11 @@ class Producers:
         return [json.loads(line) for line in ended.stdout.splitlines()]
 
     def client(self) -> Transactions:
-        """What the commands ask: quicker than a process each."""
+        """The client that the commands use, which is faster than a process for each command."""
         return Transactions(Connection(self.cluster.address))
 
     def state(self, name: str) -> str:
-        """Of a transactional id, once it is decided."""
+        """Return the state of a transactional id once it is complete."""
         client, deadline = self.client(), time.monotonic() + 10
         while True:
             (found,) = client.describe([self.prefix + name])
@@ -93,7 +93,7 @@ class Producers:
 
 
 class Verification:
-    """Off, as before KIP-890: what hangs is written by a producer that tells no coordinator."""
+    """Verification is off, as before KIP-890: a producer that tells no coordinator writes the hanging transaction."""
 
     def __init__(self, admin: AdminClient) -> None:
         self.admin = admin
@@ -210,7 +210,7 @@ def test_what_hangs_is_found_and_aborted(producers: Producers) -> None:
 
 
 def test_an_open_transaction_is_told_from_one_that_hangs(producers: Producers) -> None:
-    """Kafka's tool aborts it without a word; so does this one, but it says so."""
+    """Kafka's tool aborts an open transaction without a warning; kcli aborts it with one."""
     producer = producers.open("warned")
     (row,) = producers.rows("describe", producer.name)
     assert row["state"] == "Ongoing"
@@ -265,7 +265,8 @@ def test_failures_are_one_line(producers: Producers) -> None:
 
 
 def test_a_log_directory() -> None:
-    """Golden data are held against Kafka's words in tests/inspector/test_transactions.py; here, how it is shown."""
+    """tests/inspector/test_transactions.py compares golden data with Kafka's output; this test checks how kcli shows
+    it."""
     head, *rows = kcli("transactions", "describe", "hang-2", "--data-dir", DATA).stdout.splitlines()
     assert head.split()[-3:] == ["TIMEOUT-MS", "START", "PARTITIONS"]
     assert [row.split() for row in rows] == [
@@ -277,7 +278,7 @@ def test_a_log_directory() -> None:
 
 
 def test_files_tell_what_hangs(tmp_path: Path) -> None:
-    """All that is open in golden data is known to its coordinator; without its records it is not."""
+    """Coordinators know all open transactions of the golden data; without their records the transactions hang."""
     assert kcli("transactions", "find-hanging", "--data-dir", DATA) == NONE_HANGS
     shutil.copytree(DATA, tmp_path, dirs_exist_ok=True)
     for path in tmp_path.glob("__transaction_state-*/*.log"):

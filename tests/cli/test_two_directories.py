@@ -1,5 +1,5 @@
-"""Two log directories of one broker: what verify, recover and salvage say of one beside the other. Each outcome is that
-of Kafka 4.3.0 with the same damage in two directories."""
+"""Two log directories of one broker: verify, recover and salvage of one directory with the other beside it. Each result
+is that of Kafka 4.3.0 with the same damage in two directories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def directories(tmp_path: Path) -> Directories:
 
 
 def found(directories: Directories, *, with_config: bool = True, quietest: str = "warning") -> list[Finding]:
-    """The findings in both, with server.properties or by the directories alone."""
+    """Return the findings in both, with server.properties or by the directories alone."""
     *both, config = directories
     server = read_properties(config) if with_config else {}
     findings = Verification(both, server=server, config=config if with_config else None).findings()
@@ -34,7 +34,7 @@ def found(directories: Directories, *, with_config: bool = True, quietest: str =
 
 
 def recovered(directories: Directories, number: int, *options: str) -> list[dict[str, object]]:
-    """The rows of `kcli recover` for one of them, but for the offsets of partitions."""
+    """Return the rows of `kcli recover` for one directory, without the offsets of partitions."""
     ended = kcli("recover", "--config", directories[2], "--format", "jsonl", *options, directories[number])
     assert not ended.stderr
     rows = [json.loads(line) for line in ended.stdout.splitlines()]
@@ -42,7 +42,7 @@ def recovered(directories: Directories, number: int, *options: str) -> list[dict
 
 
 def shortened(directory: Path) -> None:
-    """Cut the log to its first half, as of an older copy."""
+    """Cut the log to its first half, as in an older copy."""
     log = max(directory.glob("*.log"))
     os.truncate(log, log.stat().st_size // 2)
 
@@ -131,7 +131,7 @@ def test_a_second_metadata_log(directories: Directories) -> None:
 
 
 def test_the_only_metadata_log_in_the_wrong_directory(directories: Directories) -> None:
-    """Without it Kafka makes a new one, and renames all partitions to -stray."""
+    """Without the metadata log Kafka makes a new one, and renames all partitions to -stray."""
     one, two, _ = directories
     shutil.move(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
     (finding,) = [each for each in found(directories) if each.path == str(two / "__cluster_metadata-0")]
@@ -170,7 +170,8 @@ def test_exchanged_meta_properties_are_one_finding(directories: Directories, *, 
 
 @pytest.mark.parametrize("name", [*PAIR, "log-start-offset-checkpoint", "replication-offset-checkpoint"])
 def test_a_broken_directory_goes_offline(directories: Directories, name: str) -> None:
-    """Kafka starts without the second directory; with the same damage in that of the metadata log it does not start."""
+    """Kafka starts without the second directory. With the same damage in the directory of the metadata log it does not
+    start."""
     two = directories[1] / name
     two.write_text("version=7\n" if name == PAIR[0] else "0\n7\n")
     broken = [each for each in found(directories) if each.path == str(two)]
@@ -191,7 +192,8 @@ def test_next_steps_keep_the_configuration(directories: Directories) -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_directory_without_its_id(directories: Directories, number: int, tmp_path: Path) -> None:
-    """Kafka gives it a new id, and leaves its partitions offline, for which the metadata log has the old one."""
+    """Kafka gives the directory a new id, and leaves its partitions offline, for which the metadata log has the old
+    id."""
     path = directories[number] / PAIR[0]
     before = path.read_text()
     path.write_text("".join(line for line in before.splitlines(keepends=True) if not line.startswith("directory.id")))

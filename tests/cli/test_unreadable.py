@@ -1,6 +1,6 @@
-"""What cannot be read is named, the rest is told all the same, and the exit status is 2.
+"""A file that cannot be read is named, the rest is shown nevertheless, and the exit status is 2.
 
-Permissions do not hold for root: links in a circle and to nowhere cannot be read by anybody.
+Root can read files without permission; but nobody can read a link to itself or to nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CIRCLE, MISSING = "Too many levels of symbolic links", "No such file or director
 
 
 def loop(path: Path) -> None:
-    """A link to itself, in place of what is there."""
+    """Replace a file by a link to itself."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -35,14 +35,14 @@ def loop(path: Path) -> None:
 
 
 def dangle(path: Path) -> None:
-    """A link to nowhere, in place of what is there."""
+    """Replace a file by a link to nothing."""
     loop(path)
     path.unlink()
     path.symlink_to("nowhere")
 
 
 def held(directory: Path, topic: str) -> Path:
-    """A partition of the topic that has records."""
+    """Return a partition of the topic, which has records."""
     return max(directory.glob(f"{topic}-*/{LOG}"), key=lambda log: log.stat().st_size).parent
 
 
@@ -152,13 +152,13 @@ def test_recover(tmp_path: Path, what: str, arguments: list[str]) -> None:
 
 
 def pipe(path: Path) -> None:
-    """A named pipe, in place of what is there."""
+    """Replace a file by a named pipe."""
     path.unlink(missing_ok=True)
     os.mkfifo(path)
 
 
 def enlarge(path: Path) -> None:
-    """More bytes than fit into memory, most of them in no block of the disk."""
+    """Extend a file beyond the memory's size, as a sparse file."""
     with path.open("ab") as file:
         file.truncate(50 << 30)
 
@@ -215,7 +215,7 @@ def test_salvage_does_without_a_log(tmp_path: Path, damage: Callable[[Path], Non
     "name", ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint"]
 )
 def test_a_checkpoint_that_cannot_be_read(tmp_path: Path, name: str) -> None:
-    """Kafka would wait for ever at the pipe; salvage writes the file anew."""
+    """Kafka would wait for ever at the pipe; salvage replaces the file."""
     directory = copied(tmp_path, "groups/data")
     pipe(directory / name)
     ended = kcli("recover", directory)
@@ -287,7 +287,7 @@ def test_a_log_that_may_not_be_read_is_one_row(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("command", [["groups", "list", "--data-dir"], ["recover"]])
 def test_permissions(tmp_path: Path, command: list[str]) -> None:
-    """As a user whom they bind, who else is nobody."""
+    """The command runs as user nobody, whom permissions bind."""
     with TemporaryDirectory(prefix="kcli-test-") as home:
         directory = copied(Path(home), "groups/data")
         Path(home).chmod(0o755)

@@ -33,7 +33,7 @@ class Users:
         return [tuple(json.loads(line).values()) for line in lines]
 
     def logs_in(self, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> bool:
-        """Whether the user may log in, by a file of --command-config."""
+        """Return whether the user can log in with a file of --command-config."""
         file = self.secured.folder / "client.properties"
         module = "org.apache.kafka.common.security.scram.ScramLoginModule"
         written = password.replace("ä", "\\u00e4")  # Java reads properties as Latin-1
@@ -102,7 +102,7 @@ def test_a_terminal_is_asked_twice(users: Users) -> None:
                     os.write(own, answer + b"\n")
                 assert process.wait(30) == status
             finally:
-                process.kill()  # one that still waits for an answer would never end
+                process.kill()  # a command that still waits for an answer would never end
         os.close(own)
         assert b"one" not in shown
     assert users.logs_in("dora", "one")

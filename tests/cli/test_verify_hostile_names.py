@@ -1,4 +1,4 @@
-"""kcli verify and names that would write on a terminal: every one of them is escaped, in the commands as well."""
+"""kcli verify and names with terminal escapes: it escapes every name, in its commands as well."""
 
 import re
 import shlex

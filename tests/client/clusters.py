@@ -18,7 +18,7 @@ _numbers = count()
 
 @contextmanager
 def real_kafka() -> Iterator[str]:
-    """Kafka 4.3, alone and empty; skips, with the reason, where it cannot run."""
+    """Yield Kafka 4.3 without topics; skip, with the reason, where it cannot run."""
     try:
         kit.set_up()
     except kit.KafkaUnavailableError as unavailable:
@@ -52,7 +52,7 @@ WITH_TRANSACTIONS = [KAFKA]
 
 
 class Cluster:
-    """A running cluster, and kcli pointed at it."""
+    """A running cluster, and kcli with its address."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -63,7 +63,7 @@ class Cluster:
         return kcli(*arguments, input=data, env=os.environ | {"KCLI_BOOTSTRAP_SERVER": self.address})
 
     def topic(self, *options: str) -> str:
-        """A new topic, made with these options of `kcli topics create`, once it is led."""
+        """Create a topic with these options of `kcli topics create`, and wait for its leaders."""
         name = f"t{next(_numbers)}-{os.getpid()}"
         ended = self.run("topics", "create", name, *options)
         assert ended == ("", "", 0)
@@ -78,7 +78,7 @@ _RUNNING = pytest.StashKey[dict[object, str]]()
 
 @pytest.fixture(scope="session", params=CLUSTERS)
 def cluster(request: pytest.FixtureRequest) -> Cluster:
-    """Each of the clusters; one of a kind serves all directories of tests that take this fixture."""
+    """Each of the clusters; one of each kind serves all test directories that use this fixture."""
     running = request.config.stash.setdefault(_RUNNING, {})
     if request.param not in running:
         stack = ExitStack()
@@ -88,7 +88,7 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 
 
 def numbers_topic(cluster: Cluster) -> str:
-    """A topic: partition 0 has the values 0 to 9, partition 1 has 10 to 29, partition 2 none.
+    """Create a topic: partition 0 has the values 0 to 9, partition 1 has 10 to 29, partition 2 none.
 
     The record 0 is of 2023-11-14T22:13:20Z, each other a minute after the one before.
     """

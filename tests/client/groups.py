@@ -30,12 +30,12 @@ class Running:
 
     @property
     def told(self) -> list[str]:
-        """The lines on stderr so far, without the program's name."""
+        """Return the member's lines on stderr so far, without the program's name."""
         return [line.removeprefix("kcli: ") for line in self._err.read_text().splitlines()]
 
     @property
     def assigned(self) -> set[str]:
-        """What it has, as `topic:partition`, by what it has told."""
+        """Return the member's partitions as `topic:partition`, from its lines."""
         has: set[str] = set()
         for line in self.told:
             what, _, partitions = line.partition(" ")
@@ -55,7 +55,7 @@ class Running:
 
 @contextmanager
 def member(cluster: Cluster, directory: Path, *arguments: str) -> Iterator[Running]:
-    """A member, killed in the end if it still runs."""
+    """Yield a member; kill it at the end if it still runs."""
     number = len(list(directory.iterdir()))
     out, err = directory / f"{number}.out", directory / f"{number}.err"
     environment = os.environ | {"KCLI_BOOTSTRAP_SERVER": cluster.address}

@@ -1,4 +1,4 @@
-"""--command-config: Kafka's client properties to librdkafka's, and what is refused."""
+"""--command-config: the librdkafka properties for Kafka's client properties, and the properties that are refused."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_delegation_token() -> None:
 
 
 def test_values_that_providers_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka's classes read a password from a file, a directory or the environment; no error has it."""
+    """Kafka's classes read a password from a file, a directory or the environment; no error message has it."""
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "user").write_text("alice")
     (tmp_path / "a.properties").write_text("password=hush\n")

@@ -1,4 +1,4 @@
-"""What is read of a topic: from where to where."""
+"""The records that are read of a topic, from a start to an end."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def read(
     count: int | None = None,
     to_end: bool = True,
 ) -> list[Record]:
-    """What comes of a topic, with offsets and times as they are typed."""
+    """Read a topic between offsets and times as a user types them."""
     selection = RecordSelection(
         topic=topic,
         partitions=partitions,

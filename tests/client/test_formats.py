@@ -27,7 +27,8 @@ def test_fields_are_shown_as_the_kernel_shows_them(data: bytes, fold: int) -> No
 
 
 def test_lines_are_those_of_dump_segment() -> None:
-    """The same records through dump-segment's kernels and through these, but for what only one of them knows."""
+    """dump-segment's kernels and these formats print the same of a record, except for fields that only one of them
+    has."""
     rows = [json.loads(line) for line in kcli("dump-segment", "--format", "jsonl", "good/mixed-0").stdout.splitlines()]
     lines = kcli("dump-segment", "good/mixed-0").stdout.splitlines()
     printer = table(-1, None)

@@ -1,4 +1,4 @@
-"""kcli consume --group: members come and go, what was shown is committed."""
+"""kcli consume --group: members join and leave; every record that was shown is committed."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def group() -> str:
 
 
 def filled(cluster: Cluster, records: int = 12, partitions: int = 4) -> str:
-    """A topic whose partitions have as many records each."""
+    """Create a topic whose partitions have as many records each."""
     topic = f"groups-{os.getpid()}-{next(_numbers)}"
     admin = AdminClient({"bootstrap.servers": cluster.address})
     admin.create_topics([NewTopic(topic, partitions)])[topic].result()

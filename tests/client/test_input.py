@@ -1,4 +1,5 @@
-"""Records from bytes: whatever the chunks, whatever consume printed; what is no record is told by its line."""
+"""Records from bytes: in any chunks, and from all that consume prints; a line that is no record is reported with its
+number."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -67,7 +67,7 @@ def test_client_credentials(command: tuple[str, ...], run: Run, endpoint: TokenE
 
 
 def test_encoded_credentials_of_the_login_module(run: Run, endpoint: TokenEndpoint) -> None:
-    """Where the settings that have replaced them are not there."""
+    """The encoded credentials apply where the settings that replaced them are missing."""
     options = 'clientId="me: & you" clientSecret="hush/hush" scope="a b/c" extension_tenant="one two"'
     properties = client_properties(endpoint.url, **{"sasl.oauthbearer.header.urlencode": "true"})
     properties["sasl.jaas.config"] = f"{MODULE} required {options};"

@@ -1,4 +1,4 @@
-"""Partitions by key are Java's; without keys they are spread as its producer spreads them."""
+"""Partitions by key equal Java's; without keys records are spread as Java's producer does."""
 
 import random
 import subprocess

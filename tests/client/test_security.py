@@ -1,4 +1,4 @@
-"""What secures connections past librdkafka; against real Kafka in tests/interop/test_security_kafka.py."""
+"""TLS and SASL of kcli's own connections; tests/interop/test_security_kafka.py runs them against real Kafka."""
 
 from __future__ import annotations
 

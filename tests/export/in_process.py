@@ -1,4 +1,4 @@
-"""A stand-in for Spark that runs tasks in this process, one after the other: for all that is not about Spark itself."""
+"""A stand-in for Spark that runs tasks in this process, one after the other: for tests of everything except Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tasks:
         self._items = list(items)
 
     def map(self, task: Callable[[Any], Any]) -> Self:
-        """Run them; what they are given and what they give is pickled, as on a real worker."""
+        """Run the tasks; their input and output is pickled, as on a real worker."""
         self._items = [_copied(task(_copied(item))) for item in self._items]
         return self
 

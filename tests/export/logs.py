@@ -16,7 +16,7 @@ def append(
     *,
     segment: int = 0,
 ) -> None:
-    """Add a batch to a partition's segment, the only one if not told: values v<offset>, keys k<offset % 4> likewise."""
+    """Append a batch to a partition's segment, by default its only one: values v<offset>, keys k<offset % 4>."""
     values = values or [b"v%d" % offset for offset in offsets]
     keys = keys or [b"k%d" % (offset % 4) for offset in offsets]
     records = tuple(

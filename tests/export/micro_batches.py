@@ -1,7 +1,8 @@
-"""A stand-in for Spark's micro-batches, for tests of the stream reader: what it asks, in its order, its checkpoint.
+"""A stand-in for Spark's micro-batches, for tests of the stream reader: the same calls in the same order, and a
+checkpoint.
 
-A checkpoint is what Spark writes: the end of each batch before it is run (`planned`), and how many have been run
-(`done`). A restart has nothing else. Source: MicroBatchExecution.
+The checkpoint has what Spark writes: the end of each batch before it runs (`planned`), and the number of batches that
+have run (`done`). A restart knows nothing else. Source: MicroBatchExecution.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kcli.export.stream import KafkaLogStreamReader
 
 
 class Crashed(Exception):
-    """The query died, as a test wants it."""
+    """The query died where a test told it to."""
 
 
 class Query:
@@ -45,7 +46,7 @@ class Query:
             assert self.reader.partitions(seen, seen) == []
 
     def run(self, *, dies: bool = False) -> int:
-        """A micro-batch, if there is anything new. Returns its rows. dies: planned, but not run."""
+        """Run a micro-batch, if there is anything new. Returns its rows. dies: the batch is planned, but not run."""
         if self.done == len(self.planned):
             start = self._begin()
             limit = self.reader.getDefaultReadLimit()
@@ -66,7 +67,7 @@ class Query:
         return self.reader.partitions(json.loads(self._begin()), json.loads(self.planned[self.done]))
 
     def read(self, tasks: list[InputPartition]) -> list[tuple[str, int, int, bytes | None]]:
-        """Run tasks, each with what a worker gets."""
+        """Run tasks, each with a pickled reader as on a worker."""
         self.tasks = len(tasks)
         rows = []
         for task in tasks:
@@ -84,7 +85,7 @@ class Query:
         return self.planned[self.done - 1] if self.done else json.dumps(self.reader.initialOffset())
 
     def drain(self) -> int:
-        """Micro-batches until nothing is new. Returns the rows."""
+        """Run micro-batches until nothing is new. Returns the rows."""
         before = len(self.rows)
         idle = 0
         while idle < 2:

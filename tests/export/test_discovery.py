@@ -91,7 +91,7 @@ def test_times_are_those_of_the_broker() -> None:
 
 
 def high_watermark(files: PartitionFiles) -> int:
-    """How far a query sees that names no end."""
+    """Return the offset at which a query without an ending offset ends."""
     _, end = bounds([files], SourceOptions((files.directory,)))
     return min(end, offsets.log_end(files))
 

@@ -1,4 +1,4 @@
-"""The export as its readers see it, with pyarrow and with DuckDB, against what Kafka's consumer read."""
+"""The export as its readers see it, with pyarrow and with DuckDB, compared with what Kafka's consumer read."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_incremental(log: Path, tmp_path: Path) -> None:
 
 
 def test_incremental_tells_what_was_deleted(log: Path, tmp_path: Path) -> None:
-    """Retention was quicker than the export: offsets 10 to 19 are a gap, and are told."""
+    """Retention deleted offsets 10 to 19 before the export: they are a gap, and are reported."""
     out, state = tmp_path / "out", tmp_path / "state"
     export(source(log), out, state=state)
     (log / "00000000000000000000.log").unlink()
@@ -339,7 +339,7 @@ def test_check_finds_what_was_changed(log: Path, tmp_path: Path) -> None:
 
 
 def test_check_compares_rows(log: Path, tmp_path: Path) -> None:
-    """A file that was changed, and the manifest to fit it."""
+    """A data file was changed, and the manifest to fit it."""
     out = tmp_path / "out"
     export(source(log), out)
     (path,) = out.glob("*.parquet")
@@ -418,7 +418,7 @@ def test_a_schema_that_is_none(schema: str | None, log: Path, tmp_path: Path) ->
 
 
 def test_a_schema_that_does_not_fit(log: Path, tmp_path: Path) -> None:
-    """Each record is a dead letter; none is lost."""
+    """Each record becomes a dead letter; none is lost."""
     path = tmp_path / "order.avsc"
     path.write_text(
         json.dumps(ORDER | {"fields": [{"name": "id", "type": {"type": "fixed", "name": "f", "size": 99}}]})
@@ -432,7 +432,7 @@ def test_a_schema_that_does_not_fit(log: Path, tmp_path: Path) -> None:
     "case", ["crc-field-flip", "zero-page-in-middle", "batch-removed", "compressed-truncated-zstd"]
 )
 def test_damage_is_skipped_and_reported(case: str, tmp_path: Path) -> None:
-    """What is sound in the log is in the table, and what is not in the table of damage."""
+    """The table has all sound records; the damage table has the damaged bytes."""
     damaged = GOLDEN / "corrupt/cases" / case
     found = {}
     for mode in ("skip", "report"):

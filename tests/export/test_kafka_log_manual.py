@@ -19,7 +19,7 @@ def test_options_and_columns() -> None:
 
 
 def test_what_makes_spark_find_the_data_source() -> None:
-    """The line is one that a program in an environment with nothing else needs: see tests/test_installed.py."""
+    """The script .ci/use-installed, for an environment with kcli alone, and docs/parquet.md have the page's line."""
     line = re.search(r"os\.environ\[.*\] = \S+", PAGE)
     assert line is not None
     assert f"\n{line[0]}\nspark = " in (ROOT / ".ci/use-installed").read_text()

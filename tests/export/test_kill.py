@@ -1,4 +1,4 @@
-"""kill -9 of incremental exports: whenever it hits, a record is never there twice, and in the end each is there."""
+"""kill -9 of incremental exports at any time: no record is in the table twice, and in the end each is there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KILLS = examples(6, soak=50).max_examples
 
 
 def offsets(out: Path) -> list[tuple[int, int]]:
-    """Partition and offset of each row, as pyarrow and as DuckDB see the directory."""
+    """Return partition and offset of each row, as pyarrow and as DuckDB read the directory."""
     if not any(out.rglob("*.parquet")):
         return []
     table = ds.dataset(out, partitioning="hive").to_table(columns=["partition", "offset"])
@@ -83,7 +83,7 @@ class Killed(BaseException):
 
 
 class DyingDisk(Disk):
-    """Ends the process at the n-th change to names or files."""
+    """A disk that ends the process at the n-th change of names or files."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -113,7 +113,7 @@ class DyingDisk(Disk):
 
 @pytest.mark.parametrize("steps", range(24))
 def test_commit_is_all_or_nothing(steps: int, tmp_path: Path) -> None:
-    """Ended before the intent stands: nothing has happened. Later: the next run finishes it."""
+    """A kill before the intent is written leaves no change; after a later kill the next run completes the commit."""
     out, state = tmp_path / "out", tmp_path / "state"
     staging = Staging(out, DyingDisk(10**9))
     staging.__enter__()

@@ -1,4 +1,4 @@
-"""Several copies of a partition: each offset once, from the best copy; and files that change under a reader."""
+"""Several copies of a partition: each offset is read once, from the best copy; and files that change during a read."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_segments_that_are_replaced_or_deleted_meanwhile(brokers: list[Path]) ->
     options = SourceOptions.parse({"path": str(brokers[0]), "columns": "offset", "minPartitions": "50"})
     splits = plan(options)
     first, second, *_ = segments(brokers[0])
-    # As the cleaner does it: two segments become one, under the name of the first.
+    # The cleaner replaces two segments by one, under the name of the first.
     joined = first.with_suffix(".log.swap")
     joined.write_bytes(first.read_bytes() + second.read_bytes())
     for segment in (first, second):

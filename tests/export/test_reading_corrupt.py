@@ -1,4 +1,4 @@
-"""Damaged segments: fail names the place, skip loses nothing sound, report tells what was passed over."""
+"""Damaged segments: FAIL names the place, SKIP loses no sound record, REPORT lists the skipped bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.export.tables import load
 CASES = {case["id"]: case for case in read_jsonl(GOLDEN / "corrupt/cases.jsonl")}
 HEADER_BYTES = 61
 UNTOLD = ("compressed-flip-snappy", "compressed-flip-zstd")
-"""A bit of the payload, under a CRC that was made for it: nothing tells."""
+"""The position of a bit of the payload, changed under a CRC that fits: no check can find it."""
 
 
 def sound_batches(data: bytes) -> list[tuple[int, int, int, int]]:

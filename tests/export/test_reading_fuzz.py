@@ -1,4 +1,5 @@
-"""Segments with any damage, CRCs made good again or not: typed errors, sound Arrow tables, little memory."""
+"""Reading a damaged segment, with corrected CRCs or without, gives typed errors or sound Arrow tables, and takes little
+memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the source reads equals what a Kafka consumer read: every offset, timestamp, key, value and header."""
+"""The data source reads what a Kafka consumer read: every offset, timestamp, key, value and header."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Aborted transactions are known by their markers, by the transaction index where these are damaged, and never by an
-index that lies."""
+"""Aborted transactions are recognised by their markers, by the transaction index where markers are damaged, and never
+by a wrong index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export, import: the logs are as they were. Rows in any order and layout; what cannot be restored; crashes."""
+"""Export and import give the same logs: rows in any order and layout; rows that cannot be restored; crashes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SETS = ("codecs/data", "txn/data", "txn/data-tv0", "compact/after", "compact/aft
 
 
 def imported(parquet: Path, target: Path, *, disk: Disk | None = None, **options: Any) -> list[Restored]:
-    """Restore all of it, with little memory, so that there is something to merge."""
+    """Restore everything with little memory, so that runs must be merged."""
     export = Export(parquet, memory_bytes=1 << 20, fan_in=4)
     return list(restore(export, target, RestoreOptions(NOW_MS, **options), disk=disk))
 
@@ -51,11 +51,11 @@ OF_THE_NODE = {"meta-properties-missing", "partition-metadata-missing", "quorum-
 
 
 GAPS = {"offset-gap", "log-missing"}
-"""Warnings where the topic's policy is not known: offsets of records that an export has left out."""
+"""Warnings where the topic's cleanup.policy is not known: gaps in the offsets of an export."""
 
 
 def is_sound(directory: Path, expected: Collection[str] = ()) -> bool:
-    """Does `kcli verify` find nothing else that is wrong with the logs?"""
+    """Return whether `kcli verify` finds no other fault in the logs."""
     verification = Verification([directory])
     allowed = OF_THE_NODE.union(expected)
     wrong = [each for each in verification.findings() if each.severity != "info" and each.kind not in allowed]
@@ -68,7 +68,7 @@ def partitions(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_backup_comes_back(name: str, tmp_path: Path) -> None:
-    """Every record with all that dump-segment shows of it and its batch, in segments of the same names."""
+    """Each record has all that dump-segment shows of it and its batch, in segments with the same names."""
     original, logs = GOLDEN / name, tmp_path / "logs"
     restored = imported(write_parquet(export_table(original), tmp_path / "parquet"), logs)
     assert partitions(logs) == [f"{each.topic}-{each.partition}" for each in sorted(restored, key=_key)]
@@ -98,7 +98,7 @@ def test_what_is_not_compressed_is_the_same_byte_for_byte(name: str, tmp_path: P
 
 
 def test_transactions_come_back(tmp_path: Path) -> None:
-    """The index of aborted transactions and the producers at the end of the log."""
+    """The index of aborted transactions and the producers at the log end are restored."""
     original, logs = GOLDEN / "txn/data", tmp_path / "logs"
     imported(write_parquet(export_table(original), tmp_path / "parquet"), logs)
     found = 0
@@ -113,7 +113,7 @@ def test_transactions_come_back(tmp_path: Path) -> None:
 
 
 def test_old_formats_come_back_as_magic_2(tmp_path: Path) -> None:
-    """As from Kafka's cleaner: the same records; magic 0 has no timestamps, magic 2 has -1 for those."""
+    """The records are the same, as after Kafka's cleaner; magic 0 has no timestamps, for which magic 2 has -1."""
     original, logs = GOLDEN / "legacy/data", tmp_path / "logs"
     imported(write_parquet(export_table(original), tmp_path / "parquet"), logs)
     for each in partitions(logs):
@@ -128,7 +128,7 @@ def test_old_formats_come_back_as_magic_2(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("partition_by", [(), ("topic",), ("partition", "date"), ("topic", "partition", "hour")])
 def test_through_the_export_job(partition_by: tuple[str, ...], tmp_path: Path) -> None:
-    """What `kcli export-to-parquet` writes, in its layouts, found through its manifest."""
+    """The input is written by `kcli export-to-parquet`, in its layouts, and found through its manifest."""
     original, out, logs = GOLDEN / "txn/data", tmp_path / "backup", tmp_path / "logs"
     options = SourceOptions.parse({"path": str(original), **BACKUP})
     Job(ExportOptions(options, out, TableFormat(partition_by)), InProcess()).run()  # type: ignore[arg-type]
@@ -166,7 +166,7 @@ def test_a_plain_export_comes_back_in_batches_of_its_own(name: str, tmp_path: Pa
 
 
 def test_the_truth_of_a_consumer(tmp_path: Path) -> None:
-    """Against what a Java consumer read, not only against our own reader."""
+    """The result is compared with what a Java consumer read, not only with kcli's reader."""
     imported(write_parquet(export_table(GOLDEN / "codecs/data/crafted-0"), tmp_path / "parquet"), tmp_path / "logs")
     again = export_table(tmp_path / "logs" / "crafted-0").to_pylist()
     expected = truth("codecs/expected/truth/crafted.jsonl.gz")
@@ -190,7 +190,7 @@ def shuffled(table: pa.Table, seed: int) -> pa.Table:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("files", [1, 3, 12])
 def test_rows_in_any_order(seed: int, files: int, tmp_path: Path) -> None:
-    """Rows of all partitions anywhere in few or many files, more of them than are merged at once."""
+    """Rows of all partitions are anywhere in few or many files, more than are merged at once."""
     original, logs = GOLDEN / "txn/data", tmp_path / "logs"
     table = shuffled(export_table(original), seed)
     for i in range(files):
@@ -205,7 +205,7 @@ def test_rows_in_any_order(seed: int, files: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("files", [2, 9, 40])
 def test_sorted_files_side_by_side(files: int, tmp_path: Path) -> None:
-    """Every file has every so many-th record: they are merged, in more than one pass where they are many."""
+    """Each of n files has every n-th record: they are merged, in more than one pass where they are many."""
     original, logs = GOLDEN / "codecs/data/mixed-0", tmp_path / "logs"
     table = export_table(original)
     (tmp_path / "parquet").mkdir()
@@ -261,7 +261,7 @@ def test_without_producers_control_records_are_left_out(tmp_path: Path) -> None:
 
 
 def test_transactions_without_their_ends(tmp_path: Path) -> None:
-    """Exported without control records: nobody could tell when, and how, the transactions ended."""
+    """The export has no control records, so it is not known when and how the transactions ended."""
     options = {name: value for name, value in BACKUP.items() if name != "includeControl"}
     parquet = write_parquet(export_table(GOLDEN / "txn/data/t-txn-0", options), tmp_path / "parquet")
     (restored,) = imported(parquet, tmp_path / "logs")
@@ -364,7 +364,8 @@ def test_a_torn_file(cut: int, tmp_path: Path) -> None:
 
 
 def test_damage_inside_a_file(tmp_path: Path) -> None:
-    """Whatever byte is damaged: the same records, other ones (Parquet's pages have no checksums here), or one error."""
+    """Any byte may be damaged: the result is the same records, other ones (Parquet's pages have no checksums here), or
+    one error."""
     parquet = write_parquet(export_table(GOLDEN / "codecs/data/java-none-0"), tmp_path / "parquet")
     (path,) = parquet.rglob("*.parquet")
     data = path.read_bytes()
@@ -379,7 +380,7 @@ def test_damage_inside_a_file(tmp_path: Path) -> None:
 
 
 def test_a_crash_leaves_no_directory(tmp_path: Path) -> None:
-    """Killed at any change of the disk: the directory is whole, or is not there."""
+    """The restore is killed at any change of the disk: the directory is whole, or does not exist."""
     parquet = write_parquet(export_table(GOLDEN / "txn/data/t-quiet-0"), tmp_path / "parquet")
     counting = CrashDisk()
     imported(parquet, tmp_path / "whole", disk=counting)
@@ -492,7 +493,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_compacted_logs_have_the_truth(tmp_path: Path) -> None:
-    """What a consumer read of the compacted topics, through export and import."""
+    """After export and import the compacted topics have the records that a consumer read from them."""
     imported(write_parquet(export_table(GOLDEN / "compact/after2"), tmp_path / "parquet"), tmp_path / "logs")
     again: dict[str, set[tuple[Any, ...]]] = {}
     for row in export_table(tmp_path / "logs", PLAIN).to_pylist():

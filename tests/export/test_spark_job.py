@@ -76,7 +76,7 @@ def test_errors_of_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path) -
 
 
 def test_killed_workers_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
-    """Python workers die while tasks run: Spark runs these again, and what the dead ones wrote does not count."""
+    """Python workers die while tasks run: Spark runs these again, and the files of the dead ones do not count."""
     log = tmp_path / "t-0"
     log.mkdir()
     for first in range(0, 20_000, 1000):

@@ -1,4 +1,4 @@
-"""Splits together hold every batch once, wherever they are cut, and no more than is asked for."""
+"""Splits together have every batch once, wherever they are cut, and no batch outside of the wanted offsets."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_what_comes_behind_the_high_watermark_is_no_damage(tmp_path: Path) -> No
 
 
 def test_names_that_are_not_there(tmp_path: Path) -> None:
-    """An error, as in Spark's Kafka source; a pattern that fits nothing is none, nor is a topic without records."""
+    """A topic that does not exist is an error, as in Spark's Kafka source; a pattern without a match is none, nor is a
+    topic without records."""
 
     def planned(**options: str) -> list[Split]:
         return plan(SourceOptions.parse({"path": str(CODECS), **options}))
@@ -102,7 +103,8 @@ def test_names_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_an_index_that_leads_behind_the_last_offset_there_can_be(tmp_path: Path) -> None:
-    """Named near 2^63, the entries of an index are no offsets: it tells nothing, and the log is read from its begin."""
+    """In a log named near 2^63 the entries of an index are no offsets: the index is ignored, and the log is read from
+    its begin."""
     source = CODECS / "java-none-0"
     (log,) = sorted(source.glob("*.log"))[:1]
     partition = tmp_path / "t-0"

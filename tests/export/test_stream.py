@@ -1,4 +1,4 @@
-"""The stream reader: offsets, limits, restarts, and logs that grow, roll and come and go."""
+"""The stream reader: offsets, limits, restarts, and logs that grow, roll, appear and disappear."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_rolls(log: Path) -> None:
 
 
 def test_a_batch_that_is_being_written(log: Path) -> None:
-    """Of a torn batch nothing is read, wherever it is torn; then all of it, once."""
+    """No part of a torn batch is read, wherever it is torn; later it is read whole, once."""
     append(log, range(5))
     append(log, range(5, 9))
     file = log / "00000000000000000000.log"
@@ -77,7 +77,7 @@ def test_a_batch_that_is_being_written(log: Path) -> None:
 
 
 def test_room_behind_the_end(log: Path) -> None:
-    """Zeros are room for what comes, whole batches in it or parts of them."""
+    """Preallocated zeros may have whole batches or parts of them written into them later."""
     file = log / "00000000000000000000.log"
     query = Query(log.parent, **EARLIEST)
     end = 0
@@ -117,7 +117,7 @@ def test_only_what_is_new_is_looked_at(log: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_log_that_was_cut_and_grew_again(log: Path) -> None:
-    """A replica may lose its tail to its leader's; the end is found anew."""
+    """A follower may truncate its log as its leader's; the end is then found anew."""
     append(log, range(50))
     append(log, range(50, 60))
     file = log / "00000000000000000000.log"
@@ -133,7 +133,7 @@ def test_a_log_that_was_cut_and_grew_again(log: Path) -> None:
 
 @pytest.mark.parametrize("segments", [1, 2])
 def test_damage(log: Path, segments: int) -> None:
-    """Damaged bytes with sound ones behind them are no end: an error, or skipped."""
+    """Damaged bytes with sound ones behind them are not the log end: they give an error, or are skipped."""
     append(log, range(5))
     middle = (log / "00000000000000000000.log").stat().st_size
     append(log, range(5, 10))
@@ -215,7 +215,7 @@ def test_no_record_so_late(log: Path) -> None:
 
 @pytest.mark.parametrize("begin", ["earliest", "latest"])
 def test_dies_in_its_first_batch(log: Path, begin: str) -> None:
-    """Where it began is in the checkpoint before anything is read, also if that was the end of the log."""
+    """The checkpoint has the begin before anything is read, also if that was the log end."""
     append(log, range(10))
     query = Query(log.parent, startingOffsets=begin)
     with pytest.raises(Crashed):
@@ -239,7 +239,7 @@ def test_dies_at_any_batch(log: Path) -> None:
 
 
 def test_limit(log: Path) -> None:
-    """Partitions share what a batch may hold as they have it left; the least has at least one."""
+    """Partitions share the limit of a batch in proportion to their unread offsets; the smallest gets at least one."""
     other, third = log.with_name("t-1"), log.with_name("u-0")
     for directory, count in ((log, 100), (other, 200), (third, 3)):
         directory.mkdir(exist_ok=True)
@@ -275,7 +275,7 @@ def test_available_now(log: Path) -> None:
 
 
 def test_available_now_where_nothing_is_yet(tmp_path: Path) -> None:
-    """What comes later is not read, nor forgotten where a partition was away for a moment."""
+    """Later records are not read, and not lost where a partition was missing for a moment."""
     logs = tmp_path / "logs"
     logs.mkdir()
     query = Query(logs, **EARLIEST)
@@ -331,7 +331,7 @@ def test_tasks(log: Path) -> None:
 
 
 def test_large_segments_are_cut(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a batch read is: at batches that the sparse index knows."""
+    """Segments are cut as in a batch read: at batches that the sparse index names."""
     source = GOLDEN / "codecs/data/mixed-0"
     monkeypatch.setattr("kcli.export.splits.SPLIT_BYTES", 20_000)
     query = Query(source, **EARLIEST)
@@ -401,7 +401,7 @@ def test_names_that_are_not_there(log: Path, names: dict[str, str]) -> None:
 
 
 def test_a_topic_that_was_named_and_goes(log: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is lost data, not a wrong name: with failOnDataLoss=false the query goes on, in every batch that follows."""
+    """It counts as lost data, not as a wrong name: with failOnDataLoss=false the query goes on in all later batches."""
     other = log.with_name("u-0")
     other.mkdir()
     for each in (log, other):
@@ -420,7 +420,7 @@ def test_a_topic_that_was_named_and_goes(log: Path, caplog: pytest.LogCaptureFix
 
 
 def test_old_segments_are_deleted(log: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Of what was not read it is an error; what was read may go."""
+    """A deleted segment that was not read is an error; one that was read is not."""
     for first in range(0, 40, 10):
         append(log, range(first, first + 10), segment=first)
     strict, lax = Query(log.parent, **EARLIEST), Query(log.parent, **EARLIEST, failOnDataLoss="false")
@@ -491,7 +491,7 @@ def test_a_log_is_cut_short(log: Path, caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize("stale", [0, 6, 50])
 def test_the_checkpointed_high_watermark(log: Path, stale: int) -> None:
-    """Of a live broker it is old: it does not count, unless asked for."""
+    """A live broker's checkpoint is old: it is ignored unless an option asks for it."""
     append(log, range(5))
     append(log, range(5, 10))
     (log.parent / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {stale}\n")
@@ -507,7 +507,7 @@ def test_the_checkpointed_high_watermark(log: Path, stale: int) -> None:
 
 
 def test_committed_records(log: Path) -> None:
-    """A batch ends at the last stable offset; what is aborted is not delivered, markers neither."""
+    """A batch ends at the last stable offset; aborted records and markers are not delivered."""
     query = Query(log.parent, **EARLIEST, isolation="read_committed")
     uncommitted = Query(log.parent, **EARLIEST, **{"kafka.isolation.level": "read_uncommitted"})
     known = LiveEnd()
@@ -540,7 +540,7 @@ def test_committed_records(log: Path) -> None:
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_golden_transactions(tmp_path: Path, isolation: str) -> None:
-    """As a batch read, however small the micro-batches are."""
+    """The result is that of a batch read, however small the micro-batches are."""
     source = KafkaLogDataSource(
         {"path": str(GOLDEN / "txn/data"), "isolation": isolation, "beyondHighWatermark": "true"}
     )
@@ -559,7 +559,7 @@ def test_golden_transactions(tmp_path: Path, isolation: str) -> None:
 
 
 def test_copies_of_a_partition(log: Path) -> None:
-    """Each offset once, from the copy that has it."""
+    """Each offset is read once, from a copy that has it."""
     other = log.parent.parent / "other/t-0"
     other.mkdir(parents=True)
     append(log, range(10, 20), segment=10)
@@ -575,7 +575,7 @@ def test_copies_of_a_partition(log: Path) -> None:
 
 
 def test_columns(log: Path) -> None:
-    """Those that are asked for, in that order; none is read of which nothing is shown."""
+    """The table has the requested columns in that order; columns that are not shown are not read."""
     append(log, range(3))
     source = KafkaLogDataSource({"path": str(log), "columns": "value,segment", "includeHeaders": "true", **EARLIEST})
     reader = source.streamReader(source.schema())
@@ -590,14 +590,14 @@ def test_columns(log: Path) -> None:
 
 
 def test_no_partition_no_task(log: Path) -> None:
-    """Spark makes up an empty partition for a batch without any."""
+    """For a batch without partitions Spark creates an empty one."""
     from pyspark.sql.datasource import InputPartition
 
     assert list(Query(log.parent).reader.read(InputPartition(None))) == []
 
 
 def test_anything_may_happen(log: Path) -> None:
-    """Whatever happens between batches, and however often the query dies, each record comes once."""
+    """Random changes happen between batches, and the query dies at random: each record comes once."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     draw = random.Random(seed)

@@ -22,11 +22,11 @@ from tests.export.micro_batches import Query
 Step = Callable[[], object]
 SEGMENTS = (0, 10, 20, 30)
 STRIDE = 3
-"""Of so many moments one is tried; which, is left to chance."""
+"""The number of possible moments, of which chance picks the one that is tried."""
 
 
 class Meanwhile:
-    """Steps that are taken while files are listed, opened and read: from the `first` such call on, one at each."""
+    """Steps that happen while files are listed, opened and read: from the `first` such call on, one at each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
@@ -79,7 +79,7 @@ def name(log: Path, base: int, state: str = "") -> Path:
 
 
 def compaction(log: Path, into: tuple[int, ...]) -> list[Step]:
-    """Segments 0 to 20 become those of `into`, as LocalLog does it."""
+    """Replace segments 0 to 20 by those of `into`, with the renames of LocalLog."""
     moves = [
         *((name(log, base, ".cleaned"), name(log, base, ".swap")) for base in into[::-1]),
         *((name(log, base), name(log, base, ".deleted")) for base in SEGMENTS[:-1]),
@@ -119,7 +119,7 @@ def test_compaction(
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("strict", [True, False])
 def test_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool, strict: bool) -> None:
-    """What was open is read to its end; what was not is an error, or passed over."""
+    """A file that was open is read to its end; one that was not is an error, or is skipped."""
     template = built(tmp_path / "template", [], ())
     monkeypatch.setattr(reading, "BATCH_RECORDS", 3)
     meanwhile = Meanwhile(monkeypatch)
@@ -150,7 +150,7 @@ def test_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 
 @pytest.mark.parametrize("on_corruption", ["fail", "skip"])
 def test_another_file_where_the_index_led(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_corruption: str) -> None:
-    """Its place of an offset is no place in the file that has the name when it is opened."""
+    """The index's position belongs to another file than the one that has the name when it is opened."""
     log, cleaned = tmp_path / "logs/t-0", tmp_path / "cleaned"
     for directory in (log, cleaned):
         directory.mkdir(parents=True)

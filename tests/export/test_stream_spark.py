@@ -19,7 +19,7 @@ from tests.export.logs import append
 
 DEADLINE_S = 300.0
 BUSY = "Python worker failed to connect back"
-"""On a busy machine Python does not start in the ten seconds that Spark gives it; one starts the query again."""
+"""On a busy machine Python does not start within Spark's ten seconds; the test then starts the query again."""
 
 
 class Copy:
@@ -29,14 +29,14 @@ class Copy:
         self._spark, self._home, self._path, self._options = spark, home, path, options
 
     def start(self, **trigger: Any) -> StreamingQuery:
-        """Start it, from its checkpoint where it has one."""
+        """Start the query, from its checkpoint where it has one."""
         rows = self._spark.readStream.format("kafka-log").options(**self._options).load(str(self._path))
         writer = rows.writeStream.format("parquet").trigger(**trigger)
         writer = writer.option("checkpointLocation", str(self._home / "checkpoint"))
         return writer.start(str(self._home / "out"))
 
     def run(self) -> list[int]:
-        """Copy what there is now. Returns the rows of each batch."""
+        """Copy the available records. Returns the rows of each batch."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             query = self.start(availableNow=True)
@@ -49,7 +49,7 @@ class Copy:
                 return [progress["numInputRows"] for progress in query.recentProgress]
 
     def tail(self, batches: int) -> StreamingQuery:
-        """Start it, and wait until so many batches have had rows."""
+        """Start the query, and wait until that many batches have had rows."""
         deadline = time.monotonic() + DEADLINE_S
         query = self.start(processingTime="100 milliseconds")
         while sum(progress["numInputRows"] > 0 for progress in query.recentProgress) < batches:
@@ -61,7 +61,7 @@ class Copy:
         return query
 
     def rows(self) -> Counter[tuple[str, int, int, bytes]]:
-        """What was copied: topic, partition, offset and value."""
+        """Return the copied rows: topic, partition, offset and value."""
         table = self._spark.read.parquet(str(self._home / "out"))
         return Counter((row.topic, row.partition, row.offset, bytes(row.value)) for row in table.collect())
 
@@ -89,7 +89,7 @@ def test_available_now_over_restarts(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_tails_a_broker(spark: SparkSession, tmp_path: Path) -> None:
-    """The query is stopped in the midst, and goes on while the broker still writes."""
+    """The query is stopped in the middle, and continued while the broker still writes."""
     with Kafka.started(config={"log.segment.bytes": str(1 << 20)}, seed={"orders": ["first"]}) as kafka:
         done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""A log that cannot be read is named, and ends only a query that selects its partition and is to fail at damage."""
+"""A log that cannot be read is named. It ends only a query that selects its partition and fails at damage."""
 
 from __future__ import annotations
 

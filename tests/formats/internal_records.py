@@ -1,6 +1,6 @@
-"""The records of uncompressed magic 2 segments, read by hand: what the tests of internal topics need of a log.
+"""The records of uncompressed magic 2 segments, read by hand, for the tests of internal topics.
 
-Kafka compresses no internal topic unless asked to, and nothing here shares code with the reader under test.
+Kafka compresses no internal topic by default, and this module shares no code with the reader under test.
 """
 
 import struct

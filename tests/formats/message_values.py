@@ -42,7 +42,7 @@ VERSIONS = [
 
 
 def any_value(rng: Random, message: MessageSchema, version: int) -> dict[str, Any]:
-    """A value that the message can hold in that version; what is not UTF-8 and unknown tags included."""
+    """Return a value that the message can hold in that version, sometimes with invalid UTF-8 and unknown tags."""
     return _struct(rng, message.layout(version))
 
 

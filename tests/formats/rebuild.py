@@ -1,4 +1,4 @@
-"""Bytes of a file, parsed and built anew: one function per kind of file. What is not sound raises FormatError."""
+"""Files, parsed and built again: one function for each kind. Damage raises FormatError."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ def meta_properties(data: bytes) -> bytes:
 
 
 def log(data: bytes) -> bytes:
-    """Batches and messages of every magic; a compressed batch is built anew, found equal, and returned as it was."""
+    """Rebuild batches and messages of every magic; a compressed batch is rebuilt, compared, and returned as it was."""
     parts, position = [], 0
     while position < len(data):
         is_legacy = len(data) > position + record_batch.MAGIC_AT and data[position + record_batch.MAGIC_AT] < 2

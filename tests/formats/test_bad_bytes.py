@@ -1,4 +1,4 @@
-"""Bytes that are not what they claim to be: cut anywhere, changed anywhere, made up: typed errors only."""
+"""Damaged bytes, cut anywhere, changed anywhere, or random, give typed errors only."""
 
 import random
 from collections.abc import Callable
@@ -91,7 +91,7 @@ def test_cut_at_every_byte(name: str) -> None:
     if name.startswith(("batch", "magic")):
         assert all(isinstance(error, Truncated) for error in errors[1:])
     if name.startswith("decompress") and not name.endswith("none"):
-        assert errors.count(None) == (name == "decompress-snappy")  # a xerial header alone is a stream of nothing
+        assert errors.count(None) == (name == "decompress-snappy")  # a xerial header alone is an empty stream
 
 
 @pytest.mark.parametrize("name", PARSERS)

@@ -1,4 +1,4 @@
-"""The codecs: what Kafka reads and what it refuses, nothing behind the end, no output past the limit."""
+"""The codecs: what Kafka accepts and refuses, no bytes behind the end, no output beyond the limit."""
 
 import base64
 import gzip
@@ -24,7 +24,7 @@ CASES = {case["id"]: case for case in read_jsonl(GOLDEN / "corrupt" / "cases.jso
 TEXT = b"".join(b"order %d of %d, " % (at % 37, at * at) for at in range(300)) + b"x" * 300
 CRAFTED = {case["name"]: case for case in read_jsonl(GOLDEN / "codecs" / "expected" / "crafted.jsonl")}
 CODEC_NAMES_OF_KAFKA = ["none", "gzip", "snappy", "lz4", "zstd"]
-FLIPS_UNSEEN = {"compressed-flip-snappy", "compressed-flip-zstd"}  # a literal changed, and these have no checksum
+FLIPS_UNSEEN = {"compressed-flip-snappy", "compressed-flip-zstd"}  # a changed literal in codecs without a checksum
 
 
 def of_case(case: Json) -> tuple[int, bytes]:
@@ -236,7 +236,7 @@ def test_errors_are_format_errors() -> None:
 
 @pytest.mark.parametrize("rest", [b"\0", b"\xff" * 3, b"\x28\xb5\x2f", bytes(17), b"garbage behind the frame"])
 def test_zstd_frame_without_content_size_ends_where_it_ends(rest: bytes) -> None:
-    """As Kafka's producers write it: nothing but the blocks says where the frame ends."""
+    """Kafka's producers write such frames: only the blocks show where the frame ends."""
     content = b"value " * 40_000
     for checksum in (False, True):
         options = {"write_content_size": False, "write_checksum": checksum}

@@ -1,4 +1,4 @@
-"""Names of files and directories, in every state that Kafka leaves them in."""
+"""Names of files and directories, in every state that Kafka gives them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every sound golden file of every kind: parsed, built anew, and the bytes are Kafka's."""
+"""Every sound golden file of every kind is parsed and built again, with Kafka's bytes."""
 
 import base64
 from pathlib import Path

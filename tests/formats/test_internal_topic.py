@@ -1,4 +1,4 @@
-"""Internal topics: every golden record decodes and is built again byte for byte; what bad ones give."""
+"""Internal topics: every golden record is decoded and built again byte for byte; errors of bad ones."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1: any of them there and back, wrappers opened as Kafka opens them."""
+"""Message sets of magic 0 and 1: a round trip of any set, and wrappers decoded as Kafka does."""
 
 import pytest
 from hypothesis import given

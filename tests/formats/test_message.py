@@ -20,7 +20,7 @@ EACH_VERSION = pytest.mark.parametrize(("message", "version"), VERSIONS, ids=IDS
 
 
 def outcome(read: Any) -> object:
-    """A value, or what makes an error: nothing but a FormatError may come."""
+    """Return a value, or the fields of the error, which must be a FormatError."""
     try:
         return read()
     except FormatError as error:
@@ -28,7 +28,7 @@ def outcome(read: Any) -> object:
 
 
 def assert_same(message: MessageSchema, version: int, data: bytes) -> object:
-    """The reader and the definition see the same in these bytes."""
+    """Assert that the reader and the definition read the same from these bytes."""
     fast = outcome(lambda: reader(message.name, version)(data, 0)[0])
     slow = outcome(lambda: definition(message.name, version).parse(data))
     assert repr(fast) == repr(slow)

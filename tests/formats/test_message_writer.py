@@ -31,7 +31,7 @@ ODD: tuple[object, ...] = (
 
 
 def outcome(make: Any) -> object:
-    """Bytes, or what makes an error: nothing but a FormatError may come."""
+    """Return the bytes, or the fields of the error, which must be a FormatError."""
     try:
         return make()
     except FormatError as error:

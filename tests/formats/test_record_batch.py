@@ -1,4 +1,4 @@
-"""Record batches of magic 2: any of them there and back, and each kind of damage named where it is."""
+"""Record batches of magic 2: a round trip of any batch, and errors that name the place of each kind of damage."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""man/kcli-formats.5 is what the definitions say today, and the definitions agree with Kafka's schemas."""
+"""man/kcli-formats.5 is what the definitions give, and the definitions agree with Kafka's schemas."""
 
 import json
 import shutil

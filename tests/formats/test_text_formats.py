@@ -1,4 +1,4 @@
-"""Checkpoints, properties and quorum state: what Kafka reads, what it refuses, and what it would write."""
+"""Checkpoints, properties and quorum state: texts that Kafka accepts, refuses, and writes."""
 
 import pytest
 from hypothesis import given

@@ -12,7 +12,7 @@ from formats.xxh3 import put_int, put_long, put_string, xxh3_64
     [(b"", 0x2D06800538D394C2), (b"a", 0xE6C632B61E964E1F), (b"abc", 0x78AF5F94892F3950)],
 )
 def test_known_hashes(data: bytes, expected: int) -> None:
-    """Of xxHash's own documentation and tools; Java's long has a sign."""
+    """The hashes of xxHash's own documentation and tools; Java's long is signed."""
     assert xxh3_64(data) % (1 << 64) == expected
     assert -(1 << 63) <= xxh3_64(data) < 1 << 63
 

@@ -1,4 +1,4 @@
-"""A machine with its log, as a broker runs it: what it wants written is replayed, then its answers count."""
+"""A group machine with its log, as a broker runs it: its records are replayed, then its answers are sent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RANGE = (("range", b"\x00\x01\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff\x00\x00\x
 
 
 class Running:
-    """See above. Time stands still but for `pass_time`."""
+    """A running group machine. Its time stands still except in `pass_time`."""
 
     metadata: Metadata | None = None
 
@@ -75,7 +75,7 @@ class Running:
         self.machine.replay_marker(producer_id, 0, commit=commit)
 
     def pass_time(self, ms: int) -> None:
-        """Let time pass, and do what is due when it is due."""
+        """Let time pass, with a tick at each deadline."""
         end_ms = self.now_ms + ms
         while (deadline_ms := self.machine.deadline_ms()) is not None and deadline_ms <= end_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
@@ -83,13 +83,13 @@ class Running:
         self.now_ms = end_ms
 
     def send(self, request: Any) -> int:
-        """A request; its answer will be under the token."""
+        """Give the machine a request; its answer is stored under the token."""
         token = next(self._tokens)
         self._do(self.machine.handle(token, request, self.now_ms))
         return token
 
     def ask(self, request: Any) -> Any:
-        """The answer to a request that does not wait."""
+        """Return the answer to a request that does not wait."""
         return self.answers[self.send(request)]
 
     def records(self) -> list[Record]:
@@ -121,7 +121,8 @@ class Running:
         return answer
 
     def join_new(self, **values: Any) -> tuple[str, int]:
-        """A dynamic member gets its id, and comes with it: the id, and who waits."""
+        """Let a new dynamic member get its id and join with it; return the id and the token of the waiting
+        JoinGroup."""
         refused = self.joined(self.join(**values))
         assert refused.error == ErrorCode.MEMBER_ID_REQUIRED
         return refused.member_id, self.join(refused.member_id, **values)
@@ -158,7 +159,7 @@ class Running:
         return [each.error for each in answer.members]
 
     def stable(self, count: int, **values: Any) -> list[str]:
-        """A new group with so many dynamic members, in its first generation, the leader first."""
+        """Make a group with that many dynamic members, in its first generation, the leader first."""
         waiting = dict(self.join_new(**values) for _ in range(count))
         self.pass_time(self.config.classic_initial_rebalance_delay_ms * 2)
         leader = self.joined(next(iter(waiting.values()))).leader
@@ -166,7 +167,7 @@ class Running:
         return [leader, *(member_id for member_id in waiting if member_id != leader)]
 
     def assign(self, leader: str, others: list[str], generation: int) -> None:
-        """All ask for their assignments, the leader last: each gets its own id."""
+        """Let all members send SyncGroup, the leader last: each is assigned its own id."""
         tokens = {each: self.sync(each, generation) for each in others}
         assignments = {each: each.encode() for each in (leader, *others)}
         tokens[leader] = self.sync(leader, generation, assignments)

@@ -60,7 +60,7 @@ from tests.group.group_log import GROUP, REBALANCE_MS, SESSION_MS
 
 @dataclass
 class Member:
-    """What a client keeps of its membership. id: "" until the coordinator gives one. epoch and owned: of the consumer
+    """A client's state of its membership. id: "" until the coordinator gives one. epoch and owned: of the consumer
     protocol."""
 
     name: str
@@ -77,7 +77,7 @@ class Member:
 
 
 class Story(Cluster):
-    """See above. waiting: whose request a token is of, until it is answered."""
+    """The group of a transcript. waiting: by token, the client whose request is not answered yet."""
 
     def __init__(self, **config: Any) -> None:
         self.members: dict[str, Member] = {}
@@ -217,7 +217,7 @@ class Story(Cluster):
         return self.members.setdefault(name, Member(name))
 
     def _by(self, member: Member, send: Callable[[], object]) -> None:
-        """Send a request of that client's, and tell what comes of it."""
+        """Send a request of that client, and report its result."""
         self.sender = member
         self.is_telling = True
         try:
@@ -243,7 +243,7 @@ class Story(Cluster):
                 self.lines.append(f"{member.name} <- {self._answer(member, answer)}")
 
     def _tell_state(self) -> None:
-        """The group's state, where it is another than before."""
+        """Report the group's state if it has changed."""
         groups = self.machine._shard.groups
         state = f"{groups[GROUP].type_name} group, {groups[GROUP].state_name}" if GROUP in groups else "no group"
         if state not in (self.state_told, self.state_told or "no group"):
@@ -279,7 +279,7 @@ class Story(Cluster):
                 raise AssertionError(f"{answer} is no answer to a member")
 
     def _record(self, pair: Pair) -> str | None:
-        """A record of __consumer_offsets in words; None for one that is of no kind that a story tells of."""
+        """Describe a record of __consumer_offsets; None for a kind that transcripts leave out."""
         record = parse(pair)
         if record is None:
             return None

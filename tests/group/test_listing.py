@@ -1,4 +1,4 @@
-"""Groups seen from outside, and what is read from the log of other kinds, other times, or damaged."""
+"""Groups in lists and descriptions, and records of the log that are of other kinds, of other versions, or damaged."""
 
 from __future__ import annotations
 

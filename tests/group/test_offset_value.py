@@ -1,4 +1,5 @@
-"""An offset's value by hand is what the general writer writes and the general reader reads, where it is one at all."""
+"""The hand-written code for an offset's value writes the bytes of the general writer, and reads what the general reader
+reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit, what transactions hold back, and what is forgotten when."""
+"""Committed offsets: who may commit, offsets of transactions, and expiration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL = {"offsets_retention_ms": DAY_MS, "offsets_retention_check_interval_ms": 
 
 
 def error(answer: OffsetsAnswer) -> ErrorCode:
-    """Of the whole, or of the only partition."""
+    """Return the error of the response, or of its only partition."""
     return answer.error or next(iter(answer.errors.values()), ErrorCode.NONE)
 
 
@@ -148,7 +148,8 @@ def test_offsets_of_a_transaction_go_when_it_aborts() -> None:
 
 
 def test_a_later_commit_is_not_overtaken() -> None:
-    """Neither by a transaction that wrote before it, nor by one that commits before another that wrote later."""
+    """Neither a transaction with an earlier offset replaces it, nor one that commits before another with a later
+    offset."""
     running = Running()
     running.commit(9, producer_id=7)
     running.commit(10)

@@ -1,9 +1,9 @@
-"""Members that join, work, restart, fall silent and come back in any order, and a coordinator that crashes.
+"""Members join, commit, restart, fall silent and come back in any order, and the coordinator crashes.
 
-Every few steps: a machine made anew from the log has the same offsets, and the same members and assignments of groups
-that are stable; no assignment is given by two leaders in one generation. In the end, when those who live have had time,
-nobody waits, the group is stable with exactly them, and every commit that was acknowledged is there. A failing seed is
-the test's name.
+Every few steps a machine is loaded from the log: it must have the same offsets, and the same members and assignments of
+stable groups; no two leaders assign partitions in one generation. At the end the living members get time: no request
+waits, the group is stable with exactly these members, and every committed offset is there. The failing test's name has
+the seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 @dataclass
 class Client:
-    """What a consumer knows. leads: the members that it has to assign to; is_silent: it does nothing for a while."""
+    """A consumer's knowledge of its group. leads: the members to which it has to assign; is_silent: it sends nothing
+    for a while."""
 
     instance_id: str | None
     member_id: str = ""
@@ -125,7 +126,7 @@ class Walk:
         return groups["g"].generation if "g" in groups else -1  # type: ignore[attr-defined]
 
     def act(self, client: Client) -> None:
-        """What a client does next of its own."""
+        """Let the client send its next request."""
         self.hear(client)
         if client.is_idle:
             if client.assignment:
@@ -160,7 +161,8 @@ class Walk:
             self.hear(each)
 
     def crash(self) -> None:
-        """Who waits is not answered any more; generations above the last one written are given anew."""
+        """Crash the coordinator: waiting requests are not answered; generations above the last written one are used
+        again."""
         self.running.restart()
         written = self.generation()
         self.assigned = {number: leader for number, leader in self.assigned.items() if number <= written}

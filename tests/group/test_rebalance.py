@@ -1,5 +1,5 @@
-"""Classic groups: who is in, who leads, and when a generation begins. Cases as in Kafka's GroupMetadataManagerTest and
-ConsumerGroup documentation; times are the clock's of the test."""
+"""Classic groups: members, the leader, and the begin of generations. The cases follow Kafka's GroupMetadataManagerTest
+and the documentation of ConsumerGroup; times are those of the test's clock."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_assignments_too_large_are_refused() -> None:
     [
         ([("range", "roundrobin"), ("roundrobin", "range"), ("roundrobin", "range")], "roundrobin"),
         ([("cooperative-sticky", "range"), ("range",)], "range"),
-        ([("range", "roundrobin"), ("roundrobin", "range")], "range"),  # a draw: Java's hash map has range first
+        ([("range", "roundrobin"), ("roundrobin", "range")], "range"),  # of equal votes Java's hash map has range first
     ],
 )
 def test_protocol_that_most_like_of_those_that_all_have(votes: list[tuple[str, ...]], chosen: str) -> None:
@@ -262,7 +262,7 @@ def test_join_again_before_the_assignment() -> None:
 
 
 def static(running: Running) -> tuple[str, str]:
-    """A stable group of two static members, a and b: their ids."""
+    """Make a stable group of two static members, a and b; return their ids."""
     tokens = [running.join(instance_id=name, requires_known_member_id=True) for name in "ab"]
     running.pass_time(6000)
     first, second = (running.joined(token).member_id for token in tokens)
@@ -297,7 +297,7 @@ def test_static_leader_restarts(can_skip: bool) -> None:
     answer = running.joined(running.join(instance_id="a", can_skip_assignment=can_skip))
     if can_skip:
         assert (answer.skip_assignment, answer.leader, len(answer.members)) == (True, answer.member_id, 2)
-    else:  # one that would assign is not told that it leads
+    else:  # a leader that would assign again is not told that it leads
         assert (answer.skip_assignment, answer.leader, answer.members) == (False, first, ())
 
 

@@ -1,4 +1,4 @@
-"""Timers give each key's last deadline, earliest first, whatever is put off, brought forward or cancelled."""
+"""Timers yield each key's last deadline, earliest first, after any delays, advances and cancellations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories of a group, told by tests/group/story.py and held true: tests/group/transcripts/*.txt."""
+"""The transcripts of a group (tests/group/transcripts/*.txt) are what tests/group/story.py prints."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""JSON lines of kcli as the records that a Kafka consumer reads, for comparison with the truth files."""
+"""kcli's JSON lines as the records that a Kafka consumer reads, for comparison with the truth files."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ ABORT = 0
 
 
 def dump_directory(*paths: Path) -> list[Json]:
-    """Every record of every log in these directories, as `kcli dump-segment --format jsonl` gives them."""
+    """Return every record of every log in these directories, as `kcli dump-segment --format jsonl` prints them."""
     command = [sys.executable, "-m", "kcli", "dump-segment", "--format", "jsonl", *map(str, paths)]
     done = subprocess.run(command, capture_output=True, check=True)
     assert not done.stderr
@@ -21,7 +21,7 @@ def dump_directory(*paths: Path) -> list[Json]:
 
 
 def field_bytes(field: str | dict[str, str] | None) -> bytes | None:
-    """A byte field of a JSON line: null, text, or base64 in an object."""
+    """Return the bytes of a JSON line's field: null, text, or base64 in an object."""
     if isinstance(field, dict):
         assert list(field) == ["base64"]
         return base64.b64decode(field["base64"], validate=True)
@@ -29,7 +29,7 @@ def field_bytes(field: str | dict[str, str] | None) -> bytes | None:
 
 
 def as_truth(record: Json) -> Json:
-    """A JSON line as a line of the truth files (some of which have no leader_epoch)."""
+    """Return a JSON line in the form of the truth files (some of which have no leader_epoch)."""
 
     def encoded(field: str | dict[str, str] | None) -> str | None:
         raw = field_bytes(field)
@@ -44,7 +44,7 @@ def as_truth(record: Json) -> Json:
 
 
 def by_partition(records: Iterable[Json]) -> dict[tuple[str, int], list[Json]]:
-    """The records of each partition, by offset; a record that is there twice (local and remote) once."""
+    """Return the records of each partition by offset; a record that is there twice (local and remote) once."""
     found: dict[tuple[str, int], dict[int, Json]] = {}
     for record in records:
         here = found.setdefault((record["topic"], record["partition"]), {})
@@ -54,7 +54,7 @@ def by_partition(records: Iterable[Json]) -> dict[tuple[str, int], list[Json]]:
 
 
 def committed(records: list[Json], last_stable_offset: int) -> list[Json]:
-    """What a reader of committed data sees of one partition: no records of aborted or still open transactions."""
+    """Return what a read_committed consumer sees of a partition: no records of aborted or open transactions."""
     aborted: set[int] = set()
     began: dict[int, list[int]] = {}
     for record in records:
@@ -70,7 +70,7 @@ def committed(records: list[Json], last_stable_offset: int) -> list[Json]:
 
 
 def start_offsets(directory: Path) -> Iterator[tuple[tuple[str, int], int]]:
-    """The partitions of log-start-offset-checkpoint with their log start offsets."""
+    """Return the log start offsets of log-start-offset-checkpoint, by partition."""
     for line in (directory / "log-start-offset-checkpoint").read_text().splitlines()[2:]:
         topic, partition, offset = line.split()
         yield (topic, int(partition)), int(offset)

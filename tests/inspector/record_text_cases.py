@@ -37,7 +37,7 @@ Case = tuple[bytes | None, bytes | None]
 
 
 def any_record(rng: Random, topic: str) -> Case:
-    """A record of an internal topic as Kafka would write it, perhaps then damaged."""
+    """Return a record of an internal topic as Kafka would write it, sometimes damaged."""
     types = record_types(topic)
     key_type = rng.choice(list(types))
     key_schema, value_schema = types[key_type]
@@ -126,7 +126,7 @@ def odd_records(name: str) -> list[Case]:
 
 
 def control_records() -> list[Case]:
-    """Control records of all types, sound and not; each may end Kafka's tool."""
+    """Return control records of all types, valid and invalid; each may end Kafka's tool."""
 
     def voter(version: int, count: int) -> bytes:
         return build(
@@ -167,7 +167,7 @@ def control_records() -> list[Case]:
 
 
 def segment(cases: list[Case], attributes: int = 0) -> bytes:
-    """A segment with one batch of these records."""
+    """Return a segment with one batch of these records."""
     records = bytearray()
     for delta, (key, value) in enumerate(cases):
         body = b"\0\0" + _varint(delta) + _sized(key) + _sized(value) + b"\0"
@@ -190,7 +190,8 @@ def _varint(number: int) -> bytes:
 
 
 def printed(command: list[str], data: bytes, flag: str) -> list[str | None]:
-    """What the tool prints behind the header keys of each record of a segment; None for one that ended it."""
+    """Return what the tool prints behind the header keys of each record of a segment; None for one that ended the
+    tool."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "00000000000000000000.log"
         path.write_bytes(data)
@@ -219,7 +220,7 @@ def _save(path: Path, cases: list[Case], texts: list[str | None]) -> None:
 
 
 def main(seed: str, count: str, directory: str, *command: str) -> None:
-    """Make all cases anew and ask the tool for what it prints."""
+    """Make all cases anew and record what the tool prints."""
     target = Path(directory)
     target.mkdir(exist_ok=True, parents=True)
     for name, topic in TOPICS.items():

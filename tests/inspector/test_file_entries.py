@@ -1,4 +1,4 @@
-"""Small files entry by entry: what kafka-dump-log printed of them says the same."""
+"""Small files entry by entry agree with what kafka-dump-log printed of them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Groups out of files, held against what Kafka's Admin and its tools said of them just before the shutdown."""
+"""Groups read from files, compared with what Kafka's Admin and tools reported just before the shutdown."""
 
 import json
 import random
@@ -37,7 +37,7 @@ def group_of(files: GroupFiles, name: str) -> Group:
 
 
 def lines(path: Path) -> Iterator[list[str]]:
-    """The cells of each line below the head."""
+    """Return the cells of each line below the heading."""
     for line in path.read_text().splitlines():
         cells = line.split()
         if cells and cells[0] != "GROUP":
@@ -104,7 +104,7 @@ def test_where_there_are_no_groups(tmp_path: Path) -> None:
 
 
 def test_several_directories_of_one_broker(tmp_path: Path) -> None:
-    """The partitions of __consumer_offsets, and those that groups read, are spread over them."""
+    """The partitions of __consumer_offsets, and those of the groups' topics, are spread over the directories."""
     first, second = tmp_path / "first", tmp_path / "second"
     for directory in (first, second):
         directory.mkdir()
@@ -119,7 +119,7 @@ def test_several_directories_of_one_broker(tmp_path: Path) -> None:
 
 
 def test_ends_of_logs_with_indexes_that_lead_astray(tmp_path: Path) -> None:
-    """An index is a hint: preallocated, cut short, of another log, or of zeros, the end is that of the log."""
+    """An index may be wrong: preallocated, cut, of another log, or zeros, the end found is the log's."""
     directory = tmp_path / "g-a-0"
     shutil.copytree(DATA / "other-0", directory)
     (segment,) = (path for path in directory.glob("*.log") if path.name != "00000000000000000000.log")
@@ -148,7 +148,7 @@ def test_damage_is_passed_and_told(tmp_path: Path) -> None:
 
 
 def test_any_bytes_are_read_without_a_crash(tmp_path: Path) -> None:
-    """Bytes changed under a fresh checksum reach the decoders; those changed elsewhere reach the framing."""
+    """Changed bytes with a correct CRC reach the decoders; changed bytes elsewhere reach the framing."""
     from formats.crc32c import crc32c
 
     chance = random.Random(6)

@@ -1,4 +1,4 @@
-"""What a command line names, as files in an order."""
+"""The files that a command line names, in their order."""
 
 from pathlib import Path
 

@@ -13,7 +13,7 @@ from kcli.inspector.kafka_options import IndexTextOptions, KafkaDumpOptions, Kaf
 from kcli.inspector.kafka_text import dump_file
 from tests.conftest import GOLDEN, Json, dump_runs
 
-# Saved runs: 3,230 of good sets, 637 of damaged files. Every one has to be compared.
+# 3,230 saved runs of sound sets, 637 of damaged files; each is compared.
 RUNS = {
     "codecs": 366,
     "compact": 1532,
@@ -41,7 +41,7 @@ def options_of(flags: list[str]) -> KafkaDumpOptions:
 
 
 def ours(run: Json) -> str:
-    """What we print for the file and flags of a saved run."""
+    """Return what kcli prints for the file and flags of a saved run."""
     text: list[bytes] = []
     with suppress(UnreadableInput):
         dump_file(Path(run["file"]), options_of(run["flags"]), lambda part: text.append(bytes(part)), Notes())

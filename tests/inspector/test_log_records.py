@@ -1,4 +1,4 @@
-"""`--format jsonl` against the truth files: what a Java consumer read from Kafka, record by record."""
+"""`--format jsonl`, compared record by record with the truth files, which a Java consumer read from Kafka."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ REMOTE = {"tiered/data": "tiered/remote/kafka-tiered-storage"}
 
 
 def expected_records(path: Path) -> dict[int, list[Json]]:
-    """The records of a truth file, by partition."""
+    """Return the records of a truth file, by partition."""
     found: dict[int, list[Json]] = {}
     for record in truth(path.relative_to(GOLDEN).as_posix()):
         found.setdefault(record["partition"], []).append(record)
@@ -37,7 +37,7 @@ def expected_records(path: Path) -> dict[int, list[Json]]:
 
 
 def last_stable_offset(folder: Path, topic: str, partition: int) -> int:
-    """Up to where Kafka gave records to a reader of committed data."""
+    """Return the offset up to which Kafka gave records to a read_committed consumer."""
     path = next(each for each in (folder / "offsets.json", folder.parent / "offsets.json") if each.exists())
     offsets = json.loads(path.read_text())[topic]
     found: int = (offsets.get("last_stable_offset") or offsets["latest_read_committed"])[partition]

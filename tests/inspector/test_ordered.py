@@ -10,7 +10,7 @@ from kcli.inspector.ordered import FLUSH_BYTES, Flush, render_in_order
 
 
 def render(part: int, out: TextBuffer, flush: Flush) -> int:
-    """Parts take turns in being slow, and some are large."""
+    """A render function that is slow for some parts and makes much text of others."""
     time.sleep(0.002 * (part % 3 == 0))
     for piece in range(part % 4):
         out.write(b"%d.%d " % (part, piece) + b"x" * (FLUSH_BYTES if part % 7 == 0 else 0))
@@ -29,7 +29,7 @@ def test_text_and_results_are_in_order(threads: int | None) -> None:
 
 
 def test_few_parts_are_taken_ahead() -> None:
-    """While the first is not done, only a few more are begun."""
+    """While the first part is not done, only a few more are begun."""
     taken: list[int] = []
     go_on = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Records printed as kafka-dump-log prints them: all of every golden dump that used a decoder, and odd ones."""
+"""Records printed as kafka-dump-log prints them: every golden dump with a decoder, and odd records."""
 
 import base64
 from collections import Counter
@@ -16,7 +16,7 @@ from tests.inspector.record_text_cases import DATA
 
 
 def shown(name: str, offset: int, key: bytes | None, value: bytes | None) -> str | None:
-    """What is printed behind the header keys, None where the tool would end."""
+    """Return what is printed behind the header keys, None where the tool would end."""
     try:
         if name == "control":
             return control_text(key, value)

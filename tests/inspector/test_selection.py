@@ -1,4 +1,4 @@
-"""Filters against a slow one over all records: with an index, without, and with one that lies."""
+"""Filters, compared with a slow filter over all records: with an index, without, and with a wrong one."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ LOGS += [GOLDEN / "legacy/data/v1-gzip-0/00000000000000000000.log"]
 
 
 def wanted(selection: Selection) -> Callable[[Json], bool]:
-    """Whether a record is wanted, by what its JSON line says."""
+    """Return whether a record is selected, by its JSON line."""
 
     def check(record: Json) -> bool:
         return (
@@ -78,7 +78,7 @@ def expected(path: Path, selection: Selection) -> list[str]:
 
 @st.composite
 def selections(draw: st.DrawFn, records: list[Json]) -> Selection:
-    """Up to three conditions, with values that occur, and others near them."""
+    """Return up to three conditions, with values that occur and neighbouring ones."""
     record, other = draw(st.sampled_from(records)), draw(st.sampled_from(records))
     near = draw(st.sampled_from([0, 1, -1, 1000]))
     values: dict[str, Any] = {
@@ -160,7 +160,7 @@ def test_an_index_of_another_segment_loses_no_records(tmp_path: Path) -> None:
 
 
 def test_a_good_index_is_used() -> None:
-    """Reading begins later in the file the later the offset asked for."""
+    """The later the offset, the later in the file reading begins."""
     path = GOLDEN / "codecs/data/java-none-0/00000000000000000000.log"
     starts = [start_position(path, ALL.narrowed(from_offset=offset)) for offset in range(0, 108, 9)]
     assert starts == sorted(starts)
@@ -171,7 +171,7 @@ def test_a_good_index_is_used() -> None:
 
 
 def test_filters_on_damaged_logs_keep_what_is_sound() -> None:
-    """Records of another batch than the damaged one are found behind it, too."""
+    """Records of other batches than the damaged one are found, also behind it."""
     path = GOLDEN / "corrupt/cases/payload-flip-none/00000000000000000000.log"
     records = [json.loads(line) for line in dumped(path)]
     last = records[-1]["offset"]

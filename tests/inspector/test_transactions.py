@@ -1,4 +1,4 @@
-"""Transactions out of files, held against what Kafka's tool said of them just before the shutdown."""
+"""Transactions read from files, compared with what Kafka's tool reported just before the shutdown."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def files_of(directory: str) -> TransactionFiles:
 
 
 def told(path: Path) -> list[list[str]]:
-    """The cells of the rows of a table of Kafka's."""
+    """Return the cells of the rows of Kafka's table."""
     return [[cell.strip() for cell in line.split("\t")[:-1]] for line in path.read_text().splitlines()[1:]]
 
 
@@ -56,7 +56,7 @@ def test_transactional_ids_are_those_of_kafka_transactions(directory: str) -> No
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
 def test_producers_are_those_of_kafka_transactions(directory: str) -> None:
-    """But for those that Kafka forgets with time."""
+    """Expired producers, which Kafka drops, are left out."""
     files = files_of(directory)
     paths = sorted((TXN / "expected" / directory).glob("describe-producers-*.txt"))
     assert paths
@@ -96,7 +96,7 @@ def test_what_is_not_there() -> None:
 
 
 def test_hanging() -> None:
-    """What no coordinator knows: of nobody, of an id that is in another partition; but not what is in a transaction."""
+    """A transaction hangs if no coordinator has it, or one in another partition; not if its coordinator has it open."""
     files = files_of("data")
     cases = {
         ("t-hang", 0, 8): False,

@@ -1,4 +1,4 @@
-"""kcli verify beside the golden data: every damaged case is found where it is, every good directory is left alone."""
+"""kcli verify on the golden data: it finds every damaged case at its place, and nothing in sound directories."""
 
 import shutil
 from collections import Counter
@@ -30,16 +30,16 @@ GOOD = (
 ENTRY_BYTES = {".index": 8, ".timeindex": 12, ".txnindex": 34}
 SNAPSHOT_HEADER_BYTES, SNAPSHOT_ENTRY_BYTES = 10, 46
 
-# What no reader can find, with the reason.
+# damage that no reader can find, with the reason
 UNSEEN = {
     "compressed-flip-snappy": "the flipped byte is a literal inside a value, and snappy has no checksum",
     "compressed-flip-zstd": "the flipped byte is a literal inside a value, and the frame has no checksum",
     "index-length-not-multiple": "the golden file holds whole entries only: its bytes are those of index-intact",
 }
 
-# Legal in some logs, so only worth a note: what a crash or a large index interval leaves.
+# legal in some logs, so only a note: what a crash or a large index interval leaves
 NOTES = {
-    "index-cut-mid-entry",  # the golden file holds whole entries only: it lacks the last one
+    "index-cut-mid-entry",  # the golden file has whole entries only, without the last one
     "index-zero-filled",
     "timeindex-zero-filled",
 }
@@ -57,7 +57,7 @@ def loud(findings: list[Finding]) -> list[Finding]:
 
 
 def expected_position(damaged: Json) -> int | None:
-    """batch_position, else the start of the entry that holds `byte`."""
+    """Return batch_position, or the begin of the entry that has `byte`."""
     if damaged.get("batch_position") is not None or damaged["byte"] is None:
         position: int | None = damaged.get("batch_position")
         return position
@@ -126,7 +126,7 @@ def copied(name: str, to: Path) -> Path:
 
 @pytest.mark.parametrize(("suffix", "size"), ENTRY_BYTES.items())
 def test_index_length_is_no_multiple(tmp_path: Path, suffix: str, size: int) -> None:
-    """As the golden cases of that name say; kafka-dump-log trims such files of its own accord."""
+    """The golden cases of that name have such indexes; kafka-dump-log trims them by itself."""
     for extra in (1, size - 1):
         directory = copied("corrupt/cases/snapshot-intact", tmp_path / f"{suffix}{extra}")
         index = next(directory.glob(f"*{suffix}"))
@@ -164,7 +164,7 @@ def test_damage_says_what_is_sound_around_it() -> None:
 
 
 def test_flips_of_every_byte_of_a_batch_are_found(tmp_path: Path) -> None:
-    """All bytes but those of the base offset and the leader epoch are under the CRC, or the structure needs them."""
+    """The CRC covers all bytes except base offset and leader epoch, which the structure determines."""
     path = tmp_path / "00000000000000000000.log"
     data = (GOLDEN / "corrupt" / "cases" / "control-intact" / path.name).read_bytes()
     start, stop = 4721, 4894

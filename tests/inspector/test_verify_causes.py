@@ -1,4 +1,5 @@
-"""Damage of every kind in whole log directories: the first line names the cause, which counts what follows from it."""
+"""Damage of every kind in whole log directories: the first line names the cause, and counts the findings that follow
+from it."""
 
 import json
 import os
@@ -25,7 +26,7 @@ OTHER = "java-gzip-0"
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A log directory of real Kafka, with the metadata log that knows its topics."""
+    """Return a log directory of real Kafka, with the metadata log of its topics."""
     return Path(shutil.copytree(SOURCE, tmp_path / "data it is", copy_function=shutil.copyfile))
 
 
@@ -97,7 +98,7 @@ def empty(directory: Path) -> Path:
 
 
 def cut(directory: Path) -> Path:
-    """Between two batches: nothing in the log itself shows it."""
+    """Cut the log between two batches, which the log itself does not show."""
     log = logs(directory)[1]
     data = log.read_bytes()
     os.truncate(log, 12 + int.from_bytes(data[8:12]))
@@ -259,7 +260,7 @@ def test_one_damage_is_one_finding(directory: Path, damage: Callable[[Path], Pat
 
 
 def test_the_worst_comes_first(directory: Path) -> None:
-    """Of two kinds of damage the first line names the worse one; the other is there, too."""
+    """Of two kinds of damage the first line names the worse one, and another line the other."""
     lesser = [remove_epochs, forbid, remove_topic_id]
     for damage in lesser:
         copy = Path(shutil.copytree(directory, directory.with_name(damage.__name__)))
@@ -306,7 +307,7 @@ def test_a_partition_alone_is_judged_by_the_directory_around_it(directory: Path)
 
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_partition_is_lost_beside_damage_in_the_metadata_log(directory: Path, *, is_cut: bool) -> None:
-    """No start of Kafka deletes a partition's directory because of that damage: the loss has a cause of its own."""
+    """No start of Kafka deletes a partition's directory because of that damage: the loss has another cause."""
     remove_partition(directory)
     (alone,) = loud(directory)
     log = min((directory / "__cluster_metadata-0").glob("*.log"))
@@ -322,7 +323,7 @@ def test_a_partition_is_lost_beside_damage_in_the_metadata_log(directory: Path, 
         version, _, *entries = (directory / name).read_text().splitlines()
         left = [each for each in entries if each.split()[:2] != PARTITION.rsplit("-", 1)]
         (directory / name).write_text("\n".join([version, str(len(left)), *left, ""]))
-    found = loud(directory)  # now its topic may have been deleted, by the records that are lost
+    found = loud(directory)  # the lost records may have deleted the partition's topic
     assert found[0].consequences["partition-missing"] == 1
     assert "partition-missing" not in {each.kind for each in found}
 
@@ -357,7 +358,7 @@ def test_gaps_of_compacted_topics_are_normal(tmp_path: Path, topic: str) -> None
 
 
 def without_a_segment_but_its_snapshot(tmp_path: Path, partition: str) -> tuple[Path, Path]:
-    """A log directory with compacted topics, and the path of the log that is removed from it."""
+    """Return a log directory with compacted topics, and the path of the log that was removed from it."""
     directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
     held = [log for log in logs(directory, partition)[1:-1] if log.with_suffix(".snapshot").exists()]
     for path in files_of(held[-1]):
@@ -367,7 +368,7 @@ def without_a_segment_but_its_snapshot(tmp_path: Path, partition: str) -> tuple[
 
 
 def snapshots_without_a_segment(partition: Path) -> list[int]:
-    """The offsets of producer snapshots below the last segment at which none begins."""
+    """Return the offsets of producer snapshots below the last segment at which no segment begins."""
     bases = {int(log.stem) for log in partition.glob("*.log")}
     offsets = {int(snapshot.stem) for snapshot in partition.glob("*.snapshot")} - bases
     return sorted(offset for offset in offsets if offset < max(bases))
@@ -375,7 +376,7 @@ def snapshots_without_a_segment(partition: Path) -> list[int]:
 
 @pytest.mark.parametrize("partition", ["c-append-time-0", "c-snappy-0"])
 def test_the_snapshot_of_a_lost_segment_tells_of_it_where_gaps_are_normal(tmp_path: Path, partition: str) -> None:
-    """The cleaner takes the snapshot of a segment with it."""
+    """The cleaner removes a segment's snapshot with the segment."""
     directory, log = without_a_segment_but_its_snapshot(tmp_path, partition)
     (finding,) = loud(directory)
     assert (finding.kind, finding.severity, finding.path) == ("log-missing", "warning", str(log))
@@ -384,8 +385,8 @@ def test_the_snapshot_of_a_lost_segment_tells_of_it_where_gaps_are_normal(tmp_pa
 
 @pytest.mark.parametrize("partition", ["c-append-time-0", "c-snappy-0"])
 def test_the_snapshot_of_a_shutdown_tells_of_no_segment(tmp_path: Path, partition: str) -> None:
-    """A shutdown leaves a snapshot at the log's end, also when the cleaner later removes the segment around it. The
-    leader that the restart elects begins its epoch there."""
+    """A shutdown writes a snapshot at the log end, and the cleaner may later remove the segment around it. The leader
+    epoch of the restart begins there."""
     directory = without_a_segment_but_its_snapshot(tmp_path, partition)[0]
     assert [finding.kind for finding in loud(directory)] == ["log-missing"]
     (offset,) = snapshots_without_a_segment(directory / partition)
@@ -394,7 +395,7 @@ def test_the_snapshot_of_a_shutdown_tells_of_no_segment(tmp_path: Path, partitio
 
 
 def test_the_snapshot_of_a_follower_tells_of_no_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No epoch begins where a follower's broker was shut down."""
+    """No leader epoch begins where a follower's broker was shut down."""
     directory = without_a_segment_but_its_snapshot(tmp_path, "c-snappy-0")[0]
     monkeypatch.setattr(Surroundings, "is_replicated", lambda *_: True)
     assert loud(directory) == []
@@ -520,7 +521,7 @@ EVERY = [*ONE, flip_metadata_log, foreign_index]
 
 @pytest.mark.parametrize("damage", EVERY, ids=lambda damage: damage.__name__)
 def test_next_runs_in_a_shell(directory: Path, tmp_path: Path, damage: Callable[[Path], Path]) -> None:
-    """As it is printed, in the directory where verify was run, for paths that need quotes."""
+    """The commands run as printed, in the directory of verify, with paths that need quotes."""
     damage(directory)
     shown = run(directory.name, cwd=tmp_path)
     commands = list(nexts(shown.stdout))

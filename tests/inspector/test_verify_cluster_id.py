@@ -16,7 +16,7 @@ __all__ = ["directory"]  # a fixture
 
 
 def cut(directory: Path) -> Path:
-    """As a full disk leaves the file: without the last line, and with a part of the line before."""
+    """Cut the file as a full disk does: without the last line, and within the line before it."""
     path = directory / FileKind.META_PROPERTIES
     lines = [line for line in path.read_text().splitlines() if not line.startswith("cluster.id")]
     path.write_text("\n".join([*lines, "cluster.i"]))
@@ -54,7 +54,7 @@ def test_where_none_has_it(directory: Path, tmp_path: Path) -> None:
 
 
 def test_recover_says_that_salvage_leaves_it(tmp_path: Path) -> None:
-    """Where the node has other voters beside it, with a cluster.id that this directory does not know."""
+    """The node has other voters, with a cluster.id that no file of this directory has."""
     directory = copied(tmp_path, "kraft/controller-100")
     (directory / FileKind.CLEANER_OFFSETS).write_bytes(b"\xff")
     cut(directory)

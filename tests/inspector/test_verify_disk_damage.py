@@ -1,4 +1,4 @@
-"""Damage by a disk is named by its cause: pages of zeros, and sectors that are there twice."""
+"""Damage by a disk is reported with its cause: pages of zeros, and repeated sectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(path: Path) -> list[str]:
 
 
 def place(random: Random, size: int, block_bytes: int) -> int:
-    """Where a block in the middle of a file begins."""
+    """Return the begin of a block in the middle of a file."""
     return random.randrange(1, size // block_bytes - 1) * block_bytes
 
 

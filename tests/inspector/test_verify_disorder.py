@@ -1,4 +1,4 @@
-"""Sound batches out of order, and batches that consumers cannot read: the first line names the cause and the effect."""
+"""Sound batches out of order, and batches that consumers cannot read: the first line names cause and effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Batches = list[bytes]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A partition of several segments, of three batches each."""
+    """Return a partition of several segments with three batches each."""
     directory = tmp_path_factory.mktemp("sound") / "p-0"
     filled(directory, SMALL).close(0)
     return directory
@@ -35,7 +35,7 @@ def errors_of(directory: Path) -> list[Finding]:
 
 
 def damaged(sound: Path, home: Path, change: Callable[[Batches], Batches]) -> list[Finding]:
-    """The errors in a partition of which one segment is changed."""
+    """Return the errors in a partition of which one segment is changed."""
     directory = home / "p-0"
     shutil.copytree(sound, directory)
     path = directory / f"{6:020}.log"
@@ -56,7 +56,7 @@ ORDER: dict[str, tuple[Callable[[Batches], Batches], str]] = {
         "the batch at byte {1} repeats the one at byte 0; offsets 8..9 are in no batch",
     ),
 }
-"""What becomes of a segment's batches, and what is said of it; {n}: where batch n then begins."""
+"""Changes of a segment's batches, and their findings; {n}: the byte where batch n then begins."""
 
 
 @pytest.mark.parametrize("case", ORDER)
@@ -82,7 +82,7 @@ CONTENT: dict[str, tuple[Callable[[bytearray], None], str]] = {
 
 @pytest.mark.parametrize("case", CONTENT)
 def test_consumers_stop_at_a_batch_that_they_cannot_read(sound: Path, tmp_path: Path, case: str) -> None:
-    """Its CRC is right: Kafka starts with it."""
+    """The batch's CRC is correct, so Kafka starts with it."""
     change, kind = CONTENT[case]
 
     def changed(batches: Batches) -> Batches:

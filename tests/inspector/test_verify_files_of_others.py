@@ -1,4 +1,4 @@
-"""Files that a copy of a log directory brings along: those of macOS, hard links between partitions, plain files."""
+"""Files that a copy of a log directory adds: those of macOS, hard links between partitions, other files."""
 
 import os
 import shutil
@@ -73,7 +73,7 @@ def test_a_plain_file_with_the_name_of_a_partition_of_the_checkpoints(directory:
 
 
 def link_indexes(directory: Path) -> None:
-    """As a program does that keeps one file for all that are alike."""
+    """Link equal indexes to one file, as deduplicating programs do."""
     one, two = (files_of(logs(directory, partition)[-1]) for partition in (PARTITION, OTHER))
     for suffix in (".index", ".timeindex"):
         path, other = (next(each for each in files if each.suffix == suffix) for files in (one, two))
@@ -102,7 +102,7 @@ def test_hard_links_of_a_backup_are_none_of_them(directory: Path, tmp_path: Path
 
 
 def link_directory(directory: Path, other: str) -> Path:
-    """As a migration script does that takes one partition for another. Returns the link."""
+    """Link a partition's directory to another partition's, as a wrong migration script does. Returns the link."""
     link = directory / "java-none-1"
     shutil.rmtree(link)
     link.symlink_to(other)
@@ -165,7 +165,7 @@ def test_recover_in_place_changes_the_files_of_both_once(directory: Path) -> Non
 
 
 def test_a_partition_of_which_the_directory_is_on_another_disk(directory: Path, tmp_path: Path) -> None:
-    """A link to a directory of any name that is no other partition's."""
+    """The link leads to a directory that is no other partition's."""
     for name in ("elsewhere", PARTITION):
         (directory / PARTITION).rename(tmp_path / name)
         (directory / PARTITION).symlink_to(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Bytes of something else in a log are not told as a batch that the end of the file cuts off."""
+"""Foreign bytes in a log are not reported as a batch that the end of the file cuts off."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What verify says of the next start is what `kcli recover` plays, and what real Kafka 4.3 was seen to do."""
+"""verify's predictions of the next start are what `kcli recover` simulates, and what real Kafka 4.3 did."""
 
 import json
 import os
@@ -159,7 +159,7 @@ def test_an_emptied_meta_properties_is_told_as_empty(directory: Path) -> None:
 
 
 def flush_nothing(directory: Path, *partitions: str) -> None:
-    """The recovery points of these partitions are lost: a start without the marker looks at all of their logs."""
+    """Remove the recovery points of these partitions: a start without the marker reads all of their logs."""
     path = directory / "recovery-point-offset-checkpoint"
     names = {partition.replace("-0", " 0") for partition in partitions}
     left = [line for line in path.read_text().splitlines()[2:] if line.rpartition(" ")[0] not in names]
@@ -189,7 +189,7 @@ def test_the_marker_stays_where_a_start_without_it_is_refused_at_another_file(di
 
 
 def test_the_marker_stays_where_a_start_without_it_harms_another_partition(directory: Path) -> None:
-    """The damage in the last segment alone would go without a loss."""
+    """The start would cut the damage in the last segment without a loss."""
     flush_nothing(directory, OTHER)
     log, other = logs(directory)[-1], logs(directory, OTHER)[0]
     os.truncate(log, log.stat().st_size - 5)
@@ -210,7 +210,7 @@ def test_the_marker_stays_where_a_start_without_it_is_refused(directory: Path) -
 
 
 def test_the_marker_stays_where_another_partition_cannot_be_read(directory: Path) -> None:
-    """What a start without the marker does to it is not known."""
+    """The effect of a start without the marker on that partition is not known."""
     log, other = logs(directory)[-1], logs(directory, OTHER)[-1]
     os.truncate(log, log.stat().st_size - 5)
     assert str(of_log(directory, log).command).startswith("rm -- ")
@@ -244,7 +244,7 @@ def test_a_file_is_not_moved_away_where_the_start_then_loses_what_salvage_keeps(
 def test_batches_of_another_partition_in_a_segment_that_a_start_deletes(
     directory: Path, other: int, *, at_start: bool
 ) -> None:
-    """Their offsets are not lost: verify and recover tell of those of the partition alone."""
+    """The offsets of these batches are not lost: verify and recover report only those of the partition itself."""
     crashed(directory)
     _, cut, removed, last = logs(directory)
     flip(cut, frames(cut.read_bytes())[-1][0] + 70)
@@ -262,6 +262,6 @@ def test_batches_of_another_partition_in_a_segment_that_a_start_deletes(
 
 
 def recovered(directory: Path) -> list[dict[str, Any]]:
-    """The rows of `kcli recover` that lose something."""
+    """Return the rows of `kcli recover` that lose records."""
     rows = map(json.loads, kcli("recover", "--format", "jsonl", directory / PARTITION).stdout.splitlines())
     return [row for row in rows if "lost_batches" in row]

@@ -1,5 +1,5 @@
-"""A partition that was being moved between two log directories, and whose own directory is lost: what had come to the
-other one is named. Real Kafka makes an empty directory, and then deletes the one with -future."""
+"""A partition was being moved between two log directories, and its own directory is lost: verify names what the move
+had copied. Real Kafka makes an empty directory, and then deletes the one with -future."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ UNIQUE = "46df2a905bd84feebb980f6155e0186a"
 
 
 def moved(directory: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """Make the partition a -future in another log directory of the node. Returns that, and a configuration of both."""
+    """Rename the partition to -future in another log directory of the node. Returns that directory, and a configuration
+    of both."""
     other, config = tmp_path / "other", tmp_path / "server.properties"
     other.mkdir()
     lines = (directory / "meta.properties").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Gaps inside a log: whether the topic was ever compacted tells what they mean."""
+"""Gaps inside a log: their meaning depends on whether the topic was ever compacted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVER = {"node.id": "1"}
 
 @pytest.fixture
 def hole(directory: Path) -> tuple[int, int]:
-    """The offsets of a batch that was cut out of a log, whose indexes are lost: a start looks at neither."""
+    """Cut a batch out of a log and remove its indexes; return the batch's offsets. A start reads neither."""
     log = logs(directory)[0]
     data = log.read_bytes()
     batch = batches_of(data)[3]
@@ -47,7 +47,7 @@ def test_a_topic_that_was_never_compacted(directory: Path, hole: tuple[int, int]
 
 
 def test_a_line_of_the_log_cleaner_that_the_metadata_log_contradicts(directory: Path, hole: tuple[int, int]) -> None:
-    """It has the topic from its creation on. Only log.cleanup.policy in server.properties is not in it."""
+    """The metadata log has the topic from its creation on. It does not have log.cleanup.policy of server.properties."""
     clean(directory)
     gap = gap_in(directory)
     assert (gap.severity, gap.lost_first_offset, gap.lost_last_offset) == ("warning", *hole)
@@ -57,7 +57,7 @@ def test_a_line_of_the_log_cleaner_that_the_metadata_log_contradicts(directory: 
 
 
 def test_a_line_of_the_log_cleaner_that_the_metadata_log_cannot_contradict(directory: Path) -> None:
-    """A topic that a snapshot has may have been compacted before; the policy of a topic tells, too."""
+    """A topic of a snapshot may have been compacted before it; the topic's present policy is evidence, too."""
     clean(directory)
     topic, _, number = PARTITION.rpartition("-")
     partition, around = TopicPartition(topic, int(number)), Surroundings(directory, {})

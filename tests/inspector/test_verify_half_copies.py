@@ -15,7 +15,7 @@ __all__ = ["directory"]  # a fixture
 
 
 def half_of_an_archive(directory: Path) -> list[str]:
-    """Leave what comes first by name, with the last file cut. Returns the partitions that are gone."""
+    """Keep the first files by name, with the last one cut. Returns the missing partitions."""
     names = sorted(path.name for path in directory.iterdir())
     last = next(name for name in names if name > "crafted-0" and (directory / name).is_dir())
     gone = names[names.index(last) + 1 :]
@@ -60,7 +60,7 @@ def test_a_lost_partition_alone_is_not_one(directory: Path) -> None:
 
 
 def test_a_directory_made_anew_is_not_one(tmp_path: Path) -> None:
-    """All its partitions are lost, and nothing of it can be copied better."""
+    """All its partitions are lost, and no better copy is possible."""
     one, two, server = two_directories(tmp_path)
     server.write_text(f"{server.read_text()}process.roles=broker,controller\n")
     for path in two.iterdir():

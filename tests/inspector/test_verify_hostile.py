@@ -1,4 +1,4 @@
-"""Bytes that mean harm: verify ends, says so in findings, and keeps its memory."""
+"""Hostile bytes: verify ends, reports them as findings, and stays within its memory."""
 
 import json
 import random
@@ -60,7 +60,8 @@ def test_flips_in_a_whole_partition(tmp_path: Path, seed: int) -> None:
 
 
 def test_findings_of_one_file_are_bounded(tmp_path: Path) -> None:
-    """200,000 smallest batches of magic 0, none with a sound CRC: the first 10,000 are told, the rest counted."""
+    """The file has 200,000 smallest batches of magic 0, none with a correct CRC: the first 10,000 are listed, the rest
+    counted."""
     message = (0).to_bytes(8) + (14).to_bytes(4) + bytes(4) + bytes(2) + b"\xff" * 8
     (tmp_path / "00000000000000000000.log").write_bytes(message * 200_000)
     findings = [finding for finding in Verification([tmp_path]).findings() if finding.severity == "error"]

@@ -1,5 +1,5 @@
-"""What a check of the file system put into lost+found: verify names it by its content, and its next steps, pasted in
-order, put everything back."""
+"""Entries that fsck moved to lost+found: verify identifies them by their content, and its next steps, run in order,
+restore everything."""
 
 import shutil
 import subprocess
@@ -57,7 +57,7 @@ def test_a_partition_and_a_segment_are_put_back_before_the_rest_is_moved_away(di
 
 
 def test_one_without_partition_metadata_is_known_by_its_end(directory: Path) -> None:
-    """That of crafted-0 is the only log that ends at offset 655."""
+    """crafted-0 is the only partition whose log ends at offset 655."""
     path = adrift(directory, "crafted-0", 131077)
     (path / "partition.metadata").unlink()
     paste(directory)

@@ -1,4 +1,4 @@
-"""Logs in the directory of another partition: told once, with commands that lead back to a whole directory."""
+"""Logs in the directory of another partition: verify reports them once, with commands that restore the directory."""
 
 import shutil
 import subprocess
@@ -28,7 +28,7 @@ def only(directory: Path) -> Finding:
 
 
 def mended(directory: Path, finding: Finding) -> None:
-    """Paste the command: everything is as real Kafka left it, but for what the command set aside."""
+    """Run the command: everything is as real Kafka left it, except for what the command moved away."""
     assert finding.command is not None
     subprocess.run(["bash", "-c", finding.command], check=True)
     left = contents(directory)
@@ -44,7 +44,7 @@ def swap_logs(one: Path, other: Path) -> None:
 
 
 def swap_segments(one: Path, other: Path) -> None:
-    """With the indexes, whose names become those of the other segment."""
+    """Swap two segments with their indexes, which are renamed to the other segment."""
     for path in files_of(one):
         twin = other.with_name(f"{other.stem}{path.suffix}")
         if path.suffix != ".snapshot" and twin.exists():
@@ -68,7 +68,7 @@ def test_swapped_with_another_partition(
 @pytest.mark.parametrize("at", ["begin", "middle", "end"])
 @pytest.mark.parametrize("number", [0, 1])
 def test_damage_does_not_hide_whose_the_other_batches_are(directory: Path, number: int, at: str) -> None:
-    """Most entries of the indexes tell; salvage puts the logs into their places first, and then keeps the gap."""
+    """Most index entries show it; salvage first moves the logs to their places, and then keeps the gap."""
     one, other = logs(directory)[number], logs(directory, OTHER)[number]
     swap_logs(one, other)
     damaged = bytearray(one.read_bytes())
@@ -107,7 +107,7 @@ def test_damage_alone_makes_no_log_another_ones(directory: Path, number: int) ->
 def test_small_logs_are_told_apart_by_the_timestamps_in_their_time_indexes(
     tmp_path: Path, name: str, other: str
 ) -> None:
-    """They begin at the same offset, have the offset of each other's entry, and no entry in an offset index."""
+    """The logs begin at the same offset, have the offset of each other's entry, and their offset indexes are empty."""
     source = GOLDEN / "groups/data"
     data = Path(shutil.copytree(source, tmp_path / "data", copy_function=shutil.copyfile))
     swap_logs(logs(data, name)[0], logs(data, other)[0])

@@ -1,4 +1,5 @@
-"""Each kind of damage at several batches of segments by real Kafka: found at its byte, with what is sound before."""
+"""Each kind of damage at several batches of real Kafka's segments is found at its byte, with the number of sound
+batches before it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, LAST_DELTA, MAX_TIMESTAMP, COUNT = (
 
 
 def changed(field: slice, change: Callable[[int], int], *, right_crc: bool = False) -> Callable[[bytes], bytes]:
-    """A function batch -> batch with one field changed, and its CRC made right again or not."""
+    """Return a function that changes one field of a batch, and corrects its CRC or not."""
 
     def damage(batch: bytes) -> bytes:
         value = change(int.from_bytes(batch[field], signed=True))
@@ -32,7 +33,7 @@ def changed(field: slice, change: Callable[[int], int], *, right_crc: bool = Fal
     return damage
 
 
-# name: (damage, does it show in the last batch, too)
+# name: (damage, whether it shows in the last batch, too)
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
     "overlap": (changed(BASE_OFFSET, lambda offset: offset - 1), True),
     "jump": (changed(BASE_OFFSET, lambda offset: offset + 1000), False),
@@ -62,7 +63,7 @@ def batches_of(data: bytes) -> list[bytes]:
 
 
 def check(path: Path, batches: list[bytes], faulty: int) -> None:
-    """Write the batches; the one with that number must be found, with all those before it sound."""
+    """Write the batches; verify must find the one with that number, with all earlier ones sound."""
     path.write_bytes(b"".join(batches))
     position = sum(map(len, batches[:faulty]))
     findings = [finding for finding in Verification([path]).findings() if finding.severity != "info"]

@@ -1,4 +1,4 @@
-"""Names in a log directory that Kafka would not give: it opens what they say, or chokes on them."""
+"""Names in a log directory that Kafka would not give: it opens what they mean, or fails at them."""
 
 import os
 import shutil
@@ -75,7 +75,7 @@ def test_two_directories_of_one_partition(directory: Path) -> None:
 
 
 def test_the_directory_may_be_the_one_that_one_is_in(directory: Path) -> None:
-    """Nothing stands before a `.` to name the place where a directory should go."""
+    """No name stands before the `.`, so no place for the directory can be suggested."""
     (directory / "foo").mkdir()
     (command,) = nexts(run(".", cwd=directory).stdout)
     subprocess.run(["sh", "-c", command], check=True, cwd=directory)
@@ -132,7 +132,7 @@ def test_a_circle_of_links_does_not_hide_the_rest(directory: Path) -> None:
 
 
 def test_two_directories_with_each_others_names(tmp_path: Path) -> None:
-    """Nothing is lost: of two partitions of one topic only the recovery points tell which is which."""
+    """Nothing is lost: between two partitions of one topic only the recovery points differ."""
     data = Path(shutil.copytree(GOLDEN / "groups" / "data", tmp_path / "data", copy_function=shutil.copyfile))
     before = loud(data)
     swap(data / "other-0", data / "other-1")
@@ -144,7 +144,7 @@ def test_two_directories_with_each_others_names(tmp_path: Path) -> None:
 
 
 def test_a_foreign_log_is_not_called_a_copy(directory: Path) -> None:
-    """Offsets that coincide make no copy, the batches do; and what was under the name is lost."""
+    """A copy has equal batches, not only equal offsets; and the log with that name is lost."""
     last = logs(directory)[-1]
     last.write_bytes(logs(directory, OTHER)[0].read_bytes())
     (finding,) = loud(directory)
@@ -157,7 +157,7 @@ def test_a_foreign_log_is_not_called_a_copy(directory: Path) -> None:
 
 
 def test_a_log_that_ends_with_the_next_one(directory: Path) -> None:
-    """It is the one with damage: the next file is sound."""
+    """The log is the damaged one: the next file is sound."""
     log, following = logs(directory)[1:3]
     size = log.stat().st_size
     with log.open("ab") as file:
@@ -170,7 +170,7 @@ def test_a_log_that_ends_with_the_next_one(directory: Path) -> None:
 
 
 def test_two_logs_with_each_others_names_beside_one_without_its_begin(directory: Path) -> None:
-    """The third log has its own name, although it begins at a later offset: it is no part of the exchange."""
+    """The third log has its own name, although it begins at a later offset: it was not exchanged."""
     first, second, third = logs(directory)[:3]
     swap(first, second)
     data = third.read_bytes()

@@ -1,4 +1,4 @@
-"""What a finding says of the next start: true above and below the recovery point, with the marker and without."""
+"""A finding's prediction of the next start is true above and below the recovery point, with the marker and without."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def next_of(directory: Path) -> None:
 
 
 def test_below_the_recovery_point_nothing_is_cut(directory: Path, tmp_path: Path) -> None:
-    """Marker or not: a copy outside the log directory shows what there is to salvage."""
+    """This holds with the marker and without: a copy outside the log directory shows what salvage can keep."""
     tear(logs(directory)[1])
     (torn,) = loud(directory)
     assert (torn.kind, torn.action) == ("truncated", NextStart.PASSES_OVER.value)
@@ -47,7 +47,7 @@ def test_below_the_recovery_point_nothing_is_cut(directory: Path, tmp_path: Path
 
 
 def test_a_piece_of_a_batch_behind_all_batches_of_a_segment(directory: Path) -> None:
-    """A disk was full at a roll: real consumers read all offsets. It is damage where a start looks at it."""
+    """A disk was full at a roll: consumers read all offsets. It is damage only where a start reads the segment."""
     log, following = logs(directory)[1:3]
     log.write_bytes(log.read_bytes() + following.read_bytes()[:100])
     (finding,) = loud(directory)
@@ -114,7 +114,7 @@ def cut(path: Path) -> None:
 def test_a_segment_without_its_offset_index_gets_all_indexes_anew(
     tmp_path: Path, kind: str, damage: Callable[[Path], None]
 ) -> None:
-    """Below the recovery point Kafka rebuilds no index of its own accord."""
+    """Kafka rebuilds no other index below the recovery point."""
     directory = Path(shutil.copytree(GOLDEN / "txn/data", tmp_path / "data", copy_function=shutil.copyfile))
     index = directory / f"t-txn-0/{4:020}{kind}"
     whole = index.read_bytes()
@@ -123,16 +123,16 @@ def test_a_segment_without_its_offset_index_gets_all_indexes_anew(
     assert {finding.path for finding in found} == {str(index)}
     assert found[0].action.startswith("Kafka does not rebuild it when it starts")
     list(Recovery(directory, 0).in_place("before"))
-    assert loud(directory) == found or kind == ".timeindex"  # a missing one is an empty one then
+    assert loud(directory) == found or kind == ".timeindex"  # Kafka treats a missing index as an empty one
     subprocess.run(["sh", "-c", str(found[0].command)], check=True)
     assert {each.action for each in loud(directory)} == {REBUILT}
     list(Recovery(directory, 0).in_place("after"))
-    assert index.read_bytes() == whole or kind == ".timeindex"  # its entries depend on how batches were appended
+    assert index.read_bytes() == whole or kind == ".timeindex"  # the entries depend on how batches were appended
     assert loud(directory) == []
 
 
 def test_an_index_beside_a_log_with_damage_is_left_to_salvage(directory: Path) -> None:
-    """Without its offset index Kafka would cut the log, also below the recovery point."""
+    """Without the log's offset index Kafka would cut the log, also below the recovery point."""
     log = logs(directory)[1]
     flip(log, 100)
     cut(log.with_suffix(".timeindex"))
@@ -163,7 +163,7 @@ def test_a_start_rebuilds_the_leader_epochs_of_the_metadata_log(directory: Path)
 
 
 def test_a_log_that_is_to_be_deleted_has_no_leader_epochs(directory: Path) -> None:
-    """Kafka empties the file when it gives the directory this name."""
+    """Kafka empties the file when it renames the directory to -delete."""
     deleted = (directory / PARTITION).rename(directory / f"{PARTITION}.{7:032x}-delete")
     (deleted / "leader-epoch-checkpoint").write_text("0\n0\n")
     assert not [finding for finding in loud(directory) if deleted.name in finding.path]
@@ -181,7 +181,7 @@ def test_a_start_offset_behind_the_end_deletes_the_partition(directory: Path) ->
 
 
 def test_a_log_start_offset_in_the_end_that_the_log_has_lost(directory: Path) -> None:
-    """The entry is right: what is left of the log was deleted before, and no command brings it back into service."""
+    """The entry is right: the rest of the log was deleted before, and no command must restore it."""
     (directory / "log-start-offset-checkpoint").write_text(f"0\n1\n{PARTITION[:-2]} 0 290\n")
     log = logs(directory)[-1]
     log.write_bytes(log.read_bytes()[:-2000])
@@ -201,7 +201,7 @@ def test_meta_properties_without_a_version(directory: Path) -> None:
 
 
 def test_a_bad_swap_file_is_moved_away(directory: Path) -> None:
-    """Kafka puts it in the place of the sound segment, whatever is in it."""
+    """Kafka replaces the sound segment by the swap file, whatever that has."""
     log, following = logs(directory)[1:3]
     data = log.read_bytes()
     swap = log.with_name(f"{log.name}.swap")
@@ -218,7 +218,7 @@ def test_a_bad_swap_file_is_moved_away(directory: Path) -> None:
 
 
 def test_a_swap_file_without_the_first_batches(directory: Path) -> None:
-    """The topic was never compacted: verify and recover tell of the loss, with the metadata log's policy."""
+    """The topic was never compacted: verify and recover report the loss, by the metadata log's policy."""
     log = logs(directory)[1]
     data = log.read_bytes()
     first_batch = 12 + int.from_bytes(data[8:12])
@@ -245,7 +245,7 @@ def test_a_sound_swap_file_is_calm(directory: Path) -> None:
 
 @pytest.mark.parametrize("partition", ["c-plain-0", "c-append-time-0"])
 def test_a_swap_file_of_a_compacted_topic_that_lacks_records(tmp_path: Path, partition: str) -> None:
-    """As one that holds the segment behind: what no later record supersedes would be gone."""
+    """The swap file has the next segment's records: its swap would lose records that no later record supersedes."""
     directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
     held = [log for log in logs(directory, partition) if log.stat().st_size]
     swap = held[0].with_name(f"{held[0].name}.swap")
@@ -260,7 +260,7 @@ def test_a_swap_file_of_a_compacted_topic_that_lacks_records(tmp_path: Path, par
 
 
 def as_swap(log: Path) -> Path:
-    """A crash of the cleaner between its last renames: what the segment replaces is gone already."""
+    """Rename the log as a crash of the cleaner between its last renames leaves it: the replaced segment is deleted."""
     for path in log.parent.glob(f"{log.stem}.*"):
         if path.suffix in (".log", ".index", ".timeindex"):
             path.rename(path.with_name(f"{path.name}.swap"))
@@ -269,14 +269,14 @@ def as_swap(log: Path) -> Path:
 
 @pytest.mark.parametrize("number", [0, 1, -1])
 def test_a_swap_file_that_is_the_only_one_with_its_records(directory: Path, number: int) -> None:
-    """The next start puts it into its place, and nothing is lost."""
+    """The next start completes the swap, and nothing is lost."""
     as_swap(logs(directory)[number])
     assert {(each.kind, each.severity) for each in loud(directory)} == {("leftover-file", "warning")}
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_damage_in_a_swap_file_that_is_the_only_one_with_its_records(directory: Path, number: int) -> None:
-    """The next start cuts it there, and deletes the segments behind it; salvage keeps these."""
+    """The next start cuts the swap file at the damage, and deletes the segments behind it; salvage keeps these."""
     log = logs(directory)[number]
     flip(log, log.stat().st_size // 2)
     (directory / ".kafka_cleanshutdown").unlink()
@@ -291,7 +291,7 @@ def test_damage_in_a_swap_file_that_is_the_only_one_with_its_records(directory: 
 
 
 def test_a_swap_file_above_the_output_of_an_unfinished_cleaning(directory: Path) -> None:
-    """The next start deletes it: its offsets are lost, unless it gets its name back."""
+    """The next start deletes the swap file: its offsets are lost, unless it is renamed back."""
     log = logs(directory)[1]
     swap = as_swap(log)
     log.with_name(f"{log.name}.cleaned").touch()
@@ -306,7 +306,7 @@ def test_a_swap_file_above_the_output_of_an_unfinished_cleaning(directory: Path)
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_bad_swap_file_that_the_next_start_deletes(directory: Path, number: int) -> None:
-    """A .cleaned file at or below it: it replaces nothing, whatever is in it."""
+    """A .cleaned file at or below its offset lets the next start delete it: it replaces nothing, whatever it has."""
     earlier, log = logs(directory)[:2]
     swap = log.with_name(f"{log.name}.swap")
     swap.write_bytes(log.read_bytes()[:1000])

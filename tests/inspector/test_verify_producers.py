@@ -1,4 +1,4 @@
-"""Producers, transactions and leader epochs across batches: what verify says of logs made for the purpose."""
+"""Producers, transactions and leader epochs across batches: verify's findings in logs made for this test."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ INT_MAX = 2**31 - 1
 
 @dataclass
 class Log:
-    """Batches of two records at most, end to end."""
+    """A log with batches of at most two records, end to end."""
 
     next_offset: int = 0
     data: bytes = b""
@@ -94,12 +94,12 @@ def test_sequences_and_epochs(tmp_path: Path, log: Log, kinds: list[tuple[str, s
 
 
 def test_coordinators_do_not_count(tmp_path: Path) -> None:
-    """Offsets that are part of transactions: each batch begins at 0."""
+    """In __consumer_offsets sequences do not count, since each batch begins at 0."""
     log = Log().batch(7, 0, 0, TRANSACTIONAL).batch(7, 0, 0, TRANSACTIONAL).marker(7, 0, ControlType.COMMIT)
     groups, other = tmp_path / "__consumer_offsets-3", tmp_path / "other-3"
     groups.mkdir()
     other.mkdir()
-    assert verify(groups, log) == [("not-loaded", "error")]  # these are no records of the group coordinator's
+    assert verify(groups, log) == [("not-loaded", "error")]  # these are not records of the group coordinator
     assert verify(other, log) == [("producer-sequence", "error")]
 
 
@@ -213,7 +213,7 @@ OPEN = Log().batch(7, 0, 0, TRANSACTIONAL).batch(8, 0, 0)
 def test_the_snapshot_of_another_log(
     tmp_path: Path, log: Log, entries: tuple[ProducerEntry, ...], found: str | None
 ) -> None:
-    """As far as the log tells: retention and compaction may have removed batches of a producer."""
+    """Only as far as the log shows: retention and compaction may have removed batches of a producer."""
     snapshot = tmp_path / f"{log.next_offset:020}.snapshot"
     snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot(entries)))
     base = 0 if log.data[:8] == bytes(8) else 100

@@ -1,5 +1,5 @@
-"""What keeps Kafka from starting comes before all damage that it would only cut, and says so; as real Kafka 4.3 was
-seen to do."""
+"""Faults that keep Kafka from starting come before all damage that it would only cut, and say so; as real Kafka 4.3
+did."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ QUORUM_STATE = "__cluster_metadata-0/quorum-state"
 
 
 def tear(directory: Path) -> None:
-    """A crash, and a last batch that ends too early."""
+    """Leave the directory as a crash does, with an incomplete last batch."""
     (directory / ".kafka_cleanshutdown").unlink()
     log = logs(directory)[-1]
     os.truncate(log, frames(log.read_bytes())[-1][0] + 30)
@@ -80,7 +80,7 @@ def test_a_quorum_state_is_moved_away_as_a_start_writes_it_anew(directory: Path)
 
 
 def of_change(tmp_path: Path, case: tuple[str, Change]) -> list[Finding]:
-    """The errors and warnings, the worst first, after a change of one small file."""
+    """Return the errors and warnings, the worst first, after a change of one small file."""
     whole, (file, change) = copied(tmp_path), case
     change(whole / file)
     return sorted((each for each in Verification([whole]).findings() if each.severity != "info"), key=rank)
@@ -98,7 +98,7 @@ def test_a_finding_about_what_keeps_kafka_from_starting_says_so(tmp_path: Path, 
 
 
 def test_a_metadata_log_with_the_id_of_another_topic(directory: Path) -> None:
-    """Kafka 4.3.0 does not start with it; two damages: the second one shows when the first is mended."""
+    """Kafka 4.3.0 does not start with it. Of two faults the second one is reported after the first is mended."""
     home = directory / "__cluster_metadata-0"
     (home / "partition.metadata").write_text("version: 0\ntopic_id: HnQNgFKJSqOD6nSqAUPGjQ")
     (home / "leader-epoch-checkpoint").write_bytes(bytes(20))

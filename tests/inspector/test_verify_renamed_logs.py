@@ -1,4 +1,4 @@
-"""The log of a missing segment under a name that Kafka does not read: the finding's command gives it its name back."""
+"""The log of a missing segment under a name that Kafka does not read: the finding's command restores the name."""
 
 import gzip
 import os
@@ -122,7 +122,7 @@ def test_other_files_are_no_logs(directory: Path, content: bytes) -> None:
 
 
 def test_an_emptied_log_is_not_called_missing(directory: Path) -> None:
-    """No log is named by an offset at which none need have begun."""
+    """No log has an offset as its name at which one must have begun."""
     log = logs(directory)[1]
     for path in files_of(log):
         path.write_bytes(b"")
@@ -147,7 +147,7 @@ def test_a_log_compressed_under_its_own_name_is_inflated(directory: Path, number
 
 
 def test_a_gzip_file_of_something_else_is_no_log(directory: Path) -> None:
-    """The batches of another segment do not fit the name."""
+    """The file's batches are of another segment, and do not fit the name."""
     one, other = logs(directory)[:2]
     for content in (other.read_bytes(), b"no batch at all", b""):
         one.write_bytes(gzip.compress(content))

@@ -1,4 +1,4 @@
-"""Files that a transfer as text has changed, FTP in ASCII mode: verify names the cause, and salvage undoes it."""
+"""Files changed by a transfer in text mode (FTP ASCII): verify names the cause, and salvage undoes it."""
 
 from pathlib import Path
 from random import Random
@@ -18,9 +18,10 @@ def as_text(path: Path) -> None:
 
 
 def changed(directory: Path) -> list[Path]:
-    """Send all files of a partition but the indexes as text. Returns its logs that are no longer what they were.
+    """Transfer all files of a partition except the indexes in text mode. Returns the logs that have changed.
 
-    The time indexes of this partition are full: none can be rebuilt."""
+    The time indexes of this partition are full: none can be rebuilt.
+    """
     before = {path: path.read_bytes() for path in logs(directory)}
     for path in (directory / PARTITION).iterdir():
         if not path.name.endswith("index"):
@@ -85,7 +86,8 @@ def test_a_name_in_the_other_case_tells_of_the_file_system(directory: Path) -> N
 
 
 def test_a_base_offset_of_10_is_covered_by_no_crc(directory: Path, tmp_path: Path) -> None:
-    """The LF is in the base offset alone: the batch stays sound, with another offset, and a byte in front of it."""
+    """The LF is in the base offset alone: the batch stays sound, with another offset, and with one byte more in front
+    of it."""
     log = next(path for path in logs(directory, "rdk-none-0") if path.name == "00000000000000000000.log")
     data = log.read_bytes()
     begins = 0

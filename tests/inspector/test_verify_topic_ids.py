@@ -1,4 +1,4 @@
-"""A directory with the topic id of another topic: what Kafka makes of it, and how the directory becomes whole again."""
+"""A directory with the topic id of another topic: what Kafka does with it, and how the directory is restored."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ FAULT, STRAY = "metadata publishing fault", "renames the partition to -stray"
 
 
 def mended(directory: Path, finding: Finding) -> None:
-    """Paste the command: everything is as real Kafka left it."""
+    """Run the command: everything is as real Kafka left it."""
     assert finding.command is not None
     subprocess.run(["bash", "-c", finding.command], check=True)
     assert contents(directory) == contents(SOURCE)
@@ -37,7 +37,7 @@ def test_the_file_is_anothers(directory: Path, name: str, other: str) -> None:
 
 
 def test_the_other_topic_has_no_such_partition(directory: Path) -> None:
-    """Then it is as one of an unknown topic."""
+    """The directory counts as one of an unknown topic."""
     shutil.copyfile(directory / OTHER / "partition.metadata", directory / "java-none-1" / "partition.metadata")
     (finding,) = loud(directory)
     assert STRAY in str(finding.found)
@@ -46,7 +46,7 @@ def test_the_other_topic_has_no_such_partition(directory: Path) -> None:
 
 @pytest.mark.parametrize(("name", "other"), [("crafted-0", "mixed-0"), (PARTITION, "recompress-zstd-0")])
 def test_two_directories_have_each_others_names(directory: Path, name: str, other: str) -> None:
-    """Their logs end at the high watermarks of each other."""
+    """Each log ends at the high watermark of the other."""
     swap(directory / name, directory / other)
     (finding,) = loud(directory)
     assert finding.kind == "partition-swapped"
@@ -63,7 +63,7 @@ def test_three_directories_have_changed_names(directory: Path) -> None:
 
 @pytest.mark.parametrize(("name", "other"), [(PARTITION, OTHER), (OTHER, "mixed-0"), ("java-none-1", "java-snappy-1")])
 def test_two_directories_with_logs_of_one_length_have_each_others_names(directory: Path, name: str, other: str) -> None:
-    """Their files with the ids may be exchanged as well: the finding shows both ways out."""
+    """The partition.metadata files may be exchanged instead: the finding shows both ways out."""
     swap(directory / name, directory / other)
     (finding,) = loud(directory)
     assert finding.kind == "partition-swapped"
@@ -98,8 +98,8 @@ def test_a_directory_of_a_deleted_topic_never_gets_the_id_of_the_new_one(directo
 
 
 def test_an_id_that_no_topic_has(directory: Path) -> None:
-    """The file is wrong where the log was closed at the recovery point of the directory's name; otherwise the records
-    may be those of a topic that the metadata log lacks."""
+    """partition.metadata is wrong where the log was closed at the recovery point of the directory's name; otherwise the
+    records may belong to a topic that the metadata log lacks."""
     file = directory / PARTITION / "partition.metadata"
     file.write_text(f"version: 0\ntopic_id: {NEW_ID}")
     (finding,) = loud(directory)
@@ -116,7 +116,7 @@ def test_an_id_that_no_topic_has(directory: Path) -> None:
 def test_topic_ids_follow_from_a_damaged_or_old_metadata_log(
     directory: Path, is_old: bool, content: str | None
 ) -> None:
-    """The metadata log has ids that are not true any more: no command writes them."""
+    """The metadata log has outdated ids: no command writes them."""
     if is_old:
         (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":100000}')
     else:
@@ -140,7 +140,7 @@ def test_topic_ids_follow_from_a_damaged_or_old_metadata_log(
 @pytest.mark.parametrize("name", ["JAVA-GZIP-0", "java-gzip-1"])
 @pytest.mark.parametrize("is_copied", [False, True])
 def test_a_directory_with_a_name_that_is_not_placed_here(directory: Path, name: str, is_copied: bool) -> None:
-    """Kafka 4.3 leaves it: java-gzip has partition 0 only, and the directory's number must be the topic's."""
+    """Kafka 4.3 leaves it: java-gzip has partition 0 only, and the directory's number must be one of the topic's."""
     source = "java-none-1" if name.endswith("1") else OTHER
     (shutil.copytree if is_copied else shutil.move)(directory / source, directory / name)
     (finding,) = loud(directory)
@@ -156,7 +156,7 @@ def test_a_directory_with_a_name_that_is_not_placed_here(directory: Path, name: 
 
 
 def test_a_metadata_log_older_than_the_leaders_of_partitions(directory: Path) -> None:
-    """Without the clean-shutdown marker the leader epochs in the batches show its age."""
+    """Without the clean-shutdown marker the leader epochs in the batches show that the metadata log is older."""
     (directory / ".kafka_cleanshutdown").unlink()
     topic = byte_of(directory, "TopicRecord", "mixed")
     with (directory / LOG).open("r+b") as log:

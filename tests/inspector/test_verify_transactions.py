@@ -43,7 +43,7 @@ def rows(directory: Path, kind: str, *options: str) -> list[dict[str, Any]]:
 
 
 def aborted(tmp_path: Path) -> Path:
-    """A partition with a transaction of offsets 0 and 1, and its abort marker at offset 2."""
+    """Return a partition with a transaction of offsets 0 and 1, and its abort marker at offset 2."""
     partition = tmp_path / "pay-0"
     partition.mkdir()
     producer = (PRODUCER, 0)
@@ -90,8 +90,8 @@ def test_what_kafka_wrote_fits(home: Path) -> None:
 
 
 def completed(home: Path, place: TopicPartition) -> tuple[Producer, int, int]:
-    """A producer of a partition with all transactions complete, the epoch that its coordinator has, and the log end
-    offset."""
+    """Return a producer of a partition whose transactions are all complete, the epoch that its coordinator has, and the
+    log end offset."""
     files = TransactionFiles([home], 0)
     known = {
         each.producer_id: each for each in files.transactions().values() if each.state.label.startswith("Complete")
@@ -140,7 +140,7 @@ def test_a_transaction_log_older_than_the_partitions(home: Path) -> None:
 
 
 def test_a_producer_that_no_record_of_the_transaction_log_has(home: Path) -> None:
-    """Nothing says in which partition of __transaction_state its record was: none of these is blamed."""
+    """Its partition of __transaction_state is not known, so none of these is reported."""
     _, _, end = completed(home, PLACE)
     who = (10**6, 0)
     at_ms = 2**42

@@ -22,7 +22,7 @@ SOON_S = 30
     ],
 )
 def test_zeros(tmp_path: Path, size: int, kinds: list[str]) -> None:
-    """Entries that contradict each other, or have no marker, make one finding a row of them."""
+    """Adjacent entries that contradict each other, or have no marker, make one finding."""
     partition = tmp_path / "zeros-0"
     shutil.copytree(SAMPLES / "good" / "java-zstd-0", partition)
     with (partition / "00000000000000000000.txnindex").open("wb") as index:

@@ -1,5 +1,5 @@
-"""Damage of every kind in batches of every golden log, CRC made right again where the damage is behind it: verify names
-the batch, and counts the sound ones before it. A fixed sample of seeds; `make soak` runs many more."""
+"""Damage of every kind in batches of every golden log, with corrected CRCs where the damage is behind these: verify
+names the batch, and counts the sound ones before it. A fixed sample of seeds; `make soak` runs many more."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def put(batch: bytes, at: int, layout: str, value: int) -> bytes:
 
 
 def sealed(batch: bytes) -> bytes:
-    """The batch with the length and CRC that its bytes call for."""
+    """Return the batch with length and CRC that fit its bytes."""
     batch = put(batch, 8, "i", len(batch) - 12)
     return put(batch, 17, "I", crc32c(memoryview(batch)[21:]))
 
@@ -93,7 +93,7 @@ COMPRESSED: dict[str, Damage] = {
 
 
 def damages(row: BatchRow) -> dict[str, Damage]:
-    """The kinds of damage that such a batch can have."""
+    """Return the kinds of damage that such a batch can have."""
     kinds = dict(ANY)
     if row.is_append_time:
         del kinds["max timestamp"]
@@ -126,7 +126,7 @@ def test_damage_is_found_where_it_is(seed: int, tmp_path_factory: pytest.TempPat
 def findings(
     name: str, data: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> list[tuple[int, int | None, int | None]]:
-    """Position, sound batches and sound bytes before it, of every error and warning."""
+    """Return position, sound batches and sound bytes before it, of every error and warning."""
     partition = tmp_path_factory.mktemp("damaged") / "topic-0"
     partition.mkdir()
     (partition / name).write_bytes(data)

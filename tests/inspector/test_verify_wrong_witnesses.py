@@ -1,5 +1,5 @@
-"""Files beside a whole log that say it went on: an index with the bytes of its numbers in another order, a checkpoint
-with other numbers. The file is blamed, not the log."""
+"""Files beside a whole log that claim a later end: an index with its numbers in another byte order, a checkpoint with
+other numbers. verify reports the file, not the log."""
 
 import re
 import shutil
@@ -96,7 +96,7 @@ def test_two_checkpoints_that_agree_tell_of_lost_ends(directory: Path) -> None:
 
 
 def test_ends_that_a_crash_may_have_lost_are_told_one_by_one(directory: Path) -> None:
-    """High watermarks a little above the ends of all logs."""
+    """The high watermarks are a little above the ends of all logs."""
     (directory / ".kafka_cleanshutdown").unlink()
     (directory / "recovery-point-offset-checkpoint").unlink()
     with_offsets(directory, "replication-offset-checkpoint", lambda offset: offset and offset + 3)

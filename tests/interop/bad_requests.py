@@ -1,6 +1,6 @@
-"""Requests of members and producers that are fenced, unknown or late, and such as are wrong in themselves.
+"""Requests of members and producers that are fenced, unknown or late, and requests that are invalid in themselves.
 
-A case is an API, a version, a request to `coordinated.World`, and the name of the error that its answer has.
+A case is an API, a version, a request to `coordinated.World`, and the name of the error in its response.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def alive(w: World, **more: Any) -> Request:
 
 
 def impostor(w: World) -> Request:
-    """Says it is the static member, and is not."""
+    """Return a request that uses the static member's instance id with another member id."""
     return {
         "group_id": "static",
         "generation_id": w.static_generation,

@@ -30,7 +30,7 @@ from tests.broker.running import Client, Closed
 
 START_S, STOP_S = 90.0, 60.0
 FIRST_PORT, PORTS = 12_000, 8_000
-"""Below those that Linux gives to clients, and those where the kit looks."""
+"""Ports below the range that Linux gives to clients, and outside of the kit's."""
 PROPERTIES = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -55,12 +55,12 @@ QUORUM = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index"
 
 
 class ClusterError(Exception):
-    """A node does not do what it was asked; the message has the end of its log."""
+    """A node did not do what it was told; the message has the end of its log."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node listens, for clients and for controllers."""
+    """The addresses of a node, for clients and for controllers."""
 
     host: str
     port: int
@@ -98,7 +98,7 @@ def local_places(nodes: int) -> list[Place]:
 
 
 class Cluster(ABC):
-    """Nodes 1 to N. `with` kills at its end what still runs; the directories stay."""
+    """The nodes 1 to N. At the end of the `with` they are killed; their directories stay."""
 
     name: ClassVar[str]
 
@@ -111,7 +111,7 @@ class Cluster(ABC):
         places: Sequence[Place] | None = None,
         enter: Callable[[int], list[str]] | None = None,
     ) -> None:
-        """options: properties of all nodes. enter: what a node's command begins with, such as ip netns exec NAME."""
+        """options: properties of all nodes. enter: words in front of a node's command, such as ip netns exec NAME."""
         self.directory, self.ids = directory, list(range(1, nodes + 1))
         self.places = dict(zip(self.ids, places or local_places(nodes), strict=True))
         self.options = {**PROPERTIES, **(options or {})}
@@ -120,7 +120,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def _command(self, node: int) -> list[str]:
-        """The program, with the properties of this node."""
+        """Return the command of this node with its properties."""
 
     def __enter__(self) -> Self:
         return self
@@ -162,7 +162,7 @@ class Cluster(ABC):
         }
 
     def format(self, cluster_id: str | None = None) -> None:
-        """Write the properties, and format those log directories that are new."""
+        """Write the properties, and format new log directories."""
         known = [each for each in map(read_meta_properties, map(self.data, self.ids)) if each is not None]
         cluster_id = cluster_id or (known[0].cluster_id if known else random_id())
         for node in self.ids:
@@ -178,7 +178,7 @@ class Cluster(ABC):
     # processes
 
     def start(self, *nodes: int) -> None:
-        """Start nodes, all if none is named; wait_ready waits for them."""
+        """Start these nodes, or all; `wait_ready` waits for them."""
         for node in nodes or self.ids:
             assert not self.is_running(node), f"node {node} runs"
             with (self.place(node) / "log").open("ab") as log:
@@ -193,7 +193,7 @@ class Cluster(ABC):
         return process is not None and process.poll() is None
 
     def pid(self, node: int) -> int | None:
-        """Of a node's process; None where it is down."""
+        """Return the pid of a node's process; None where it is down."""
         return self.processes[node].pid if self.is_running(node) else None
 
     def _has_ended(self, node: int) -> bool:
@@ -201,7 +201,7 @@ class Cluster(ABC):
         return not self.is_running(node)
 
     def signal(self, node: int, number: signal.Signals) -> None:
-        """Send a signal to a node that runs."""
+        """Send a signal to a running node."""
         if (pid := self.pid(node)) is not None:
             os.kill(pid, number)
 
@@ -212,7 +212,7 @@ class Cluster(ABC):
             self.processes[node].wait(STOP_S)
 
     def stop(self, *nodes: int) -> None:
-        """Stop nodes in order, at the same time; all if none is named. Raises ClusterError."""
+        """Stop these nodes, or all, in order and at the same time. Raises ClusterError."""
         wanted = [each for each in nodes or self.ids if self.is_running(each)]
         for node in wanted:
             self.processes[node].terminate()
@@ -223,7 +223,7 @@ class Cluster(ABC):
                 raise ClusterError(self._complaint(node, f"does not stop within {STOP_S:.0f} s")) from None
 
     def restart(self, node: int) -> None:
-        """Stop and start a node; wait_ready waits for it."""
+        """Stop and start a node; `wait_ready` waits for it."""
         self.stop(node)
         self.start(node)
 
@@ -234,7 +234,7 @@ class Cluster(ABC):
         return Client(self.address(node))
 
     def brokers_seen(self, node: int) -> set[int]:
-        """The brokers that are not fenced, as a node knows them; none where it does not answer."""
+        """Return the brokers that are not fenced, from one node's metadata; none where it does not respond."""
         try:
             with self.client(node) as client:
                 client.socket.settimeout(5)
@@ -244,7 +244,7 @@ class Cluster(ABC):
         return {each["node_id"] for each in answer["brokers"]}
 
     def wait_ready(self, nodes: Iterable[int] | None = None, timeout_s: float = START_S) -> None:
-        """Until each of these nodes (all) knows all of them as brokers. Raises ClusterError."""
+        """Wait until each of these nodes (or all) has all of them as brokers in its metadata. Raises ClusterError."""
         wanted = set(self.ids if nodes is None else nodes)
         deadline = time.monotonic() + timeout_s
         for node in sorted(wanted):
@@ -256,7 +256,7 @@ class Cluster(ABC):
                 time.sleep(0.05)
 
     def partitions(self, node: int | None = None) -> list[Partition]:
-        """All partitions, as one node (any that answers) knows them."""
+        """Return all partitions in the metadata of a node, by default of any that responds."""
         for each in self.ids if node is None else [node]:
             try:
                 with self.client(each) as client:
@@ -268,8 +268,8 @@ class Cluster(ABC):
         raise ClusterError("no node answers")
 
     def wait_in_sync(self, timeout_s: float = START_S, topics: Collection[str] = ()) -> None:
-        """Until every partition has a leader and all its replicas in sync, as all nodes that run know it, and these
-        topics are among them. Raises ClusterError."""
+        """Wait until all running nodes have the same metadata: these topics exist, and every partition has a leader and
+        all its replicas in the ISR. Raises ClusterError."""
         deadline = time.monotonic() + timeout_s
         while late := self._late(set(topics)):
             if time.monotonic() > deadline:
@@ -277,7 +277,7 @@ class Cluster(ABC):
             time.sleep(0.2)
 
     def _late(self, topics: set[str]) -> str:
-        """What is not in sync; nothing if all is."""
+        """Return a description of the partitions that are not in sync; empty if all are."""
         for node in self.ids:
             if self.is_running(node):
                 try:
@@ -292,7 +292,7 @@ class Cluster(ABC):
         return ""
 
     def wait_heard(self, timeout_s: float = START_S) -> None:
-        """Until all nodes that run have applied what the controller had committed when this began. Raises
+        """Wait until all running nodes have applied the records that the controller had committed at the call. Raises
         ClusterError."""
         deadline = time.monotonic() + timeout_s
         running = [node for node in self.ids if self.is_running(node)]
@@ -307,7 +307,7 @@ class Cluster(ABC):
                     time.sleep(0.01)
 
     def controller(self) -> int | None:
-        """The active controller, as the first node that answers knows it."""
+        """Return the active controller, from the first node that responds."""
         for node in self.ids:
             try:
                 with self.client(node) as client:
@@ -330,7 +330,8 @@ class Cluster(ABC):
 
 
 def applied_offset(client: Client) -> int:
-    """How far a node has applied the metadata log: ApiVersions says it, as the epoch of the finalized features."""
+    """Return the offset up to which a node has applied the metadata log: ApiVersions has it as the epoch of the
+    finalized features."""
     answer = client.call("api_versions", 3, client_software_name="test", client_software_version="1")
     offset: int = answer["finalized_features_epoch"]
     return offset
@@ -351,7 +352,7 @@ class KcliCluster(Cluster):
 
 
 class LaunchedCluster(Cluster):
-    """Of `kcli serve --nodes`: a launcher starts the nodes, and those that die again."""
+    """The nodes of `kcli serve --nodes`, whose launcher starts them, and starts dead ones again."""
 
     name = "kcli --nodes"
 
@@ -359,7 +360,7 @@ class LaunchedCluster(Cluster):
         raise AssertionError(f"the launcher starts node {node}")
 
     def place(self, node: int) -> Path:
-        """A node's directory, below that of the launcher."""
+        """Return a node's directory below the launcher's."""
         return self.directory / "cluster" / f"node-{node}"
 
     def format(self, cluster_id: str | None = None) -> None:
@@ -367,7 +368,7 @@ class LaunchedCluster(Cluster):
         assert cluster_id is None, "it chooses the id"
 
     def start(self, *nodes: int) -> None:
-        """Start all, or one that is down; back when it is ready."""
+        """Start all nodes, or one that is down, and wait until it is ready."""
         data = self.directory / "cluster"
         if nodes:
             for node in nodes:
@@ -389,7 +390,7 @@ class LaunchedCluster(Cluster):
             self.places[each["id"]] = Place(host, int(port), 0)
 
     def pid(self, node: int) -> int | None:
-        """Of a node's process; None where it is down."""
+        """Return the pid of a node's process; None where it is down."""
         nodes = ask(self.directory / "cluster", "status")["nodes"]
         found: int | None = next(each["pid"] for each in nodes if each["id"] == node)
         return found

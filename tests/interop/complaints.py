@@ -1,4 +1,4 @@
-"""What real Kafka's log says that it does not say of directories of its own."""
+"""Lines of real Kafka's log that do not occur with directories of Kafka's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ EXPECTED: Final = (
 
 
 def complaints(log: str, levels: str = "WARN|ERROR|FATAL", also: str = "") -> list[str]:
-    """The lines of a log at those levels, but for what Kafka says wherever it runs, and `also`; a pattern each."""
+    """Return the lines of a log with those levels, without those that Kafka always logs and those of `also`; each is a
+    pattern."""
     expected = re.compile("|".join(filter(None, (EXPECTED, also))))
     found = re.compile(f" ({levels}) ")
     return [line for line in log.splitlines() if found.search(line) and not expected.search(line)]

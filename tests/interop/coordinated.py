@@ -1,4 +1,4 @@
-"""A broker whose coordinators have something to lose: groups of both protocols, and producers in several states."""
+"""A broker whose coordinators have state: groups of both protocols, and producers in several states."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class World:
         return producer
 
     def _join(self, group: str, instance: str | None = None) -> tuple[str, int]:
-        """A member alone in its group, and the generation."""
+        """Join a group as its only member; return the member id and the generation."""
         request: Request = {
             "group_id": group,
             "session_timeout": 300_000,
@@ -90,7 +90,7 @@ class World:
         return member, generation
 
     def _heartbeat(self, group: str, member: str, epoch: int, **more: Any) -> int:
-        """A member of a consumer group, with all it is to have; its epoch."""
+        """Send heartbeats for a member of a consumer group until it has its partitions; return its epoch."""
         deadline = time.monotonic() + WAIT_S
         answer: Request = {"assignment": None}
         request = beat(group, member, epoch, **more)
@@ -109,12 +109,12 @@ class World:
             time.sleep(0.02)
 
     def _described(self, name: str) -> bytes:
-        """As it is on the wire: kio does not read a time before 1970."""
+        """Decode the response by hand, since kio does not read a time before 1970."""
         self.client.socket.sendall(self.client.frame("describe_transactions", 0, {"transactional_ids": [name]}))
         return self.client.read_frame()[4:]
 
     def _keep_alive(self) -> None:
-        """Members of consumer groups cannot choose how long their sessions are."""
+        """Send heartbeats meanwhile, since members of consumer groups cannot choose their session timeout."""
         nothing_new = {"rebalance_timeout": -1, "subscribed_topic_names": None, "topic_partitions": None}
         members = (("consumer", "member-1", self.consumer, None), ("fixed", "member-2", self.fixed, "one"))
         for group, member, epoch, instance in members:

@@ -1,8 +1,8 @@
-"""What a `format` command prints and leaves behind, of `kafka-storage` and of kcli: the cases of format.txt.
+"""What `kafka-storage` and kcli's `format` print and write: the cases of format.txt.
 
-format.expected has what real Kafka said; `KCLI_UPDATE=1 pytest -m kafka tests/interop/test_format_kafka.py` writes it
-anew. Left out: ids and times, and in what order directories are formatted. Kafka is asked for clusters without the
-features that kcli's new ones do not have.
+format.expected has the output of real Kafka; `KCLI_UPDATE=1 pytest -m kafka tests/interop/test_format_kafka.py` writes
+it anew, without ids, times, and the order in which directories are formatted. Kafka formats clusters without the
+features that kcli's new clusters lack.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIRECTORIES = "D"
 
 
 class Printed(NamedTuple):
-    """By a command: the lines of stdout, what it complains of last, and whether it did what it was asked."""
+    """The output of a command: the lines of stdout, its last complaint, and whether it succeeded."""
 
     stdout: str
     complaint: str
@@ -32,7 +32,7 @@ class Printed(NamedTuple):
 
 
 def report(run: Callable[[list[str]], Printed], cwd: Path) -> str:
-    """What the script's commands print, and the directories behind each. run: the arguments of `format`."""
+    """Return what the script's commands print, and the directories after each. run: runs `format` with arguments."""
     parts = []
     for command in commands(SCRIPT):
         first, *rest = command.words
@@ -49,7 +49,7 @@ def report(run: Callable[[list[str]], Printed], cwd: Path) -> str:
 
 
 def files(cwd: Path) -> Iterator[str]:
-    """The files of the directories, one a line, with what is in them."""
+    """Return the files of the directories with their content, one a line."""
     for path in sorted((cwd / DIRECTORIES).rglob("*")):
         if path.is_file():
             yield f"  {path.relative_to(cwd)}  {path.stat().st_mode & 0o777:o}  {content(path)}"
@@ -71,7 +71,8 @@ def content(path: Path) -> str:
 
 
 def _told(value: Mapping[str, Any]) -> str:
-    """The level of a feature, or a SCRAM credential. Where its salt was not given, salt and keys are random."""
+    """Return a feature's level or a SCRAM credential as text. Without a given salt, salt and keys are random and left
+    out."""
     if "featureLevel" in value:
         return str(value["featureLevel"])
     if base64.b64encode(value["salt"]).decode() not in SCRIPT.read_text():
@@ -81,6 +82,6 @@ def _told(value: Mapping[str, Any]) -> str:
 
 
 def without_random_ids(text: str) -> str:
-    """With ID for those that the script does not give."""
+    """Return the text with ID in place of ids that the script does not give."""
     given = SCRIPT.read_text()
     return re.sub(r"(?<=[='])[A-Za-z0-9_-]{22}(?=['\s]|$)", lambda found: found[0] if found[0] in given else "ID", text)

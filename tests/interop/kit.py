@@ -37,9 +37,10 @@ def kit_dir() -> Path:
 
 
 def set_up() -> Path:
-    """The directory of Kafka's jars, fetched if they are not there yet.
+    """Return the directory of Kafka's jars, which are fetched if they are missing.
 
-    Raises KafkaUnavailableError where Java is missing or too old, or the jars are missing and cannot be fetched."""
+    Raises KafkaUnavailableError where Java is missing or too old, or the jars are missing and cannot be fetched.
+    """
     if shutil.which("java") is None:
         raise KafkaUnavailableError("no java on the PATH")
     version = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
@@ -57,16 +58,18 @@ def set_up() -> Path:
 
 
 def shared_classes() -> list[str]:
-    """Options of a JVM on the jars of set_up() that takes its classes from the archive: it starts in half the CPU time.
+    """Return JVM options that take the classes of set_up()'s jars from the archive, which halves the CPU time of a
+    start.
 
-    Without an archive there are none; a JVM that the archive does not fit goes without it."""
+    There are none without an archive; a JVM that the archive does not fit ignores it.
+    """
     archive = kit_dir() / "kafka.jsa"
     return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"] if archive.exists() else []
 
 
 @dataclass
 class ToolServer:
-    """Kafka's tools in one JVM that stays up while it is asked from the same working directory."""
+    """Kafka's tools in one JVM, which runs on while calls use the same working directory."""
 
     jars: Path
     log_level: str = "error"
@@ -74,7 +77,7 @@ class ToolServer:
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def run(self, tool: str, args: Sequence[str], cwd: Path, stdin: bytes = b"") -> Output:
-        """Run a class of Kafka's with these arguments in a directory: paths are printed as they are given."""
+        """Run a class of Kafka's with these arguments in a directory, so that it prints paths as they are given."""
         if self.process is None or self.cwd != cwd:
             self.close()
             self.process, self.cwd = self._start(cwd), cwd
@@ -99,9 +102,11 @@ class ToolServer:
 
 
 class Oracle:
-    """Kafka's own classes in a JVM, run by a Java program that answers a JSON question a line with JSON in a line.
+    """Kafka's own classes in a JVM: a Java program reads a JSON question from each line, and writes a line with the
+    JSON answer.
 
-    program: its source. options: of the JVM."""
+    program: its source. options: of the JVM.
+    """
 
     def __init__(self, jars: Path, program: Path, *options: str) -> None:
         quick = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]

@@ -1,7 +1,7 @@
-"""What a node keeps of who may what: users of SCRAM, ACLs, delegation tokens, client quotas; made, and seen to hold.
+"""The security state of a node: SCRAM users, ACLs, delegation tokens, client quotas. It is made, and checked later.
 
-Made in legs, each of which adds something of everything, and changes and takes away what the leg before has made. For
-nodes of kcli and of real Kafka, in one cluster or one after the other.
+It is made in legs. Each leg adds something of every kind, and changes and removes what the leg before has made. Nodes
+of kcli and of real Kafka run the legs, in one cluster or one after the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.log.batches import batch
 
 SHA_256, SHA_512 = MECHANISMS
 HOST, DENIED_HOST, SLOW_HOST = "127.0.0.1", "127.0.0.9", "127.0.0.7"
-"""Of clients: all addresses of this machine's own."""
+"""Addresses of clients, all of this machine."""
 SLOW_RATE, KNOCKS = 1.0, 30
 FORMER = "former"
 """A user whose credential is removed. Its name matters: as Kafka 4.3 loads a metadata log, it loses all users of a
@@ -70,7 +70,7 @@ class Door(Protocol):
         """A connection of the super user."""
 
     def connect(self, host: str = HOST, client_id: str = "test") -> Client:
-        """A connection from one of this machine's addresses; nobody has logged in."""
+        """Return a connection without login from one of this machine's addresses."""
 
 
 class Login(NamedTuple):
@@ -84,14 +84,14 @@ class Login(NamedTuple):
 
 @dataclass
 class Security:
-    """All that was done, and must be there and hold wherever the directory is opened next."""
+    """The state that was made, and that every node with this directory must have and enforce."""
 
     logins: list[Login] = field(default_factory=list)
     """Those that let somebody in."""
     ended: list[Login] = field(default_factory=list)
     """Those that have done so."""
     produced: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """User, host and topic -> the error code."""
+    """The error code by user, host and topic."""
     hmacs: list[bytes] = field(default_factory=list)
     """Of the tokens."""
     described: dict[str, Any] = field(default_factory=dict)
@@ -102,9 +102,9 @@ class Security:
     # what is done
 
     def add(self, door: Door, leg: int) -> None:
-        """Something of everything, and change what the leg before has made."""
+        """Add something of every kind, and change what the leg before has made."""
         for step in (self._create_topics, self._set_users, self._set_acls, self._set_quotas, self._change):
-            with door.client() as admin:  # each on a connection of its own: sessions may be short
+            with door.client() as admin:  # each step has a connection of its own, since sessions may be short
                 step(admin, leg)
         for each in self.logins:
             wait_for(lambda: self.is_let_in(door, each), f"login of {each}")  # noqa: B023  (called at once)
@@ -200,7 +200,7 @@ class Security:
         ]
 
     def _change(self, admin: Client, leg: int) -> None:
-        """What the leg before has made: a user, an ACL and a quota go, a password becomes another one."""
+        """Remove a user, an ACL and a quota of the leg before, and change a password."""
         if not leg:
             return
         leg -= 1
@@ -225,7 +225,7 @@ class Security:
         set_quota(admin, {"user": gone}, "consumer_byte_rate", None)
 
     def _change_tokens(self, door: Door, leg: int) -> None:
-        """A renewer renews the first token of an earlier leg; its owner lets the second one expire."""
+        """Let a renewer renew the first token of an earlier leg, and its owner expire the second one."""
         renewer = Login(SHA_256, "renewer-0", "pw of renewer-0")
         with self.logged_in(door, renewer) as client:
             assert client.call(RENEW, 2, hmac=self.hmacs[2 * leg], renew_period=3_600_000)["error_code"] == 0
@@ -254,7 +254,7 @@ class Security:
         return next(each for each in self.logins if (each.name, each.mechanism) == (user, SHA_256))
 
     def check(self, door: Door) -> None:
-        """All of it, but for the quotas, which look back."""
+        """Check everything except for the quotas, whose windows reach back in time."""
         found = describe(door)
         for api, answer in self.described.items():
             assert found[api] == answer, api
@@ -270,11 +270,11 @@ class Security:
         assert produced == self.produced
 
     def keep(self, door: Door) -> None:
-        """As it is described now, it is to be described by all nodes, until more is added."""
+        """Keep the present description: all nodes must give the same until more is added."""
         self.described = describe(door)
 
     def check_quotas(self, door: Door, cases: Sequence[int]) -> None:
-        """Of a node that has just been started, or has just been told of them."""
+        """Check the quotas of a node that has just started, or has just learnt of them."""
         kafkas = json.loads(user_quotas.THROTTLES.read_text())
         for case in cases:
             found = []
@@ -284,7 +284,8 @@ class Security:
             assert found == pytest.approx(kafkas[case], abs=60), case
 
     def check_slow_host(self, door: Door) -> None:
-        """Ten windows of a second are what may come at once, and a few more while this runs."""
+        """Connect beyond the rate: ten windows of a second admit a burst, and a few more connections while this
+        runs."""
         with ExitStack() as stack:
             knocking = [stack.enter_context(from_host(door.listener, SLOW_HOST)) for _ in range(KNOCKS)]
             wait_for(lambda: len(readable(knocking, 0)) >= KNOCKS - 15 * SLOW_RATE, "refusals")
@@ -292,7 +293,7 @@ class Security:
 
 
 def from_host(address: Address, host: str) -> socket.socket:
-    """A connection from one of this machine's addresses."""
+    """Return a connection from one of this machine's addresses."""
     return socket.create_connection(address, TIMEOUT_S, (host, 0))
 
 
@@ -305,7 +306,7 @@ def set_quota(admin: Client, entity: dict[str, str | None], key: str, value: flo
 
 
 def describe(door: Door) -> dict[str, Any]:
-    """All that is there, in an order of our own."""
+    """Describe the whole state, sorted."""
 
     def in_order(value: Any) -> Any:
         match value:

@@ -1,5 +1,5 @@
-"""The attacks of tests/broker/security/test_attacks.py on real Kafka and on kcli: the same frames lead to the same
-answers, and to the same end of the connection."""
+"""The attacks of tests/broker/security/test_attacks.py on real Kafka and on kcli: the same frames get the same
+responses, and end the connection alike."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ ONE_NODE = {
     "share.coordinator.state.topic.replication.factor": "1",
 }
 UNLIKE = ("describe_acls", "create_delegation_token")
-"""APIs whose answers during a login differ: a filter of nothing is no request for Kafka, and it says whose the token
-would be."""
+"""APIs whose responses during a login differ: Kafka treats an empty filter as no request, and names the owner of the
+token."""
 SECURE = ("SASL", "SSL", "SASL_SSL")
 PLACE = re.compile(r'"port": \d+|"cluster_id": "[^"]+"')
 """What differs between two clusters."""
@@ -106,14 +106,14 @@ class SecuredKafka(SecuredBroker):
 
 @dataclass
 class Both:
-    """Kafka and kcli. ids: of the topics hidden and shown, of each."""
+    """Kafka and kcli. ids: of the topics `hidden` and `shown` on each."""
 
     kafka: SecuredBroker
     kcli: SecuredBroker
     ids: dict[str, dict[str, str]]
 
     def compare(self, attack: Callable[[SecuredBroker], Outcome]) -> Outcome:
-        """Attack both. Return what came of it, which is the same."""
+        """Attack both, assert that the results are equal, and return one."""
         theirs, ours = attack(self.kafka), attack(self.kcli)
         different = [f"{name}: {ours[name]}, Kafka: {each}" for name, each in theirs.items() if ours[name] != each]
         assert not different, "\n".join(different)
@@ -142,7 +142,7 @@ def both(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def said(client: Client, message: bytes) -> Any:
-    """The answer to a message of SASL, without what is made anew for each exchange."""
+    """Return the response to a SASL message, without the parts that are new in each exchange."""
     try:
         answer = say(client, message)
     except Closed:
@@ -152,14 +152,14 @@ def said(client: Client, message: bytes) -> Any:
 
 
 def login(broker: SecuredBroker, mechanism: str, *messages_said: bytes) -> Any:
-    """The answers to a login, and whether the connection takes requests then."""
+    """Return the responses to a login, and whether the connection then accepts requests."""
     with broker.connect("SASL") as client:
         begin(client, mechanism)
         return [*(said(client, each) for each in messages_said), is_in(client)]
 
 
 def rest(client: Client) -> list[str]:
-    """All that the broker still says, frame by frame, and how it ends."""
+    """Return the remaining frames of the broker, and how the connection ends."""
     found: list[str] = []
     try:
         while True:
@@ -174,7 +174,7 @@ def rest(client: Client) -> list[str]:
 
 
 def test_scram(both: Both) -> None:
-    """Without proof, with other nonces, with the proof of another user or mechanism, and twice."""
+    """The attacker sends no proof, other nonces, the proof of another user or mechanism, or a proof twice."""
 
     def attack(broker: SecuredBroker) -> Outcome:
         found: Outcome = {}
@@ -209,7 +209,7 @@ def test_scram(both: Both) -> None:
 
 
 def test_mechanisms(both: Both) -> None:
-    """Those that are not enabled, and the message of one after the handshake of another."""
+    """The attacker uses mechanisms that are not enabled, and one mechanism's message after another one's handshake."""
 
     def attack(broker: SecuredBroker) -> Outcome:
         found: Outcome = {}
@@ -266,7 +266,7 @@ def test_names(both: Both) -> None:
 
 @pytest.mark.parametrize("state", ["before", "during"])
 def test_requests_before_and_during_authentication(state: str, both: Both) -> None:
-    """Of each API, in its oldest and its newest version, with a login behind it."""
+    """The attacker sends each API in its oldest and its newest version, with a login behind it."""
 
     def attack(broker: SecuredBroker) -> Outcome:
         found: Outcome = {}
@@ -363,7 +363,7 @@ def test_hidden_and_missing_topics(both: Both) -> None:
 
 
 def test_certificates(both: Both) -> None:
-    """Those that are not alice's, and those with hostile subjects."""
+    """The certificates are not alice's, or have hostile subjects."""
     authority = both.kcli.authority
     shown = {"alice's": authority.client("CN=alice,O=Acme", NOW), **certificates(both.kcli)}
     for subject, _ in SUBJECTS:

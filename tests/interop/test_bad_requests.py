@@ -1,5 +1,5 @@
-"""Bad requests to coordinators and partitions: the same error from real Kafka and from kcli, and nothing has changed,
-not the groups, not the transactions, not a log."""
+"""Bad requests to coordinators and partitions get the same error from real Kafka and from kcli, and change no group,
+transaction or log."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Real clients, unmodified, against `kcli serve`: they create topics, produce with every codec, consume by assignment.
+"""Real, unmodified clients on `kcli serve`: they create topics, produce with every codec, and consume assigned
+partitions.
 
-See clients/README.md. Every client has the same job and has to give the same report.
+See clients/README.md. Every client has the same job and must give the same report.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.interop.clients import toolchains
 from tests.interop.clients.job import CODECS, Json
 
 TIMEOUT_S = 120.0
-TAIL_MS = 5000.0  # the broker may wait four times as long: a record ends the wait
+TAIL_MS = 5000.0  # a record ends the wait, although the broker may wait four times as long
 METADATA_VERSION = 30  # 4.3-IV0
 FIND_COORDINATOR = 10
 DETAILS = frozenset({"max_timestamp", "producers", "log_size_bytes", "metadata_version", "quorum_leader", "quota"})
@@ -30,7 +31,8 @@ DETAILS = frozenset({"max_timestamp", "producers", "log_size_bytes", "metadata_v
 
 @dataclass(frozen=True)
 class Client:
-    """A client: how it is started, the keys of the report that it has no means for; does it send null as a header?"""
+    """A client: how it is started, the keys of the report that it cannot fill, and whether it sends null as a header
+    value."""
 
     name: str
     command: Callable[[], list[str]]
@@ -61,13 +63,14 @@ def headers_of(path: Path) -> list[BatchHeader]:
 
 
 def codec_on_disk(client: Client, codec: str) -> str:
-    """What a client compresses with when it is told to use a codec."""
-    # librdkafka infers from FindCoordinator that a broker knows lz4 (its feature map), and sends it plain batches else.
+    """Return the codec with which a client compresses when it is configured for another one."""
+    # librdkafka infers from FindCoordinator's version that a broker knows lz4 (its feature map); without it, it sends
+    # plain batches
     return "none" if (client.name, codec) == ("confluent-kafka", "lz4") and FIND_COORDINATOR not in APIS else codec
 
 
 def check_log(client: Client, data_dir: Path, run: Json) -> None:
-    """The batches that a run left are compressed (where that saves bytes), and of a producer with an id, or not."""
+    """Check that the batches of a run are compressed, where that saves bytes, and whether they have a producer id."""
     codec = codec_on_disk(client, run["codec"])
     for partition in range(run["partitions"]):
         headers = headers_of(data_dir / f"{run['topic']}-{partition}" / f"{0:020}.log")

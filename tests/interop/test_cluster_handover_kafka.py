@@ -36,16 +36,16 @@ WAIT_S = 60.0
 GROUP = "readers"
 MOVING = (
     "Unexpected error handling request .*CONTROLLER_REGISTRATION"  # before there is an active controller
-    "|Graceful shutdown of RaftClient failed"  # of the last ones: there is no majority to hand over to
+    "|Graceful shutdown of RaftClient failed"  # the last nodes: no majority is left to which leadership could go
     "|Coordinator loader is closed"
     "|Stopped loading records from .* is no longer the leader"
 )
-"""What Kafka's nodes say as others start and stop."""
+"""Lines that Kafka's nodes log while others start and stop."""
 
 
 @dataclass
 class Told:
-    """What was done, and must be there wherever the directories are opened next."""
+    """What was done, and must be found wherever the directories are opened next."""
 
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
     values: dict[TopicPartition, list[str]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Told:
         assert producer.flush(WAIT_S) == 0
 
     def transact(self, cluster: Cluster, leg: str) -> None:
-        """Some are committed, some aborted; the group's offsets are part of one."""
+        """Run transactions, some committed, some aborted; one has the group's offsets."""
         server = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
         producer = Producer(server | {"transactional.id": "handover"})
         producer.init_transactions(WAIT_S)
@@ -162,7 +162,7 @@ def read(
 
 
 def leg(cluster: Cluster, told: Told, name: str) -> None:
-    """What was done before is there; more is done; it is there too, also when a node has gone."""
+    """Check what was done before, do more, and check this too, also with one node stopped."""
     with cluster:
         cluster.format()
         cluster.start()
@@ -186,7 +186,7 @@ def leg(cluster: Cluster, told: Told, name: str) -> None:
 ORDERS = [(KcliCluster, RealCluster, KcliCluster), (RealCluster, KcliCluster, RealCluster)]
 
 
-@pytest.mark.hypothesis  # for make soak: one order here, as the other starts twice as many real nodes
+@pytest.mark.hypothesis  # make soak runs both orders; only one runs here, as the other starts twice as many real nodes
 @pytest.mark.parametrize(
     "kinds", ORDERS[: examples(1, soak=2).max_examples], ids=lambda kinds: ", ".join(each.__name__ for each in kinds)
 )
@@ -196,7 +196,7 @@ def test_a_cluster_changes_hands(kafka_jars: Path, tmp_path: Path, kinds: Sequen
         cluster = kind(tmp_path / "cluster", places=places)
         said = {node: len(cluster.log_text(node)) for node in cluster.ids}
         leg(cluster, told, f"leg-{number}")
-        if kind is RealCluster and number:  # the first one's directories are all its own
+        if kind is RealCluster and number:  # the first cluster made its directories itself
             for node, begin in said.items():
                 assert not complaints(cluster.log_text(node)[begin:], "ERROR|FATAL", MOVING), f"node {node}"
         ids = {read_properties(cluster.data(node) / "meta.properties")["cluster.id"] for node in cluster.ids}

@@ -43,7 +43,7 @@ OPTIONS = {
 WAITS_S = 60.0
 RECORD_BYTES = 100_000
 CLUSTER_VARIES = [
-    # the quorum: who leads it, how far it has come
+    # the quorum's leader, and the offsets that it has reached
     (r"(LeaderId|LeaderEpoch|MaxFollowerLag|MaxFollowerLagTimeMs): +-?\d+$", r"\1: N"),
     (r"^[123] +\t(\S+)\t-?\d+ *\t\d+ *\t.*\t(Leader|Follower) *\t?$", r"N\t\1\tOFFSET\tLAG\tTIME\tTIME\t\2"),
     (r"^(Finalized.*Epoch: )\d+", r"\1OFFSET"),
@@ -52,7 +52,7 @@ CLUSTER_VARIES = [
 
 
 def run_script(cluster: Cluster, script: Path, jars: Path, cwd: Path) -> str:
-    """All that is printed, each command in front of its own."""
+    """Return the output of all commands, each behind its command line."""
     tools = ToolServer(jars)
     printed: list[str] = []
     try:
@@ -108,7 +108,7 @@ def same(partition: Partition, topic: str, number: str) -> bool:
 
 
 def is_so(partition: Partition, wanted: dict[str, str]) -> bool:
-    """Leader and replicas as wanted, and the same in-sync replicas in any order."""
+    """Return whether leader and replicas are as expected, and the ISR has the expected members in any order."""
     leader = "none" if partition.leader < 0 else str(partition.leader)
     isr = set(map(str, partition.isr))
     return (
@@ -134,7 +134,7 @@ def wait_for(cluster: Cluster, found: Callable[[Sequence[Partition]], bool]) -> 
 
 
 def run(cluster: Cluster, tools: ToolServer, command: Command, cwd: Path) -> str:
-    """What a tool prints, with names of our own for what varies."""
+    """Return what a tool prints, with fixed names for what varies."""
     tool, *arguments = command.words
     host, port = cluster.address(1)
     server = ["--bootstrap-server", f"{host}:{port}"]
@@ -152,7 +152,7 @@ def run(cluster: Cluster, tools: ToolServer, command: Command, cwd: Path) -> str
 
 
 def in_order(text: str) -> str:
-    """The rows of a table that are in the order of who leads; partitions that are in the order of a hash table."""
+    """Sort the rows of a table that depend on the leader, and partitions in the order of a hash table."""
     lines = text.splitlines(keepends=True)
     lines = [sort_partitions(line) if line.startswith('{"brokers"') else line for line in lines]
     rows = sorted(line for line in lines if line.startswith("N\t"))
@@ -191,7 +191,7 @@ def test_kcli_prints_the_same(kafka_jars: Path, tmp_path: Path, script: Path) ->
     check(scenario(KcliCluster(tmp_path / "cluster", OPTIONS), script, kafka_jars, tmp_path), script)
 
 
-@pytest.mark.hypothesis  # for make soak: one script here, as each takes a minute
+@pytest.mark.hypothesis  # make soak runs all scripts; only one runs here, as each takes a minute
 @pytest.mark.parametrize("script", SCRIPTS[-examples(1, soak=9).max_examples :], ids=lambda script: script.stem)
 def test_real_kafka_still_prints_it(kafka_jars: Path, tmp_path: Path, script: Path) -> None:
     found = scenario(RealCluster(tmp_path / "cluster", OPTIONS), script, kafka_jars, tmp_path)

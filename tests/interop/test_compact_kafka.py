@@ -1,4 +1,4 @@
-"""Real Kafka starts on a log directory that kcli compacted: nothing to repair or to clean, the same records."""
+"""Real Kafka starts on a log directory that kcli compacted: it repairs and cleans nothing, and has the same records."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ from tests.log.cleaner.test_golden import BROKER, COMPACT, PARAMS, config_of
 from tests.log.crash_disk import Crash
 
 NODE, CRASHED_NODE = f"kcli-compacted-{os.getpid()}", f"kcli-compaction-crashed-{os.getpid()}"
-OPEN = "c-txn-open"  # its transactions time out meanwhile: markers come behind the end
+OPEN = "c-txn-open"  # its transactions time out meanwhile, so that markers follow at the log end
 PRINTED = ("print.offset=true", "print.partition=true", "print.key=true", "print.value=false")
 LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")
 
@@ -57,7 +57,7 @@ def consumed(address: str, topics: str, isolation: str) -> Counter[tuple[int, in
 
 
 def truth(folder: Path) -> Counter[tuple[int, int, str]]:
-    """The same from what a consumer read after Kafka's own cleaning, of all topics but the open one."""
+    """Return the same of what a consumer read after Kafka's own cleaning, for all topics but the open one."""
     found: Counter[tuple[int, int, str]] = Counter()
     for path in folder.glob("c-*.jsonl.gz"):
         for row in read_jsonl(path):
@@ -70,7 +70,8 @@ def truth(folder: Path) -> Counter[tuple[int, int, str]]:
 def opened(
     logs: Path, node: str, *views: tuple[str, str], options: Sequence[str] = ()
 ) -> tuple[list[Counter[tuple[int, int, str]]], str, str]:
-    """Start Kafka on a copy of a directory: what consumers read of (topics, isolation), end offsets, its log."""
+    """Start Kafka on a copy of a directory. Return what consumers read of (topics, isolation), the end offsets, and its
+    log."""
     address = kafka("open", str(logs), node, *options).strip()
     try:
         offsets = kafka("get-offsets", "--bootstrap-server", address)
@@ -88,7 +89,7 @@ def test_kafka_starts(kafka_jars: Path, logs: Path) -> None:
     findings = list(Verification([node / "c-plain-0", node / "c-txn-0"]).findings())
     kafka("rm", NODE)
     assert not REPAIRS.findall(log)
-    # transactional ids expire after a week: Kafka may then clean what it keeps of them
+    # transactional ids expire after a week, and Kafka may then clean their records
     assert set(re.findall(r"Beginning cleaning of log (c-\S+)", log)) <= {f"{OPEN}-0"}
     described = json.loads((COMPACT / "expected/offsets-after.json").read_text())
     expected = {f"{name}:{i}:{end}" for name, each in described.items() for i, end in enumerate(each["high_watermark"])}
@@ -105,7 +106,8 @@ def test_kafka_starts(kafka_jars: Path, logs: Path) -> None:
 
 
 class Crashed(NamedTuple):
-    """A log directory in which every partition's cleaning died somewhere, and the states of files that were left."""
+    """A log directory in which each partition's cleaner died at some operation, and the states of files that were
+    left."""
 
     logs: Path
     states: set[str]
@@ -113,7 +115,7 @@ class Crashed(NamedTuple):
 
 @pytest.fixture
 def crashed(tmp_path: Path) -> Crashed:
-    """golden/compact/before, compacted in place by a cleaner that dies in each partition at another operation."""
+    """Compact golden/compact/before in place with a cleaner that dies in each partition at another operation."""
     calm, logs = tmp_path / "calm", tmp_path / "crashed"
     for copy in (calm, logs):
         shutil.copytree(COMPACT / "before", copy)
@@ -152,7 +154,7 @@ def test_kafka_ends_what_a_crash_left(kafka_jars: Path, crashed: Crashed) -> Non
     left = {path.suffix for path in node.glob("c-*/*")}
     findings = list(Verification(sorted(node.glob("c-*"))).findings())
     kafka("rm", CRASHED_NODE)
-    assert set(REPAIRS.findall(log)) <= {"orphaned index"}  # of a log that was renamed before the machine went down
+    assert set(REPAIRS.findall(log)) <= {"orphaned index"}  # of a log that was renamed before the crash
     assert not left & STATES
     assert truth(COMPACT / "expected/truth/after") <= everything <= truth(COMPACT / "expected/truth/before")
     described = json.loads((COMPACT / "expected/offsets-after.json").read_text())

@@ -1,6 +1,7 @@
-"""Real Kafka answers requests about configurations, and judges server.properties, as tests/broker/config says it does.
+"""Real Kafka answers requests about configurations, and judges server.properties, as tests/broker/config has recorded.
 
-`KAFKA_RECORD=1 pytest tests/interop/test_configs_kafka.py` writes its answers down anew."""
+`KAFKA_RECORD=1 pytest tests/interop/test_configs_kafka.py` writes its responses down anew.
+"""
 
 import gzip
 import json
@@ -48,7 +49,7 @@ def server_properties() -> dict[str, str]:
 
 
 def without_places(text: str, properties: dict[str, str]) -> str:
-    """The same wherever the node is, and on whatever ports."""
+    """Return the response without addresses, ports and directories."""
     own, controllers = (each.rpartition(":")[2] for each in properties["listeners"].split(","))
     return (
         text.replace(properties["log.dirs"], "/kafka/data")
@@ -64,13 +65,13 @@ def exchange(connection: socket.socket, case: Case, properties: dict[str, str]) 
 
 
 def conversation(connection: socket.socket, properties: dict[str, str]) -> Iterator[str]:
-    """Each exchange; a description is asked for again until the broker shows what was written down."""
+    """Send each request. A description is repeated until the broker shows what was recorded."""
     changed = False
     written = chain(read_jsonl(ANSWERS), repeat(None)) if not os.environ.get("KAFKA_RECORD") else repeat(None)
     for case, expected in zip(CASES, islice(written, 1, None), strict=False):
         alters = case.api.endswith("alter_configs")
         if changed and (not alters or any(each["resource_type"] == BROKER for each in case.request["resources"])):
-            time.sleep(0.15)  # until the broker has taken in what the controller wrote
+            time.sleep(0.15)  # until the broker has applied the controller's records
         changed = alters
         line = exchange(connection, case, properties)
         until = time.monotonic() + SETTLES_S

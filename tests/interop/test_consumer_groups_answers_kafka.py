@@ -1,8 +1,8 @@
-"""The same requests of KIP-848's members, and of classic ones in their groups, to real Kafka and to kcli: the same
-answers, and the same records in __consumer_offsets.
+"""The same requests of KIP-848's members, and of classic members in their groups, to real Kafka and to kcli get the
+same responses, and write the same records to __consumer_offsets.
 
-Nothing is left out but what is random or has no order of its own: topic ids and what is hashed of them, times, the
-order of members and topics in Kafka's hash maps.
+Only what is random or has no order of its own is left out: topic ids and hashes of them, times, and the order of
+members and topics in Kafka's hash maps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.interop.test_tools_kafka import Broker
 both = tools.both
 TIMEOUT = 60_000
 ARRIVES_S = 0.8
-"""Until a topic's change is known everywhere in Kafka's broker."""
+"""The time until all of Kafka's broker knows of a topic's change."""
 QUICK = {"consumer.assignment.interval.ms": "0"}
 TOPICS = {"t": 4, "u": 2, "other": 1}
 UNORDERED = ("topic_partitions", "topicPartitions", "assignedPartitions", "partitionsPendingRevocation")
@@ -45,7 +45,7 @@ def assigned(*numbers: int) -> bytes:
 
 
 def normal(value: Any) -> Any:
-    """See above."""
+    """Return the response with fixed names for what is random, and with what has no order sorted."""
     match value:
         case dict():
             return {
@@ -62,7 +62,7 @@ def _in_order(name: str, value: Any) -> Any:
 
 
 class Script:
-    """Requests for one group, and what was answered."""
+    """Requests for one group, and their responses."""
 
     def __init__(self, client: Client, group: str) -> None:
         self.client, self.group = client, group
@@ -121,7 +121,7 @@ class Script:
         self.call("leave_group", 5, group_id=self.group, members=leavers)
 
     def classic(self) -> str:
-        """A classic group of one member that has all of t."""
+        """Make a classic group with one member, which has all of t."""
         member = self.join()
         self.join(member)
         self.sync(member, 1, ({"member_id": member, "assignment": assigned(0, 1, 2, 3)},))
@@ -147,7 +147,7 @@ class Script:
 
 
 def invalid(script: Script) -> None:
-    """What is refused before any group is looked at, and groups that are not there."""
+    """Requests that are refused before the group is looked up, and groups that do not exist."""
     script.beat("m", 1)
     script.beat("m", -1)
     script.beat("m", -2)
@@ -170,7 +170,7 @@ def invalid(script: Script) -> None:
 
 
 def members(script: Script) -> None:
-    """Two of them, from the first heartbeat to the last; commits at their epochs."""
+    """Two members send heartbeats from joining to leaving, and commit at their epochs."""
     script.enter("one", "t")
     script.describe()
     script.beat("one", 2)
@@ -208,7 +208,7 @@ def members(script: Script) -> None:
 
 
 def subscriptions(script: Script) -> None:
-    """They change; what is read is kept; everybody leaves."""
+    """Members change their subscriptions, commit what they have read, and leave."""
     script.enter("one", "t")
     script.enter("two", "t", server_assignor="range")
     script.beat("one", 2, {"t": (0, 1, 2, 3)})
@@ -236,7 +236,7 @@ def subscriptions(script: Script) -> None:
 
 
 def no_topics(script: Script) -> None:
-    """Topics that are not there, none, and others later."""
+    """Members subscribe to topics that do not exist yet, or to none."""
     script.enter("m", "missing")
     script.describe()
     script.beat("m", 2, {}, subscribed_topic_names=())
@@ -248,7 +248,7 @@ def no_topics(script: Script) -> None:
 
 
 def static(script: Script) -> None:
-    """They come back, are fenced, leave for good."""
+    """Static members come back, are fenced, and leave for good."""
     script.enter("a", "t", instance_id="i")
     script.enter("b", "t", instance_id="j")
     script.beat("a", 2, {"t": (0, 1)}, instance_id="i")
@@ -356,7 +356,7 @@ def static_both(script: Script) -> None:
 
 
 def topics_change(script: Script) -> None:
-    """They come, grow, go, and come again: the next heartbeat after that begins a new epoch."""
+    """Topics are created, grow, and are deleted and created again: the next heartbeat begins a new epoch."""
     name = "changing"
     script.enter("m", name, "t")
     for _ in range(2):
@@ -399,7 +399,7 @@ def not_to_be_upgraded(script: Script) -> None:
 
 
 def classic_members_share(script: Script) -> None:
-    """Two of them and a new one: what one gives away another gets when it joins again."""
+    """Two classic members share with a new one: partitions that one revokes go to another when that one joins again."""
     script.enter("new", "t")
     script.join("one")
     script.sync("one", 3)
@@ -477,7 +477,7 @@ SCRIPTS = (
 
 
 def records(directory: Path) -> dict[str, list[Any]]:
-    """The records of each of the scripts' groups, in order, but for members in a batch."""
+    """Return the records of each script's group in order; members of a batch are sorted."""
     found: dict[str, list[Any]] = {}
     for path in sorted(directory.glob(f"{OFFSETS}-*/*.log")):
         for batch in read_segment(path):

@@ -1,7 +1,7 @@
-"""Consume, process, produce, with clients as they are, while programs are killed: the client's, the broker's, both.
+"""Consume, process, produce, with unmodified clients, while the client's program, the broker, or both are killed.
 
-Inputs come all the time, and each goes to the output in a transaction with its offset. In the end the output, read with
-read_committed, has each input once, in order. A sample of kills here, 100 for each client in `make soak`.
+Each input goes to the output in a transaction with its offset. In the end the output, read with read_committed, has
+each input once, in order. A sample of kills runs here, 100 for each client in `make soak`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ CLIENTS = [
     pytest.param(JAVA, "classic", KILLS, id="java", marks=pytest.mark.kafka),
     pytest.param(JAVA, "consumer", FEWER_KILLS, id="java, consumer protocol", marks=pytest.mark.kafka),
 ]
-"""Programs, the group protocol for those that speak both, and how often somebody is killed."""
+"""Programs, the group protocol for those that speak both, and the number of kills."""
 
 
 class Feeder(threading.Thread):
-    """Sends numbers to each partition of the input, in order, until it is told to stop."""
+    """Produces numbers to each partition of the input, in order, until it is stopped."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -78,7 +78,7 @@ class Feeder(threading.Thread):
 
 
 class Loop:
-    """A broker, and a client that consumes, processes and produces; each started again when it has died."""
+    """A broker and a client that consumes, processes and produces; each is started again after its death."""
 
     def __init__(self, directory: Path, command: list[str], protocol: str, random: Random) -> None:
         self._directory, self._random = directory, random
@@ -92,7 +92,8 @@ class Loop:
         return ServedNode(self._directory, *OPTIONS, listen=self.address)
 
     def run_client(self) -> None:
-        """Where it does not run, start it; it may have ended by itself, with an error that only a new one cures."""
+        """Start the client where it does not run: it may have ended by itself, with an error after which only a new one
+        can go on."""
         if self.client is not None and self.client.poll() is None:
             return
         self._forget_client()
@@ -126,7 +127,7 @@ class Loop:
 
 
 def committed(bootstrap: str, expected: list[int], deadline: float) -> list[list[int]]:
-    """The output's partitions, read until there is as much as that."""
+    """Read the output's partitions until they have that many records."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

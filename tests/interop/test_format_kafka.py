@@ -29,7 +29,7 @@ VOTERS = {
 
 
 def test_kafka_says_what_is_expected(kafka_jars: Path, tmp_path: Path) -> None:
-    """format.expected is what real Kafka says; tests/cli/test_format.py holds kcli to it."""
+    """format.expected has real Kafka's output; tests/cli/test_format.py compares kcli's with it."""
     tools = ToolServer(kafka_jars, "off")
 
     def run(arguments: list[str]) -> Printed:
@@ -48,7 +48,7 @@ def test_kafka_says_what_is_expected(kafka_jars: Path, tmp_path: Path) -> None:
 
 
 def test_the_bytes_with_scram_users_are_kafkas(kafka_jars: Path, tmp_path: Path) -> None:
-    """bootstrap.checkpoint, but for the times of its batches, and their checksums."""
+    """bootstrap.checkpoint is compared without the times of its batches, and their checksums."""
     arguments = ["-S", f"SCRAM-SHA-256=[name=alice,password=alice-secret,salt={SALT},iterations=8192]"]
     arguments += ["--add-scram", f'SCRAM-SHA-512=[name=bob,password="b=c",salt={SALT}]']
     properties = tmp_path / "server.properties"
@@ -72,7 +72,7 @@ def test_the_bytes_with_scram_users_are_kafkas(kafka_jars: Path, tmp_path: Path)
 
 
 def timeless(data: bytes) -> bytes:
-    """Batches with neither CRC nor base and maximal timestamp."""
+    """Return batches without CRC, base timestamp and maximal timestamp."""
     found, at = bytearray(data), 0
     while at < len(data):
         found[at + 17 : at + 21] = bytes(4)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-with warnings.catch_warnings():  # it reads its own version in an old way
+with warnings.catch_warnings():  # kafka-python reads its own version in a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
@@ -36,7 +36,7 @@ MORTAL_SESSION_MS = 2000
 
 @dataclass(frozen=True)
 class Client:
-    """A client: how a program with members of it is started; what it cannot do. in_process: no program is needed."""
+    """A client: the command of a program with its members, and what it cannot do. in_process: it needs no program."""
 
     name: str
     program: Callable[[], list[str]]
@@ -62,7 +62,8 @@ CLIENTS = [
 
 
 class Stage:
-    """A node, and members of one client on it: in this process if it can be, in a program, and in one that will die."""
+    """A node, and one client's members on it: in this process if possible, in a program, and in one that will be
+    killed."""
 
     def __init__(self, client: Client, node: RunningNode, program: list[str], stack: ExitStack) -> None:
         self.client, self.node = client, node
@@ -89,7 +90,7 @@ class Stage:
         member.close()
 
     def until(self, is_so: Callable[[], bool]) -> list[bytes]:
-        """Have all members poll until it is so: what they got."""
+        """Poll all members until the condition holds, and return their values."""
         values: list[bytes] = []
         end = time.monotonic() + ENOUGH_S
         while not is_so():
@@ -109,19 +110,19 @@ class Stage:
         return sorted(values)
 
     def send(self, topic: str, *values: str) -> None:
-        """One value after the other to the partitions in turn."""
+        """Produce the values to the partitions in turn."""
         producer = kafka.KafkaProducer(bootstrap_servers=self.node.bootstrap)
         for i, value in enumerate(values):
             producer.send(topic, value.encode(), partition=i % PARTITIONS)
         producer.close()
 
     def send_to_all(self, groups: int, *values: str) -> None:
-        """So many groups read the values, each value once."""
+        """Check that each of the groups reads the values, each value once."""
         self.send(LIFE, *values)
         assert self.read(groups * len(values)) == sorted(value.encode() for value in values * groups)
 
     def described(self, group: str) -> tuple[str, int]:
-        """The group's state, and how many members it has."""
+        """Return the group's state, and the number of its members."""
         if self.client.protocol == "classic":
             api, version, request = "describe_groups", 6, {"groups": (group,)}
         else:
@@ -131,7 +132,7 @@ class Stage:
         return answer["group_state"], len(answer["members"])
 
     def generation(self, group: str) -> int:
-        """The generation, or epoch, of a stable group."""
+        """Return the generation, or the epoch, of a stable group."""
 
         def ask() -> int:
             groups = self.node.node.broker.groups
@@ -144,7 +145,7 @@ class Stage:
 
 
 def are_shared(*members: Member) -> bool:
-    """Has each partition one member, and each member as many as the others?"""
+    """Return whether each partition has one owner, and each member an equal share."""
     assigned = [each.assignment() for each in members]
     size = PARTITIONS // len(members)
     return set().union(*assigned) == set(range(PARTITIONS)) and all(len(each) == size for each in assigned)
@@ -212,7 +213,7 @@ def members_share_and_go_on(stage: Stage) -> None:
 def a_static_member_restarts(stage: Stage) -> None:
     one, two = (Options(topic=SHARED, group="static", reset="latest", instance=each) for each in ("one", "two"))
     first = stage.join(one)
-    stage.until(lambda: are_shared(first))  # it leads: a leader that restarts may ask for a rebalance
+    stage.until(lambda: are_shared(first))  # the member leads: a leader that restarts may cause a rebalance
     second = stage.join(two)
     stage.until(lambda: are_shared(first, second))
     assigned, generation = second.assignment(), stage.generation("static")
@@ -237,7 +238,7 @@ def members_begin_where_their_policy_says(stage: Stage) -> None:
     latest = stage.join(Options(topic=SHARED, group="resets", reset="latest"))
     values = stage.until(lambda: are_shared(latest))
     end = time.monotonic() + ENOUGH_S
-    while not values:  # they may come before it has looked where the end is
+    while not values:  # records may arrive before the member has looked up the log end
         assert time.monotonic() < end
         stage.send(SHARED, *["new"] * PARTITIONS)
         values += latest.poll()
@@ -246,7 +247,7 @@ def members_begin_where_their_policy_says(stage: Stage) -> None:
 
 
 def members_of_both_protocols_share(stage: Stage) -> None:
-    """A group changes its kind with its members, and back."""
+    """A group changes its type with its members, and back."""
     classic, consumer = (Options(topic=SHARED, group="both", reset="none", protocol=each) for each in PROTOCOLS)
     first = stage.join(replace(classic, reset="earliest"))
     stage.read(len(OLD))
@@ -269,9 +270,11 @@ def the_broker_matches_a_regular_expression(stage: Stage) -> None:
 
 
 def members_die(stage: Stage) -> None:
-    """One in a group where others wait for its session to end; a static one in another group, which is back at once.
+    """A member of a group dies, and others wait for its session to expire; in another group a static member dies and
+    comes back at once.
 
-    With KIP-848 it may not come back before its session has ended."""
+    With KIP-848 it cannot come back before its session has expired.
+    """
     with_static = stage.client.has_static_members and stage.client.protocol == "classic"
     create_topic(stage.node, LIFE, PARTITIONS)
     dynamic = Options(topic=LIFE, group="dynamic", session_ms=MORTAL_SESSION_MS)

@@ -1,4 +1,4 @@
-"""What Kafka's group coordinator decides, asked of its own classes: assignments, hashes, regular expressions."""
+"""The decisions of Kafka's group coordinator, computed by its own classes: assignments, hashes, regular expressions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def new_id(chance: random.Random) -> UUID:
 
 
 def new_name(chance: random.Random) -> str:
-    """A member or instance id: mostly as clients make them, at times letters that Java and Python sort differently."""
+    """Return a member or instance id: mostly one as clients make them, sometimes one that Java and Python sort
+    differently."""
     return kafka_id(new_id(chance)) if chance.random() < 0.8 else "".join(chance.choices(NAME_UNITS, k=12))
 
 
@@ -54,7 +55,7 @@ def new_member(chance: random.Random, topics: Topics, *, same: bool) -> MemberSu
 
 
 def changed(chance: random.Random, members: Members, topics: Topics, given: Json, *, same: bool) -> Members:
-    """The group some time later: some have left, some have come, some read other topics."""
+    """Return the group some time later: members have left, joined, or changed their topics."""
     after = {
         member_id: replace(member, assigned={our_id(topic): frozenset(has) for topic, has in given[member_id]})
         for member_id, member in members.items()
@@ -69,7 +70,7 @@ def changed(chance: random.Random, members: Members, topics: Topics, given: Json
 
 
 def compare(oracle: Oracle, name: str, seed: int, members_max: int, topics_max: int, partitions_max: int) -> int:
-    """A group's life, both assign each time. Returns how many times."""
+    """Let both assign at each step of a group's life. Returns the number of steps."""
     chance = random.Random(seed)
     same = chance.random() < 0.5
     topics = {new_id(chance): chance.randint(1, partitions_max) for _ in range(chance.randint(0, topics_max))}

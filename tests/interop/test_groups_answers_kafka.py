@@ -1,6 +1,6 @@
-"""The same requests to real Kafka and to kcli: the same answers, and the same records in __consumer_offsets.
+"""The same requests to real Kafka and to kcli get the same responses, and write the same records to __consumer_offsets.
 
-Nothing is left out but what is random: ids of members and topics, and times.
+Only what is random is left out: ids of members and topics, and times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUND = RANGE | {"name": "roundrobin"}
 
 
 def without_random(value: Any) -> Any:
-    """Times and ids have one name each; members, which Kafka has in the order of their ids' hashes, are in none."""
+    """Replace times and ids by fixed names, and sort members, which Kafka has in the order of their ids' hashes."""
     match value:
         case {"members": list(members), **rest}:
             return {**without_random(rest), "members": sorted(map(without_random, members), key=str)}
@@ -47,7 +47,8 @@ def without_random(value: Any) -> Any:
 
 
 class Script:
-    """Requests of one client, and what was answered. While it holds, it does not wait for an answer: `late` does."""
+    """Requests of one client, and their responses. While `holds` is set, it does not wait for a response: `late`
+    does."""
 
     def __init__(self, client: Client, other: Client, group: str) -> None:
         self.client, self.other, self.group = client, other, group
@@ -59,7 +60,7 @@ class Script:
         if self.holds:
             self.client.socket.sendall(self.client.frame(api, version, request))
             self.held, self.holds = (api, version), False
-            time.sleep(ARRIVES_S)  # nothing tells that it is there: it waits for others
+            time.sleep(ARRIVES_S)  # the request gives no sign of its arrival, since it waits for others
             return {"member_id": ""}
         answer = self.client.call(api, version, **request)
         self.answers.append([api, version, answer])
@@ -229,7 +230,7 @@ def two_members(script: Script) -> None:
 
 
 def static_member(script: Script) -> None:
-    """It restarts, as a leader, with and without being told to skip the assignment; the old one is fenced."""
+    """A static leader restarts, with and without skip_assignment in the response; the old member is fenced."""
     one = script.join(group_instance_id="one")
     script.sync(one, 1, (one,), group_instance_id="one")
     for version in (9, 8):

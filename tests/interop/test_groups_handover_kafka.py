@@ -111,7 +111,7 @@ def tools(kafka_jars: Path) -> Iterator[ToolServer]:
 
 
 def tables(report: str) -> Tables:
-    """The lines of each group, in no order, without what varies: ports and blanks."""
+    """Return the lines of each group, sorted, without ports and blanks, which vary."""
     found: Tables = {}
     for line in report.splitlines():
         words = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", line).split()
@@ -121,7 +121,8 @@ def tables(report: str) -> Tables:
 
 
 def describe(tools: ToolServer, address: str, cwd: Path, *groups: str) -> dict[str, Tables]:
-    """All that kafka-consumer-groups says of groups. A coordinator that loads them still lists none."""
+    """Return what kafka-consumer-groups prints of groups, once their coordinator has loaded: while it loads, it lists
+    none."""
     which = [word for group in groups for word in ("--group", group)] or ["--all-groups"]
     until = time.monotonic() + LOADED_S
     while time.monotonic() < until:
@@ -156,7 +157,7 @@ def test_kcli_opens_what_kafka_wrote(tools: ToolServer, tmp_path: Path) -> None:
 
 
 def members_go_on(node: ServedNode) -> None:
-    """Members of consumer groups send their heartbeats as if nothing had happened: no epoch grows."""
+    """Members of consumer groups send their heartbeats on the new node, and no epoch grows."""
     groups = json.loads((GOLDEN / "groups/expected/groups.json").read_text())
     with Client(node.address) as client:
         coordinator(client)
@@ -178,10 +179,10 @@ def members_go_on(node: ServedNode) -> None:
 
 @contextmanager
 def filled(address: str) -> Iterator[None]:
-    """Groups of each kind: with a dynamic member, with a static one, left by it, without any, with members of both
-    protocols, in the midst of a rebalance, with an offset in a transaction that is open. Whoever consumes lives in a
-    process that is killed at the end."""
-    with warnings.catch_warnings():  # it reads its own version in an old way
+    """Make groups of each kind: with a dynamic member, with a static one, left by it, without members, with members of
+    both protocols, during a rebalance, with an offset in an open transaction. Consumers run in a process that is killed
+    at the end."""
+    with warnings.catch_warnings():  # kafka-python reads its own version in a deprecated way
         warnings.simplefilter("ignore", DeprecationWarning)
         from kafka import KafkaProducer
 
@@ -201,7 +202,7 @@ def filled(address: str) -> Iterator[None]:
 
 
 def pending_offset(address: str) -> int:
-    """The error for who wants an offset that no transaction may change any more."""
+    """Return the error of an OffsetFetch that requires stable offsets."""
     host, _, port = address.rpartition(":")
     with Client((host, int(port))) as client:
         topics = [{"name": TOPIC, "partition_indexes": [0]}]

@@ -20,7 +20,7 @@ import pytest
 from tests.interop import test_tools_kafka as tools
 from tests.interop.test_tools_kafka import Broker, Command
 
-with warnings.catch_warnings():  # it reads its own version in an old way
+with warnings.catch_warnings():  # kafka-python reads its own version in a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer
 
@@ -34,7 +34,7 @@ NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Names:
-    """Of an attempt, on both brokers: one that runs again finds nothing of the first."""
+    """The names of one attempt, on both brokers: a repeated test finds nothing of its first run."""
 
     number: int = field(default_factory=lambda: next(NUMBERS))
 
@@ -72,7 +72,7 @@ COMMANDS = [
 
 
 def in_no_order(report: str) -> list[str]:
-    """Members are listed by their ids, which are random."""
+    """Sort members, which are listed by their random ids."""
     return sorted(UUID.sub("UUID", report).splitlines())
 
 
@@ -88,7 +88,7 @@ def member(broker: Broker, names: Names, client_id: str, **config: Any) -> Itera
         auto_commit_interval_ms=100,
         heartbeat_interval_ms=200,
         session_timeout_ms=6000,
-        metadata_max_age_ms=500,  # who leads the group may not know the topic yet
+        metadata_max_age_ms=500,  # the group's leader may not know the topic yet
         **config,
     )
     stop = threading.Event()
@@ -160,7 +160,7 @@ def test_a_group_with_members(both: tuple[Broker, Broker], config: dict[str, Any
 
 
 def reports(broker: Broker, names: Names, config: dict[str, Any], member_of: MemberOf) -> dict[str, list[str]]:
-    """What the commands print of two members that have read and committed all."""
+    """Return what the commands print of two members that have read and committed everything."""
 
     def run(line: str) -> str:
         return broker.run(Command(line, ""))
@@ -175,7 +175,8 @@ def reports(broker: Broker, names: Names, config: dict[str, Any], member_of: Mem
     topics = f"--topic {names.topic} --topic {names.other}"
     run(f"groups --reset-offsets --group {names.group} {topics} --to-earliest --execute")
     with member_of(broker, names, "client-1", **config) as first:
-        wait_for(lambda: len(first()) == PARTITIONS)  # who comes at the same time gets what random ids decide
+        # random ids decide which of two simultaneous members gets which partitions
+        wait_for(lambda: len(first()) == PARTITIONS)
         with member_of(broker, names, "client-2") as second:
             wait_for(lambda: len(first() | second()) == len(first()) + len(second()) == PARTITIONS and bool(second()))
             wait_for(lambda: not re.search(rf"{names.topic} +\d+ +\d+ +\d+ +[1-9]", run(names.commands[0])))

@@ -1,4 +1,4 @@
-"""The metadata of a node goes from kcli to real Kafka and back: nothing is lost, nobody complains."""
+"""The metadata of a node goes from kcli to real Kafka and back: nothing is lost, and neither complains."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _no_node_left(kafka_jars: Path) -> Iterator[None]:
 
 
 def registration(log: MetadataLog, directory_id: str) -> list[list[Record]]:
-    """What a combined node appends when it starts, one append each."""
+    """Return what a combined node appends when it starts, one append each."""
     features = [
         {"name": name, "minSupportedVersion": low, "maxSupportedVersion": high}
         for name, (low, high) in FEATURES.items()
@@ -179,7 +179,7 @@ def check_what_kafka_wrote(directory: Path, tmp_path: Path, ids: dict[str, str])
     assert log.image.topics.keys() == {"first", "third"}
     assert log.image.topics["first"].id.bytes == uuid_of(ids["first"])
     assert dict(log.image.topic_configs("third")) == {"segment.ms": "5000"}
-    assert log.image.next_producer_id == 4000  # Kafka took the block of ids behind ours
+    assert log.image.next_producer_id == 4000  # Kafka took the next block of ids
     assert list(log.image.client_quotas.values()) == [{"producer_byte_rate": 1234.0}]
 
     async def go_on() -> None:
@@ -202,7 +202,7 @@ def uuid_of(text: str) -> bytes:
 
 
 def taken_over(directory: Path) -> MetadataImage:
-    """The image, after kcli has started on a directory, written, made a snapshot and stopped."""
+    """Return the image after kcli has started on a directory, written, made a snapshot and stopped."""
 
     async def scenario() -> MetadataImage:
         log = open_metadata(directory, clock=Clock())

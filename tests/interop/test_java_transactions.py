@@ -1,7 +1,7 @@
-"""Java's transactional producer on `kcli serve` and on real Kafka: what becomes of each step is the same.
+"""Java's transactional producer on `kcli serve` and on real Kafka: each step has the same result.
 
-The program is clients/java/JavaTransactions.java: commits, aborts, offsets of a group, readers of committed records,
-fencing by a younger instance and by an administrator, time-outs, records that are refused. Transaction version 2.
+The program is clients/java/JavaTransactions.java: commits, aborts, offsets of a group, read_committed consumers,
+fencing by a younger instance and by an administrator, timeouts, records that are refused. Transaction version 2.
 """
 
 from __future__ import annotations

@@ -43,12 +43,12 @@ PARTITIONS = [
     "corrupt/cases/truncated-mid-batch",
     "corrupt/cases/zero-tail-4096",
 ]
-EACH = 3  # so many segments of a partition at most
+EACH = 3  # the largest number of segments of a partition
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copies to work on: Kafka's tool makes an index where it misses one."""
+    """Return copies to work on, since Kafka's tool creates missing indexes."""
     root = tmp_path_factory.mktemp("dump")
     for partition in PARTITIONS:
         shutil.copytree(GOLDEN / partition, root / partition)
@@ -63,7 +63,7 @@ def files(work: Path, suffix: str) -> Iterator[str]:
 
 
 def ours(file: str, flags: list[str]) -> str:
-    """What we print for these arguments of Kafka's tool."""
+    """Return what kcli prints for these arguments of Kafka's tool."""
     given = iter(flags)
     log: dict[str, bool | int | str] = {}
     index: dict[str, bool | int] = {}
@@ -127,7 +127,7 @@ def test_options_of_logs(both: Comparison, work: Path) -> None:
 
 
 def test_decoders(both: Comparison, work: Path) -> None:
-    """Each on its own topic and on all others."""
+    """Each decoder runs on its own topic and on all others."""
     for file in files(work, ".log"):
         for decoder in DECODERS:
             both.check(file, f"--{decoder}-decoder")

@@ -1,4 +1,4 @@
-"""OAUTHBEARER as Kafka's classes decide: the claims and signatures of tokens, the first messages of clients."""
+"""OAUTHBEARER: Kafka's classes decide about the claims and signatures of tokens, and about clients' first messages."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def ask(kafka: Oracle, issuer: Issuer, config: OAuthConfig, token: str) -> Any:
 
 
 def valid(keys: JwtKeys, token: str, config: OAuthConfig, now_ms: int) -> list[object] | None:
-    """What kcli reads in a token, as the oracle writes it; None for one that is refused."""
+    """Return what kcli reads in a token in the oracle's form; None for a token that is refused."""
     try:
         ours = check_claims(keys.claims(token), config, now_ms)
     except InvalidToken:
@@ -103,7 +103,7 @@ def test_forged_tokens(kafka: Oracle) -> None:
 
 
 def token_of(message: str) -> str | None:
-    """The token of a client's first message; None for a message that is refused."""
+    """Return the token of a client's first message; None for a message that is refused."""
     found: list[str] = []
 
     def validate(token: str) -> OAuthToken:
@@ -133,7 +133,7 @@ def test_first_messages(kafka: Oracle) -> None:
 
 
 def test_clients_ask_for_tokens_as_kafkas(kafka_jars: Path, tmp_path: Path) -> None:
-    """The same file of client properties: the same request to the token endpoint, and both are logged in."""
+    """With the same client properties both send the same request to the token endpoint, and log in."""
     properties = tmp_path / "client.properties"
     with secured_node(tmp_path) as node, token_endpoint(node.issuer) as endpoint:
         address = f"127.0.0.1:{node.port('SASL')}"

@@ -26,7 +26,7 @@ from tests.log.batches import batch, marker
 NODE = f"kcli-partition-log-{os.getpid()}"
 TOPIC = "t-quiet"  # 4 records by Kafka
 CONFIG = {"internal.segment.bytes": "9000", "index.interval.bytes": "400", "segment.index.bytes": "65536"}
-NOW_MS = int(time.time() * 1000)  # Kafka forgets producers that have been silent for a day
+NOW_MS = int(time.time() * 1000)  # Kafka expires producers after a day
 COMMITTED, ABORTED, PLAIN = 9001, 9002, 9003
 COMPLAINTS = re.compile(
     "Found invalid|[Cc]orrupt|Could not find offset index|orphaned index|Failed to load producer snapshot"
@@ -47,7 +47,7 @@ def open_log(directory: Path) -> PartitionLog:
 
 
 def write(log: PartitionLog) -> list[int]:
-    """Plain, idempotent, committed and aborted batches over several segments. Returns all offsets committed."""
+    """Write plain, idempotent, committed and aborted batches over several segments. Returns the committed offsets."""
     committed = [each["offset"] for each in read_jsonl(GOLDEN / f"txn/expected/data/{TOPIC}.read_committed.jsonl.gz")]
     for i in range(60):
         values = [b"kcli %d %d " % (i, n) + bytes(100) for n in range(3)]
@@ -79,7 +79,7 @@ def consumed(address: str, isolation: str) -> list[int]:
 
 
 def rows_of(log: PartitionLog) -> list[BatchRow]:
-    """The batches of the log, read through it."""
+    """Return the batches that a read of the log gives."""
     found: list[BatchRow] = []
     offset = log.log_start_offset
     while (region := log.read(offset, 1 << 20, Isolation.LOG_END).region) is not None:

@@ -49,7 +49,7 @@ def tools(kafka_jars: Path) -> Iterator[ToolServer]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Real Kafka, with an authorizer for which whoever comes is a super user."""
+    """Start real Kafka with an authorizer for which every client is a super user; yield its address."""
     name = f"people-{os.getpid()}"
     started = subprocess.run(
         [kit.SCRIPT, "start", name, *AUTHORIZED], capture_output=True, text=True, check=False, timeout=120
@@ -73,7 +73,7 @@ def listed(address: str) -> list[str]:
 
 
 def until(address: str, expected: Callable[[list[str]], bool]) -> list[str]:
-    """What is listed, once it is as expected: real Kafka's controller answers before its broker knows."""
+    """Return what is listed once it is as expected, since real Kafka's controller answers before its broker knows."""
     deadline = time.monotonic() + 20
     while not expected(found := listed(address)):
         assert time.monotonic() < deadline, found

@@ -1,6 +1,6 @@
-"""The same requests to the controller of real Kafka and to raft here, each the only voter: the same answers.
+"""The same requests to real Kafka's controller and to kcli's raft, each the only voter, get the same responses.
 
-The voters are static, or dynamic. How far the log goes differs, and is left out: Kafka's goes on.
+The voters are static, or dynamic. Log end offsets differ and are left out, since Kafka goes on appending.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ Pair = tuple[Kafka, Driven]
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def both(request: pytest.FixtureRequest, kafka_jars: Path) -> Iterator[Pair]:
-    """Kafka, and a leader of the same quorum here."""
+    """Yield Kafka, and a leader of the same quorum in kcli's raft."""
     is_dynamic = request.param == "dynamic"
     name = f"raft-{request.param}-{os.getpid()}"
     options = ["controller.quorum.voters=", f"controller.quorum.bootstrap.servers={HOST}:1"] if is_dynamic else []
@@ -202,7 +202,7 @@ def test_a_leader_answers_as_kafkas_does(both: Pair, question: int) -> None:
     ],
 )
 def test_kafka_cannot_say_why_a_snapshot_is_refused(both: Pair, request_: Request, error: ErrorCode) -> None:
-    """What it means is the same; but 4.3.0 fails to write an answer without records (a NullPointerException)."""
+    """The meaning is the same, but Kafka 4.3.0 fails to write a response without records (NullPointerException)."""
     kafka, driven = both
     assert driven.answer_to(request_).error is error
     assert kafka.answer_to(request_).top_error == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -215,7 +215,7 @@ def test_the_last_voter_is_not_removed(both: Pair) -> None:
 
 
 def test_a_higher_epoch_is_taken_up(both: Pair) -> None:
-    """The last: it ends the lead of both; each is elected again at once, or soon."""
+    """It is the last request, since it ends the leadership of both; each is elected again soon."""
     kafka, driven = both
     request = vote(5, (0, 0))
     assert driven.answer_to(request) == kafka.answer_to(request)

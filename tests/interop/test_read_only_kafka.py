@@ -1,5 +1,5 @@
-"""Kafka's tools on `kcli serve --read-only`: they print what they printed before the broker of that directory was shut
-down, and nothing has changed in it."""
+"""Kafka's tools on `kcli serve --read-only` print what they printed before the broker of that directory was shut down,
+and change nothing in it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_transactions(tools: ToolServer, directory: str) -> None:
 
 
 def without_duration(lines: list[list[str]]) -> list[list[str]]:
-    """How long it is since a transaction began, which comes after the time when it did; partitions in order."""
+    """Remove the duration of a transaction, which is printed behind its begin; sort partitions."""
     if not any(DURATION in line for line in lines):
         return lines
     return [[*line[:7], *(",".join(sorted(each.split(","))) for each in line[8:])] for line in lines]

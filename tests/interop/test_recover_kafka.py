@@ -76,7 +76,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 def now_ms() -> int:
-    """The clock of the killed broker: else its producers are forgotten, here and there."""
+    """Return the time of the killed broker's clock: with a later one both would expire its producers."""
     return 1_795_262_000_000
 
 
@@ -104,4 +104,4 @@ def test_kafka_starts(kafka_jars: Path, logs: Path, tmp_path: Path) -> None:
     assert seen == sorted(seen)
     assert set(kept) <= set(seen)
     assert seen[-1] == kept[-1]
-    assert len(seen) < seen[-1] + 1  # there is a gap, and it was read past
+    assert len(seen) < seen[-1] + 1  # the log has a gap, and the consumer read past it

@@ -1,4 +1,4 @@
-"""Real Kafka on a damaged metadata log does what kcli recover says, and starts on what --salvage makes of it."""
+"""Real Kafka on a damaged metadata log does what kcli recover predicts, and starts on what --salvage makes of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kafka(*arguments: str) -> str:
 
 
 def started(directory: Path) -> tuple[set[str], set[str]]:
-    """The strays, and the topics, once Kafka has started on a copy."""
+    """Start Kafka on a copy; return the strays and the topics."""
     address = kafka("open", str(directory), NODE).strip()
     try:
         topics = set(kafka("topics", "--bootstrap-server", address, "--list").split())

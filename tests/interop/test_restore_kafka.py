@@ -1,4 +1,5 @@
-"""Real Kafka opens what came back from an export, finds nothing to repair, and a consumer reads the truth."""
+"""Real Kafka opens logs that were imported from an export, repairs nothing, and a consumer reads the expected
+records."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def kafka(*arguments: str) -> str:
 
 @contextmanager
 def opened(directory: Path) -> Iterator[str]:
-    """The address of a Kafka on a copy of the directory."""
+    """Start Kafka on a copy of the directory; yield its address."""
     address = kafka("open", str(directory), NODE, "log.cleaner.enable=false").strip()
     try:
         yield address

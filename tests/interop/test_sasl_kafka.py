@@ -1,4 +1,4 @@
-"""SASL between kcli's classes and Kafka's, in both directions, and the messages that either takes."""
+"""SASL between kcli's classes and Kafka's, in both directions, and the messages that each accepts."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def begin(kafka: Oracle, mechanism: str, name: str, password: str, *, token: boo
 
 
 def client(kafka: Oracle, message: bytes) -> Any:
-    """What Kafka's client says next, and whether it is content."""
+    """Return the next message of Kafka's client, and whether it has finished."""
     return kafka.ask("sasl-client", message=encoded(message))
 
 
 def server(kafka: Oracle, message: bytes, *, anew: bool = False) -> Any:
-    """What Kafka's server, or a new one, answers, and who has logged in; or how it fails."""
+    """Return the answer of Kafka's server, or of a new one, and the user who has logged in; or the failure."""
     return kafka.ask("sasl-server", message=encoded(message), anew=anew)
 
 
@@ -142,7 +142,7 @@ def test_wrong_passwords(kafka: Oracle, mechanism: str) -> None:
 
 
 def refusal(served: ScramServer | PlainServer, message: str) -> AuthenticationFailed | None:
-    """How a server refuses the first message; None where it takes it."""
+    """Return the reason for which a server refuses the first message; None where it accepts it."""
     try:
         served.step(message.encode())
     except AuthenticationFailed as failed:
@@ -152,7 +152,7 @@ def refusal(served: ScramServer | PlainServer, message: str) -> AuthenticationFa
 
 @pytest.mark.hypothesis
 def test_first_messages(kafka: Oracle) -> None:
-    """Both servers take the same first messages of a user whom they know."""
+    """Both servers accept the same first messages of a known user."""
     chance, taken, rounds = random.Random(1), 0, 20_000 if is_soak() else 3_000
     users = begin(kafka, "SCRAM-SHA-256", "alice", "secret")
     for _ in range(rounds):

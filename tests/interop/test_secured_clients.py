@@ -51,7 +51,7 @@ class Doer(Protocol):
 
 @dataclass(frozen=True)
 class Client:
-    """A client: how it is started; the ways to log in that it has not; what it says of a wrong secret."""
+    """A client: how it is started, the login mechanisms that it lacks, and its message for a wrong secret."""
 
     name: str
     start: Callable[[], Doer]
@@ -61,14 +61,15 @@ class Client:
 
 
 def library(name: str, more_words: str = "") -> Client:
-    """A client of Python. more_words: that it has for a wrong secret."""
+    """Return a Python client. more_words: further messages for a wrong secret."""
     words = f"{TURNED_AWAY}|{more_words}" if more_words else TURNED_AWAY
     return Client(name, lambda: Library(name), lacks=frozenset({TOKEN}), turned_away=words)
 
 
 CLIENTS = [
     library("kafka-python", "socket disconnected"),  # where that reaches it before it has read the answer, by Kafka too
-    library("aiokafka", "No broker metadata"),  # it takes the answer to a bad token for a login, and has no broker then
+    # it takes the response to a bad token for a login, and then has no broker
+    library("aiokafka", "No broker metadata"),
     library("confluent-kafka"),
     Client("java", lambda: Program(toolchains.java("JavaSecured")), marks=(pytest.mark.kafka,)),
     Client("franz-go", lambda: Program(toolchains.go()), turned_away=f"{TURNED_AWAY}|unexpected data in oauth"),
@@ -89,7 +90,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A node. alice may do everything with what begins with PREFIX, and have tokens."""
+    """Start a node on which alice has all rights on resources that begin with PREFIX, and may create tokens."""
     with secured_node(tmp_path_factory.mktemp("node"), OPTIONS) as node:
         with node.connect("PLAINTEXT") as admin:
             for each in MECHANISMS.values():
@@ -108,7 +109,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 @pytest.fixture(scope="module")
 def doers() -> Iterator[Callable[[Client], Doer]]:
-    """What does the jobs of a client, started once."""
+    """Return what does the jobs of a client, started once."""
     started: dict[str, Doer] = {}
 
     def of(client: Client) -> Doer:

@@ -1,6 +1,7 @@
-"""Clusters of kcli's and Kafka's nodes, every listener secured: one of the one kind, two of the other.
+"""Clusters of kcli's and Kafka's nodes, with every listener secured: one node of one kind, two of the other.
 
-They log in to each other in every direction; users, ACLs, tokens and quotas made through one node hold at all."""
+They log in to each other in every direction; users, ACLs, tokens and quotas that one node creates apply on all nodes.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +59,9 @@ from tests.interop.security_state import HOST, Door, Security
 from tests.interop.test_cluster_handover_kafka import MOVING
 
 FEW, MANY = 1, (2, 3)
-"""Nodes of one kind, and of the other one."""
+"""The ids of the one node of one kind, and of the two of the other kind."""
 KCLI, KAFKA = FEW, MANY
-"""But for the cluster of a majority of kcli."""
+"""The ids of each kind, except in the cluster with a majority of kcli."""
 WAIT_S = 60.0
 RECORDS = 100
 BY_CERTIFICATE = {
@@ -68,7 +69,7 @@ BY_CERTIFICATE = {
     "listener.name.controller.ssl.client.auth": "required",
     "listener.name.controller.ssl.principal.mapping.rules": "RULE:^.*$/admin/",
 }
-"""In place of passwords at the controller listener."""
+"""Certificates in place of passwords at the controller listener."""
 
 
 LOGGED_IN = {
@@ -77,11 +78,12 @@ LOGGED_IN = {
     "delegation.token.secret.key": "secret",
     "connections.max.reauth.ms": str(REAUTH_MS),
 }
-"""Users of SCRAM and tokens, beside the nodes' passwords."""
+"""Logins with SCRAM and tokens, besides the nodes' passwords."""
 
 
 class MixedCluster(RealCluster):
-    """Node 1 is the only one of its kind. It stands for election at once, the others after ten seconds."""
+    """A cluster in which node 1 is the only one of its kind. Node 1 stands for election at once, the others after ten
+    seconds."""
 
     def __init__(self, directory: Path, options: Mapping[str, str], kcli: Collection[int]) -> None:
         super().__init__(directory, options)
@@ -129,12 +131,12 @@ class _Door:
 
 
 KINDS = {"SASL_SSL": (KCLI,), "SSL": (KCLI,), "majority": MANY}
-"""How nodes know each other at the controller listener, by certificate for SSL; which ones are kcli's."""
+"""The nodes' login at the controller listener (by certificate for SSL), and which nodes are kcli's."""
 
 
 @contextmanager
 def started(folder: Path, kind: str) -> Iterator[MixedCluster]:
-    """alice may do everything with what begins with a; mallory nothing."""
+    """Start a cluster in which alice has all rights on topics that begin with a, and mallory none."""
     write_certificates(folder, make_authority("kcli test", NOW))
     options = {**secured_properties(folder), **LOGGED_IN}
     if kind == "SSL":
@@ -156,8 +158,8 @@ def started(folder: Path, kind: str) -> Iterator[MixedCluster]:
 
 
 class SharedCluster:
-    """One cluster for the tests of this module, and another one for a test that runs again: what its first run has
-    made, or left broken, is not there."""
+    """One cluster for the tests of this module, and a new one for a test that is repeated, as its first run may have
+    left it broken."""
 
     def __init__(self, factory: pytest.TempPathFactory, kind: str) -> None:
         self._factory = factory
@@ -201,7 +203,7 @@ def create(cluster: MixedCluster, node: int, user: str, topic: str) -> int:
 
 
 def check(cluster: MixedCluster, topic: str) -> None:
-    """Each node forwards requests as those of its client; records and transactions reach all nodes."""
+    """Each node forwards requests with its client's principal; records and transactions reach all nodes."""
     for node in cluster.ids:
         assert create(cluster, node, "mallory", f"{topic}-{node}") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert create(cluster, node, "alice", f"b-{node}") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -239,7 +241,7 @@ def of_one_kcli(cluster: MixedCluster) -> None:
 
 
 def make_few_active(cluster: MixedCluster) -> None:
-    """Restart active controllers until the node with the shortest election timeout is the active one."""
+    """Restart active controllers until the node with the shortest election timeout is active."""
     until = time.monotonic() + 3 * WAIT_S
     while (active := cluster.controller()) != FEW:
         if time.monotonic() > until:
@@ -260,14 +262,14 @@ def wait_for_controller(cluster: MixedCluster, nodes: tuple[int, ...]) -> None:
 
 
 REFUSED = "User:(alice|mallory)|Closing socket for |Exception while processing request from "
-"""What Kafka's nodes log of users who send the requests of nodes."""
+"""Lines that Kafka's nodes log about users who send the requests of nodes."""
 DIFFERENT = {
     "fetch": "before version 13 Kafka answers for each topic",
     "describe_user_scram_credentials": "Kafka's controllers fail",
     "alter_configs": "other words on loggers and resources that come twice",
     "incremental_alter_configs": "Kafka's controllers have loggers",
 }
-"""API of controllers' listeners -> how Kafka's answer to somebody without rights is another one."""
+"""By API of controllers' listeners: how Kafka's response to a user without rights differs."""
 OF_ADMINS = {
     "alter_client_quotas",
     "alter_partition_reassignments",
@@ -282,17 +284,17 @@ OF_ADMINS = {
     "unregister_broker",
     "update_features",
 }
-"""APIs whose questions an administrator asks of a controller that is not the active one."""
+"""APIs whose questions an administrator sends to a controller that is not active."""
 
 
 def at_both() -> list[Question]:
-    """The questions for controllers that both kinds answer."""
+    """Return the questions for controllers that both kinds answer."""
     return [each for each in at_controllers() if each[0] not in DIFFERENT or (each[0] == "fetch" and each[1] > 12)]
 
 
 def test_controllers_of_both_kinds_refuse_alike(cluster: MixedCluster) -> None:
-    """Each kind answers a user without rights, or with few, at its controller's listener, as the other: also where
-    another node is the active controller, as rights are checked before that."""
+    """Each kind gives a user without rights, or with few, the same response at its controller's listener, also where
+    another node is the active controller, since rights are checked first."""
     if BY_CERTIFICATE.items() <= cluster.options.items():
         pytest.skip("users have no certificates")
     make_few_active(cluster)
@@ -323,7 +325,7 @@ def test_controllers_of_both_kinds_refuse_alike(cluster: MixedCluster) -> None:
 
 
 def test_brokers_of_both_kinds_refuse_the_requests_of_nodes_alike(cluster: MixedCluster) -> None:
-    """To users who have logged in at the clients' listener, of whom alice may do everything with the topic."""
+    """Users have logged in at the clients' listener; alice has all rights on the topic."""
     assert create(cluster, FEW, "alice", "a-nodes") in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     cluster.wait_in_sync()
     with cluster.client(FEW) as admin:
@@ -337,19 +339,19 @@ def test_brokers_of_both_kinds_refuse_the_requests_of_nodes_alike(cluster: Mixed
 
 
 def hold(cluster: MixedCluster, security: Security, leg: int, via: int) -> None:
-    """More users, ACLs, tokens and quotas are made through one node, and hold at all."""
+    """Create more users, ACLs, tokens and quotas through one node, and check them on all."""
     security.add(cluster.door(via), leg)
     cluster.wait_heard()
-    time.sleep(0.5)  # Kafka's brokers tell how far they are before their users and quotas are
+    time.sleep(0.5)  # Kafka's brokers report their metadata offset before they apply users and quotas
     security.keep(cluster.door(via))
     for node in cluster.ids:
         security.check(cluster.door(node))
         security.check_quotas(cluster.door(node), [leg])
 
 
-@pytest.mark.hypothesis  # for make soak: all cases and moves there, which start real nodes again and again
+@pytest.mark.hypothesis  # make soak runs all cases and moves, which start real nodes again and again
 def test_nodes_of_both_kinds_trust_each_other(cluster: MixedCluster) -> None:
-    """While the active controller is of the one kind, of the other, and of the first one again."""
+    """The active controller is of the one kind, then of the other, then of the first one again."""
     security, holds = Security(), is_soak() or not BY_CERTIFICATE.items() <= cluster.options.items()
     make_few_active(cluster)
     check(cluster, "a-first")
@@ -378,7 +380,8 @@ def test_nodes_of_both_kinds_trust_each_other(cluster: MixedCluster) -> None:
 
 
 def test_a_session_at_kafka_goes_on(cluster: MixedCluster) -> None:
-    """Over several times its length, on one connection; on a second one if this machine stops at the wrong moment."""
+    """The session lasts several times its length on one connection, or on a second one if the machine stalls at the
+    wrong moment."""
     of_one_kcli(cluster)
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(cluster.directory / "ca.pem")}
     how = Outbound(client_context(trust, NOW), client_login("PLAIN", "admin", PASSWORDS["admin"]))

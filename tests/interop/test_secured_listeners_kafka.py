@@ -1,4 +1,5 @@
-"""Kafka's own tools log in at kcli's listeners, by each mechanism and by certificate, and are told why they may not."""
+"""Kafka's own tools log in at kcli's listeners with each mechanism and with a certificate, and print why they are
+refused."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Tools:
         self.secured, self._server = secured, server
 
     def run(self, tool: str, listener: str, settings: dict[str, str], *arguments: str) -> Output:
-        """Run a tool through a listener. settings: what the listener asks for."""
+        """Run a tool through a listener. settings: those that the listener needs."""
         folder = self.secured.folder
         file = folder / "client.properties"
         lines = {"security.protocol": PROTOCOLS.get(listener, "PLAINTEXT"), **self.secured.trust(), **settings}

@@ -43,13 +43,13 @@ SECURED_VARIES = [
 
 @dataclass
 class SecuredBroker(Broker):
-    """One of the two; address: of its listener of PLAINTEXT, secured: of SASL_SSL."""
+    """One of the two brokers. address: of its listener PLAINTEXT; secured: of SASL_SSL."""
 
     secured: str = ""
     hmac: str = ""
 
     def run(self, command: Command) -> str:
-        """What is printed. An order of lines is not Kafka's either: it differs from one run to the next."""
+        """Return what is printed, with sorted lines, since their order differs from run to run in Kafka too."""
         tool, *arguments = command.words
         if "--command-config" not in arguments:
             arguments += ["--command-config", "alice.properties"]
@@ -66,7 +66,8 @@ class SecuredBroker(Broker):
 
 
 def properties(folder: Path) -> dict[str, str]:
-    """What both brokers have, but for their ports. folder: gets the files of the brokers and their clients."""
+    """Return the configuration of both brokers without ports. folder: receives the files of the brokers and their
+    clients."""
     authority = make_authority("kcli test", NOW)
     (folder / "server.pem").write_bytes(authority.server(["127.0.0.1"], NOW).pem)
     (folder / "ca.pem").write_bytes(authority.certificate_pem)

@@ -55,7 +55,7 @@ PROPERTIES = {
 
 
 class Node(RealCluster):
-    """One node, of real Kafka or of kcli."""
+    """A node, of real Kafka or of kcli."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, PROPERTIES, nodes=1, places=local_places(1))
@@ -86,7 +86,7 @@ class Node(RealCluster):
         return client
 
     def connect(self, host: str = HOST, client_id: str = "test") -> Client:
-        """A connection from one of this machine's addresses; nobody has logged in."""
+        """Return a connection without login from one of this machine's addresses."""
         return Client(self.listener, client_id, from_host=host)
 
     @property
@@ -99,7 +99,7 @@ class Node(RealCluster):
 
     @property
     def snapshot_end(self) -> int:
-        """The offset behind the last one in the newest snapshot of the metadata log."""
+        """Return the offset behind the last record in the newest snapshot of the metadata log."""
         found = (self.data(NODE) / "__cluster_metadata-0").glob("*-*.checkpoint")
         return max((int(each.name[:20]) for each in found), default=0)
 
@@ -109,7 +109,8 @@ LEGS = {
     "from kcli": (("kcli", "snapshot", "stop"), ("Kafka", "", "kill"), ("kcli", "", "stop")),
     "from Kafka": (("Kafka", "snapshot", "stop"), ("kcli", "", "kill"), ("Kafka", "", "stop")),
 }
-"""Which node, with snapshots or without, how it ends. So each has what the other's log and its snapshots say."""
+"""The node of each leg, whether it writes snapshots, and how it ends: each kind must read the other's log and
+snapshots."""
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_who_may_what_changes_hands(node: Node, name: str) -> None:
             security.check_quotas(node, security.cases)
             security.check_slow_host(node)
         security.add(node, leg)
-        time.sleep(1)  # of Kafka's broker, which hears of it later than the answer is there
+        time.sleep(1)  # Kafka's broker learns of it after the response is sent
         security.check(node)
         security.check_quotas(node, [leg])
         security.keep(node)

@@ -1,4 +1,4 @@
-"""What kcli asks past librdkafka, of a real Kafka that wants TLS and SASL."""
+"""kcli's own connections, beside librdkafka, to a real Kafka with TLS and SASL."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ LOGINS = {
 
 @dataclass
 class Secured:
-    """A Kafka with a listener for each way; what clients need to know of it."""
+    """A Kafka with a listener for each protocol, and what clients need to know of it."""
 
     ca: Path
     tls: str
     sasl: str
 
     def run(self, address: str, protocol: str, *arguments: str, **properties: str) -> Ended:
-        """A command, with these properties of librdkafka, _ for the dots."""
+        """Run a command with these librdkafka properties, _ for the dots."""
         given = {"security.protocol": protocol, "ssl.ca.location": str(self.ca)}
         given |= {name.replace("_", "."): value for name, value in properties.items()}
         options = [word for name, value in given.items() for word in ("-X", f"{name}={value}")]
@@ -56,7 +56,7 @@ class Secured:
 
 
 def certificate(directory: Path) -> tuple[Path, Path]:
-    """A certificate of 127.0.0.1 that it has signed itself, and a key store with it."""
+    """Make a self-signed certificate of 127.0.0.1, and a key store with it."""
     key, signed, store = directory / "key.pem", directory / "ca.pem", directory / "store.pem"
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=kafka -addext subjectAltName=IP:127.0.0.1"
     made = [*command.split(), "-keyout", str(key), "-out", str(signed)]

@@ -1,4 +1,4 @@
-"""What Kafka's own classes of security decide, and kcli's beside them."""
+"""Decisions of Kafka's own security classes, compared with kcli's."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_answers_are_still_kafkas(kafka: Oracle, what: str) -> None:
     ],
 )
 def test_names_that_sort_before_the_wildcard(kafka: Oracle, acl_name: str, name: str, theirs: str | None) -> None:
-    """Kafka's search for "*" never ends, or fails, where a name and that of an ACL begin alike, with a character that
-    sorts before "*"."""
+    """Kafka's search for "*" does not end, or fails, where a name and an ACL's name have the same beginning with a
+    character that sorts before "*"."""
     steps = [["add", 1, [3, acl_name, 3, "User:alice", "*", 3, 3]]]
     case = {"configs": {}, "steps": [*steps, ["access", "User:alice", "10.0.0.1", 3, 3, name, True]]}
     ours = authorizer_cases.answers(case)

@@ -1,6 +1,6 @@
-"""A node goes from `kcli serve` to real Kafka and back, after a clean stop and after kill -9, with all that is in it.
+"""A node goes from `kcli serve` to real Kafka and back, after a clean stop and after kill -9, and keeps all its state.
 
-What is asked, and what is done, is the same on both sides: requests as bytes, so that the answers can be compared.
+Both sides get the same requests, as bytes, so that the responses can be compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ENVIRONMENT = {**os.environ, "KAFKA_KIT_PORT": str(11_000 + os.getpid() % 9_000)
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_YET = (-3, -6)
 SOON = ("log.flush.start.offset.checkpoint.interval.ms=100", "log.initial.task.delay.ms=100")
-"""DeleteRecords is forgotten by a crash before the next checkpoint."""
+"""A crash before the next checkpoint loses the effect of DeleteRecords."""
 TOPIC, BROKER = 2, 4
 EARLIEST, LATEST = -2, -1
 CONFIGS = {
@@ -74,7 +74,7 @@ def _no_node_left(kafka_jars: Path) -> Iterator[None]:
 
 @dataclass
 class Cluster:
-    """Everything that was done, and must be there wherever the directory is opened next."""
+    """The state that was made, and must be found wherever the directory is opened next."""
 
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
@@ -84,11 +84,11 @@ class Cluster:
     quotas: dict[str, float] = field(default_factory=dict)
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     data: dict[tuple[str, int], list[tuple[int, bytes]]] = field(default_factory=dict)
-    """Base offsets and batches, without what a broker writes into them."""
+    """Base offsets, and the batches without the fields that a broker writes."""
     producers: dict[int, dict[tuple[str, int], int]] = field(default_factory=dict)
-    """Producer id -> its next sequence in each partition."""
+    """The next sequence in each partition, by producer id."""
     last: dict[tuple[int, str, int], tuple[int, bytes]] = field(default_factory=dict)
-    """The last batch of each producer in each partition, and where it was stored."""
+    """The last batch of each producer in each partition, and its offset."""
 
     # what is done
 
@@ -212,7 +212,8 @@ class Cluster:
         }
 
     def go_on(self, address: Address, name: str) -> None:
-        """Duplicates are known, sequences go on, gaps are refused; a new producer, topic, configuration, quota."""
+        """Duplicates are recognised, sequences continue, gaps are refused; a new producer, topic, configuration and
+        quota are made."""
         with Client(address) as client:
             for (producer_id, topic, partition), (offset, sent) in list(self.last.items()):
                 assert produce(client, topic, partition, sent) == offset, "known"
@@ -231,12 +232,12 @@ class Cluster:
 
 
 def own(data: bytes) -> bytes:
-    """A batch without base offset and leader epoch, which the broker writes."""
+    """Return a batch without base offset and leader epoch, which the broker writes."""
     return data[8:12] + data[16:]
 
 
 def produce(client: Client, topic: str, partition: int, data: bytes) -> int:
-    """The base offset; of an error, its code below zero."""
+    """Produce a batch; return its base offset, or the negative error code."""
     topics = [{"name": topic, "partition_data": [{"index": partition, "records": data}]}]
     answer = client.call("produce", 9, acks=-1, timeout=10_000, topic_data=topics)
     found = answer["responses"][0]["partition_responses"][0]
@@ -245,7 +246,7 @@ def produce(client: Client, topic: str, partition: int, data: bytes) -> int:
 
 
 def now_ms() -> int:
-    """Producers are forgotten a day after their last batch."""
+    """Return a time at which no producer has expired: that happens a day after its last batch."""
     return round(time.time() * 1000)
 
 
@@ -260,7 +261,7 @@ def offset_of(client: Client, topic: str, partition: int, timestamp: int) -> int
 
 
 def fetched(client: Client, topic: str, partition: int, offset: int) -> list[tuple[int, bytes]]:
-    """Base offset and bytes of all batches from an offset on."""
+    """Return base offset and bytes of all batches from an offset on."""
     from base64 import b64decode
 
     body: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Kafka's TLS beside kcli's: the same settings are taken or refused, and each talks to the other."""
+"""Kafka's TLS and kcli's: both accept or refuse the same settings, and each connects to the other."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ KCLI_ALONE = (
     "with suites of TLS 1.3",
     "none of",
     "JCEKS",
-    "BKS",  # Kafka does not look at the type where no store is named
+    "BKS",  # Kafka ignores the type where no store is named
     "no private key is in it",  # Kafka starts, and every handshake fails
     "belong together",  # Kafka starts, and every handshake fails
     "both keys of kind EC",
     "is encrypted, and no password is there",  # Kafka starts, and trusts nobody
     "has a private key, too",
 )
-"""What kcli refuses and Kafka takes, each for a reason."""
+"""Settings that kcli refuses and Kafka accepts, each with its reason."""
 
 
 def pem(hosts: list[str] | None = None, subject: str = "") -> Settings:
@@ -94,7 +94,8 @@ def test_settings_are_taken_or_refused_as_by_kafka(kafka: Oracle) -> None:
 
 
 def asked_by_kafka(kafka: Oracle, listener: Settings, client: Settings, host: str) -> tuple[list[str], str]:
-    """What Kafka's client sees of kcli's listener, and what kcli's listener says: the subject, or the failure."""
+    """Return what Kafka's client sees of kcli's listener, and what the listener reports: the subject, or the
+    failure."""
     said: list[str] = []
 
     def serve(server: socket.socket) -> None:
@@ -155,7 +156,7 @@ def test_kafkas_client_is_refused(kafka: Oracle, client: Settings, host: str, se
 
 @pytest.mark.parametrize("listener", [P12, JKS, pem(["localhost"])], ids=["pkcs12", "jks", "pem"])
 def test_kclis_client_and_kafkas_listener(kafka: Oracle, listener: Settings) -> None:
-    """Kafka's listener asks for a certificate, and reads the subject as kcli does."""
+    """Kafka's listener requires a certificate, and reads its subject as kcli does."""
     port = kafka.ask("listen", settings=listener | TRUST_PEM | {"ssl.client.auth": "required"})
     with socket.create_connection(("127.0.0.1", port)) as plain:
         context = client_context(pem(subject=ALICE) | TRUST_PEM, NOW).context

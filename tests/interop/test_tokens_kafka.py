@@ -27,7 +27,7 @@ ERRORS = {
     "InvalidPrincipalTypeException": "INVALID_PRINCIPAL_TYPE",
     "UnsupportedByAuthenticationException": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
 }
-"""What the tool says -> what kcli says."""
+"""The tool's message, and kcli's."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Tokens:
     open_to_all: str
 
     def client(self, user: str) -> tuple[str, Path]:
-        """A user's address and file of --command-config; nobody's for ""."""
+        """Return a user's address and --command-config file; those without login for ""."""
         file = self.folder / f"{user}.properties"
         login = f'sasl.jaas.config={PLAIN} username="{user}" password="p";'
         file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n{login}\n" if user else "")
@@ -58,8 +58,8 @@ class Tokens:
         return self.tools.run(TOOL, given, self.folder)
 
     def shown(self, command: Callable[[], str], found: str, *, there: bool = True) -> str:
-        """What a command shows once a text is in it, or no longer: real Kafka's controller answers before its broker
-        knows."""
+        """Return what a command shows once it has a text, or no longer has it, since real Kafka's controller answers
+        before its broker knows."""
         until = time.monotonic() + 20
         while (found in (text := command())) != there:
             assert time.monotonic() < until, text

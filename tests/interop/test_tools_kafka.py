@@ -46,7 +46,7 @@ CLASSES = {
     "topics": PACKAGE + "TopicCommand",
 }
 ID = "[A-Za-z0-9_-]{22}"
-# what no two runs have in common: ids, times, how far the metadata log has come, the clients' numbers
+# what differs in every run: ids, times, the metadata offset, the clients' numbers
 VARIES = [
     (rf"(TopicId: |Cluster ID: |ClusterId: +){ID}", r"\1ID"),
     (r"(CreateTime:|LogAppendTime:)\d+", r"\1TIME"),
@@ -55,7 +55,7 @@ VARIES = [
     (r"^(1 +\t\S+\t)\d+ *\t0 *\t(\d+|\d+ ms ago) *\t(\d+|\d+ ms ago) *\t", r"\1OFFSET\t0\tTIME\tTIME\t"),
     (r"(deadlineMs|tries|nextAllowedTryMs)=\d+", r"\1=N"),
     (r"timed out at \d+ after \d+ attempt", "timed out at TIME after N attempt"),
-    # one client's two ways to say that its time ran out: by then it had asked for the metadata, or not yet again
+    # two messages of a client whose time is over: it had sent the metadata request, or not yet
     (
         r"Timed out waiting for a node assignment\. Call: (deleteRecords\(api=METADATA\))$",
         r"Call(callName=\1, deadlineMs=N, tries=N, nextAllowedTryMs=N) timed out at TIME after N attempt(s)",
@@ -69,14 +69,14 @@ VARIES = [
     ),
 ]
 NOT_SERVED = ("share.version", "streams.version")
-"""Features that Kafka's new clusters have, and kcli's not yet."""
+"""Features that Kafka's new clusters have, and kcli's do not."""
 READS = re.compile(r"--describe|--list|describe|get-offsets|consumer|log-dirs")
 SETTLES_S = 30.0
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, or with no tool a file to write; text is its input."""
+    """A command line or, without a tool, a file to write. text: its input."""
 
     line: str
     text: str
@@ -87,7 +87,7 @@ class Command:
 
 
 def commands(script: Path) -> list[Command]:
-    """Lines with | in front are the input of the command before them."""
+    """Return the commands. Lines that begin with | are the input of the command below."""
     found: list[list[str]] = []
     for line in script.read_text().splitlines():
         if line.startswith("|"):
@@ -99,7 +99,7 @@ def commands(script: Path) -> list[Command]:
 
 @dataclass
 class Broker:
-    """One of the two, and how it names things that differ."""
+    """One of the two brokers, with the names of what differs."""
 
     address: str
     places: list[tuple[str, str]]
@@ -107,7 +107,7 @@ class Broker:
     cwd: Path
 
     def run(self, command: Command) -> str:
-        """What is printed, with names of our own for what varies."""
+        """Return what a tool prints, with fixed names for what varies."""
         tool, *arguments = command.words
         server = ["--bootstrap-server", self.address]
         given = [*arguments, *server] if tool == "cluster" else [*server, *arguments]
@@ -134,7 +134,7 @@ class Broker:
 
 
 def sort_quotas(text: str) -> str:
-    """Kafka gives quotas in the order of a hash table, which depends on what has been in it."""
+    """Sort quotas: Kafka returns them in the order of a hash table, which depends on earlier entries."""
     lines = text.splitlines(keepends=True)
     quotas = sorted(line for line in lines if line.startswith("Quota configs for "))
     return "".join(quotas + [line for line in lines if not line.startswith("Quota configs for ")])
@@ -155,7 +155,7 @@ def ports_named(own: object, controller: object) -> list[tuple[str, str]]:
 
 
 def ports(properties: str) -> list[str]:
-    """Of the listener for clients, and of the controller's."""
+    """Return the ports of the clients' listener and of the controller's."""
     found = re.search(r"^listeners=PLAINTEXT://127.0.0.1:(\d+),CONTROLLER://127.0.0.1:(\d+)$", properties, re.MULTILINE)
     assert found is not None
     return list(found.groups())
@@ -169,7 +169,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def both(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[tuple[Broker, Broker]]:
-    """Real Kafka, and kcli with the same properties at another place."""
+    """Start real Kafka, and kcli with the same properties in another directory."""
     name = f"kcli-tools-{worker_id}-{os.getpid()}"
     directory = tmp_path_factory.mktemp("tools")
     tools = ToolServer(kafka_jars, "warn")
@@ -218,7 +218,7 @@ def test_tools_print_the_same(both: tuple[Broker, Broker], script: Path) -> None
 
 
 def test_api_versions_are_those_of_kafka(both: tuple[Broker, Broker]) -> None:
-    """Of every API that kcli has; what it has not it does not claim."""
+    """ApiVersions lists the same versions for each API that kcli has, and no other API."""
     versions = Command("api-versions", "")
     expected, found = (apis(broker.run(versions)) for broker in both)
     assert expected.keys() == found.keys()

@@ -1,6 +1,6 @@
-"""Transactions on `kcli serve` and on real Kafka: the same answers, request by request, and the same logs.
+"""Transactions on `kcli serve` and on real Kafka: the same responses, request by request, and the same logs.
 
-One script of requests runs on both. Producer ids are counted by their first appearance, times are left out.
+One script of requests runs on both. Producer ids are numbered by first appearance, and times are left out.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _nothing_left() -> Iterator[None]:
 
 @dataclass
 class Script:
-    """What was asked, and what the broker said."""
+    """The requests, and the broker's responses."""
 
     address: Address
     version: int
@@ -81,7 +81,7 @@ class Script:
         self.said.append(values)
 
     def id(self, producer_id: int) -> int:
-        """A producer id as both brokers have it."""
+        """Return the number of a producer id, which is the same on both brokers."""
         return producer_id if producer_id < 0 else self.ids.setdefault(producer_id, len(self.ids))
 
     def client(self) -> Client:
@@ -99,11 +99,11 @@ class Script:
                 time.sleep(0.05)
 
     def producer(self, name: str, *, modern: bool | None = None, timeout_ms: int = 60_000) -> Teller:
-        """modern None: as clients of the cluster's version are."""
+        """Return a new producer. modern: whether it speaks transaction version 2; None: as the cluster does."""
         return Teller(self, name, modern=self.version == NEWEST if modern is None else modern, timeout_ms=timeout_ms)
 
     def described(self, name: str) -> dict[str, Any]:
-        """Read by hand: kio does not read a time before 1970."""
+        """Decode the response by hand, since kio does not read a time before 1970."""
         client = self.client()
         client.socket.sendall(client.frame("describe_transactions", 0, {"transactional_ids": [name]}))
         frame = client.read_frame()[10:]
@@ -418,7 +418,7 @@ def listings(script: Script) -> None:
 
 
 def group_offsets(script: Script) -> None:
-    """Offsets of a group, in transactions that commit and that do not."""
+    """Commit offsets of a group in transactions that commit or abort."""
     for version in range(6 if script.version == NEWEST else 5):  # else Kafka gets stuck with version 5
         for commit in (True, False):
             producer = script.producer(f"offsets-{version}-{commit}", modern=False)
@@ -451,7 +451,7 @@ def add_offsets(producer: Teller, group: str) -> None:
 
 
 def commit_offsets(producer: Teller, version: int, group: str, offset: int, **more: Any) -> Any:
-    """Of a partition, of one that is not there, and with metadata that are too long."""
+    """Commit offsets of a partition, of an unknown one, and with metadata that is too long."""
     epoch = {"committed_leader_epoch": 0} if version >= 2 else {}
     member = {"generation_id": -1, "member_id": "", "group_instance_id": None} if version >= 3 else {}
 
@@ -479,7 +479,7 @@ def commit_offsets(producer: Teller, version: int, group: str, offset: int, **mo
 
 
 def fetched_offsets(script: Script, group: str) -> Any:
-    """What is committed, and what of it is stable."""
+    """Return the committed offsets, and which of them are stable."""
     client, found = script.client(), []
     for stable in (False, True):
         deadline = time.monotonic() + WAIT_S
@@ -587,7 +587,7 @@ def offset_records(script: Script, directory: Path) -> list[Any]:
 
 
 def log_batches(script: Script, directory: Path, partition: str) -> list[Any]:
-    """Batches of a partition: who wrote what, in which order; markers with their keys and values."""
+    """Return the batches of a partition: producers and order; markers with their keys and values."""
     return [
         (
             each.header.base_offset,
@@ -662,7 +662,7 @@ HANGING = "find-hanging --broker-id 1"
 
 
 def what_tools_see(script: Script) -> None:
-    """Transactions that are done, aborted, open, and one that no coordinator knows of."""
+    """Run transactions that are complete, aborted, open, and unknown to any coordinator."""
     for name, commit in (("done", True), ("aborted", False)):
         producer = script.producer(name)
         producer.init()
@@ -730,7 +730,7 @@ def not_yet(*_: object) -> ErrorCode:
 
 
 def leave(script: Script) -> dict[str, Teller]:
-    """Transactions in all states, but for those whose markers are on their way."""
+    """Leave transactions in all states, except for those whose markers are being written."""
     for name in ("a", "b"):
         script.create(name, 2)
     producers = {name: script.producer(name) for name in ("commit", "abort", "open", "empty")}
@@ -745,7 +745,7 @@ def leave(script: Script) -> dict[str, Teller]:
 
 
 def prepare(script: Script, name: str, *, commit: bool) -> Teller:
-    """A transaction that is decided, and no more."""
+    """Begin a transaction and decide it, without waiting for its markers."""
     producer = script.producer(name)
     producer.init()
     producer.send("b", name.encode())
@@ -756,7 +756,7 @@ def prepare(script: Script, name: str, *, commit: bool) -> Teller:
 
 
 def go_on(script: Script, producers: dict[str, Teller], states: dict[str, str]) -> None:
-    """The producers go on at another broker, with the same ids, epochs and sequences."""
+    """Continue the producers on another broker, with the same ids, epochs and sequences."""
     find_coordinator(script.client(), 1, "open")
     deadline = time.monotonic() + WAIT_S
     while {name: script.described(name)["state"] for name in states} != states:
@@ -772,7 +772,7 @@ def go_on(script: Script, producers: dict[str, Teller], states: dict[str, str]) 
 
 
 def committed(tools: ToolServer, address: Address, topic: str, cwd: Path) -> list[str]:
-    """What Kafka's own consumer reads of what is committed."""
+    """Return what Kafka's own consumer reads with read_committed."""
     arguments = f"--topic {topic} --from-beginning --timeout-ms 4000 --isolation-level read_committed"
     server = ["--bootstrap-server", "{}:{}".format(*address)]
     output = tools.run("org.apache.kafka.tools.consumer.ConsoleConsumer", [*server, *arguments.split()], cwd)

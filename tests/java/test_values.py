@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 ENGINES = ("re", "re2")
 LONG = 1 << 20
 SECONDS_MAX = 20
-"""For a megabyte: milliseconds where it is linear, hours where it is not."""
+"""The time limit for a megabyte, which takes milliseconds in linear time and otherwise hours."""
 
 
 @pytest.mark.parametrize("case", Path(__file__).with_name("values.jsonl").read_text().splitlines())
@@ -74,7 +74,7 @@ def test_linear(read: Callable[[], object]) -> None:
 
 
 def test_throttled_replicas_of_absurd_numbers() -> None:
-    """A number that no partition can have names none; it once ended the broker that was told of it."""
+    """A number that no partition can have selects none; it once ended the broker that received it."""
     assert named(f"{'9' * 5000}:1,²:1,7:1,8:2", 1) == frozenset({7})
 
 
@@ -114,7 +114,7 @@ def test_patterns_refused(pattern: str) -> None:
 
 
 def test_patterns_of_many_repetitions() -> None:
-    """Such a pattern once took seconds of each topic's name."""
+    """Such a pattern once took seconds for each topic's name."""
     began = time.perf_counter()
     with contextlib.suppress(PatternError):
         compile_linear("(a?){1000}" * 25).fullmatch("a" * 249)
@@ -123,7 +123,7 @@ def test_patterns_of_many_repetitions() -> None:
 
 
 def test_no_backtracking_expressions() -> None:
-    """Nothing that a client's text may reach is matched by Python's own engine."""
+    """Python's own engine matches no expression to which a client's text may come."""
     rooms = (ROOT / "kcli/broker", ROOT / "kcli/metadata")
     paths = [ROOT / "kcli/log/config.py", *(path for room in rooms for path in room.rglob("*.py"))]
     assert len(paths) > 100

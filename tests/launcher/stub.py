@@ -25,7 +25,7 @@ from kcli.log.log_directory import read_properties
 
 FAILED = 7
 TELLS_S = 0.15
-"""What it was told before the end it says."""
+"""What the launcher told the node, which the node prints at its end."""
 
 
 def main(node: int, config: Path, channel: socket.socket) -> int:

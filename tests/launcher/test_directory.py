@@ -1,4 +1,4 @@
-"""The directory of a cluster: what is written, what is gone on with, what is refused."""
+"""The directory of a cluster: the files that are written, used again, or refused."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def from_file(path: Path, ports: Ports, controllers: int = 0, **changed: str) ->
 
 @pytest.mark.parametrize("controllers", [0, 1])
 def test_the_listeners_of_a_file(tmp_path: Path, ports: Ports, controllers: int) -> None:
-    """Each node has all of its role's, at ports of its own; what a node has of its own is not the file's."""
+    """Each node has all listeners of its role, at its own ports; a node's own configurations are not taken from the
+    file."""
     cluster = from_file(tmp_path / "c", ports, controllers)
     every = [address for each in cluster.plans for address in each.addresses]
     assert len(set(every)) == len(every) == (6 if controllers == 0 else 5)

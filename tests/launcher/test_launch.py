@@ -1,4 +1,4 @@
-"""The launcher: processes started, watched, told of each other, stopped. Nodes are stubs, see stub.py."""
+"""The launcher: it starts, watches, informs and stops processes. The nodes are stubs, see stub.py."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Launcher:
 
 @contextmanager
 def launched(directory: Path, *arguments: str) -> Iterator[Launcher]:
-    """A launcher, killed at the end where it still runs."""
+    """Yield a launcher; kill it at the end if it still runs."""
     launcher = Launcher(directory, *arguments)
     try:
         yield launcher

@@ -46,7 +46,7 @@ class Member:
 async def supervised(
     member: Member, stop: Callable[[], None] = lambda: None
 ) -> AsyncIterator[tuple[Supervised, asyncio.StreamReader, asyncio.StreamWriter]]:
-    """The node's end, and the launcher's as a stream."""
+    """Yield the node's end of the socket, and the launcher's as a stream."""
     ours, theirs = socket.socketpair()
     node = Supervised(theirs, member, stop)
     reader, writer = await asyncio.open_connection(sock=ours)

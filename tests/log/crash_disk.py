@@ -12,7 +12,7 @@ class Crash(Exception):
 
 
 class CrashFile(DiskFile):
-    """A file on a disk that dies. Nothing is really synced: the test outlives the crash."""
+    """A file on a disk that dies. It is never really synced, since the test outlives the crash."""
 
     def __init__(self, disk: "CrashDisk", path: Path, fd: int) -> None:
         super().__init__(path, fd)
@@ -37,9 +37,10 @@ class CrashFile(DiskFile):
 
 
 class CrashDisk(Disk):
-    """Dies at operation number `dies_at` (from 1; 0: never). What was written and not synced may be lost then.
+    """A disk that dies at operation number `dies_at` (from 1; 0: never). Bytes that were written and not synced may
+    then be lost.
 
-    `operations` counts them: a run that does not die tells how many there are.
+    `operations` counts the operations: a run without a crash shows how many there are.
     """
 
     def __init__(self, dies_at: int = 0, seed: int = 0) -> None:

@@ -10,7 +10,7 @@ from kcli.log.disk import Disk
 
 
 def test_a_link_in_place_of_a_temporary_file_is_not_followed(tmp_path: Path) -> None:
-    """Whoever may write in a log directory must not have the broker overwrite files elsewhere."""
+    """A user with write access to a log directory must not make the broker overwrite files elsewhere."""
     outside = tmp_path / "outside"
     outside.write_text("precious")
     target = tmp_path / "checkpoint"

@@ -1,4 +1,4 @@
-"""Index entries that recovery writes, against Kafka's rule written out in Python."""
+"""Index entries that recovery writes, compared with Kafka's rule in Python."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""The leader-epoch cache: what contradicts goes, ends follow the log, and followers get their answer."""
+"""The leader-epoch cache: it drops contradicting epochs, follows the log's ends, and answers OffsetsForLeaderEpoch."""
 
 import pytest
 

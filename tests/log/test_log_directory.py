@@ -61,7 +61,8 @@ def test_checkpoints(tmp_path: Path) -> None:
 
 
 def test_recovery_keeps_high_watermarks_within_the_log(tmp_path: Path) -> None:
-    """Of the partitions there are; the marker goes with the first change, and log starts within a segment stay."""
+    """Recovery keeps the high watermarks of existing partitions; it removes the marker with its first change, and keeps
+    log start offsets within a segment."""
     partition = tmp_path / "in/mixed-0"
     partition.mkdir(parents=True)
     for path in (SAMPLES / "good/mixed-0").iterdir():

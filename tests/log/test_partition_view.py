@@ -1,4 +1,4 @@
-"""The content of a file of a view: ranges of files and bytes, end to end."""
+"""The content of a view's file consists of ranges of files and of bytes."""
 
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +12,7 @@ def descriptors() -> int:
 
 
 def test_ranges_of_a_file_share_one_descriptor(tmp_path: Path) -> None:
-    """A log with damage in a thousand places is a thousand ranges."""
+    """A log with damage in a thousand places has a thousand ranges."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(bytes(range(256)) * 16)
     parts = tuple(FileRange(path, start, 2) for start in range(0, 4096, 4))

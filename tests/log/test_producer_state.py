@@ -1,4 +1,4 @@
-"""The kernel's producers against Kafka's rules written out in Python; snapshots as they come and go."""
+"""The kernel's producer state, compared with Kafka's rules in Python; creation and removal of snapshots."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,7 +160,7 @@ def test_broken_control_batches(data: bytes, how: int) -> None:
 
 
 def manager(directory: Path, *offsets: int, corrupt: int = -1) -> tuple[ProducerStateManager, list[str]]:
-    """A manager in a directory with empty snapshots."""
+    """Return a manager of a directory with empty snapshots."""
     for offset in offsets:
         (directory / snapshot_name(offset)).write_bytes(producer_snapshot.build(producer_snapshot.ProducerSnapshot(())))
     if corrupt >= 0:
@@ -178,7 +178,7 @@ def snapshots(state: ProducerStateManager) -> list[int]:
 
 
 def test_strays(tmp_path: Path) -> None:
-    """Kept: those at base offsets, and the last other one where it is behind the last segment."""
+    """Snapshots at base offsets are kept, and the last other one if it is behind the last segment."""
     state, _ = manager(tmp_path, 0, 5, 10, 12, 20, 25, 30)
     state.remove_stray_snapshots([0, 10, 20])
     assert snapshots(state) == [0, 10, 20, 30]

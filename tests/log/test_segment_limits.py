@@ -16,7 +16,7 @@ from tests.conftest import SAMPLES
 NAME = "00000000000000000000.log"
 TOO_LARGE = "1,099,511,627,776 bytes, and Kafka opens no segment of more than 2,147,483,647"
 SOON_S = 20
-"""With all of a terabyte of zeros it would take minutes."""
+"""To read all of a terabyte of zeros would take minutes."""
 
 
 @pytest.fixture

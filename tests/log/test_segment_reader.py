@@ -1,4 +1,5 @@
-"""Segments read window by window: the same batches whatever the window; damage told where it begins; hostile bytes."""
+"""Segments are read in windows: any window gives the same batches; damage is reported at its first byte; hostile
+bytes."""
 
 import os
 import struct
@@ -24,7 +25,7 @@ LOG_CASES = [case for case in read_jsonl(GOLDEN / "corrupt/cases.jsonl") if "bat
 
 
 class Bytes:
-    """A source in memory, with what was read of it."""
+    """A source in memory, which records the reads."""
 
     name = "bytes"
 
@@ -51,7 +52,7 @@ def rows(window: Window) -> Iterator[BatchRow]:
 
 
 def parts(data: bytes, **options: int) -> list[BatchRow | Damage]:
-    """Batches (without their place in a window) and damage, in order."""
+    """Return batches (without their place in a window) and damage, in order."""
     found: list[BatchRow | Damage] = []
     for part in read_segment(Bytes(data), **options):  # type: ignore[arg-type]
         if isinstance(part, Damage):
@@ -98,7 +99,7 @@ def test_start_and_stop(start: int) -> None:
 
 @pytest.mark.parametrize("case", LOG_CASES, ids=[case["id"] for case in LOG_CASES])
 def test_damage_is_told_at_its_batch(case: Json) -> None:
-    """The first thing wrong, if any, is wrong where the case was damaged; what comes before is sound."""
+    """The first fault, if any, is at the damage of the case; everything before it is sound."""
     position = case["damaged"]["batch_position"]
     source = FileSource(CASES / case["id"] / case["damaged"]["file"])
     sound = sound_bytes = 0
@@ -125,7 +126,7 @@ def test_damage_is_told_at_its_batch(case: Json) -> None:
 
 
 def seen_in_one_batch(case: Json) -> bool:
-    """Does a batch by itself show the damage, without the batches and files around it?"""
+    """Return whether the batch alone shows the damage, without the batches and files around it."""
     return str(case["expect"]["detectable_by"]) in {
         "crc",
         "structure",
@@ -208,7 +209,7 @@ def test_a_length_of_2_gib_takes_no_memory(tmp_path: Path, resync: bool) -> None
 
 
 def fake_header(size: int) -> bytes:
-    """A header that any check but that of the CRC takes for sound."""
+    """Return a header that all checks except for that of the CRC accept."""
     return struct.pack(">qiibIhiqqqhii", 5, size - 12, 0, 2, 0, 1, 3, 0, 0, -1, -1, -1, 4)
 
 
@@ -230,7 +231,7 @@ def test_a_file_full_of_fake_headers_comes_to_an_end(tmp_path: Path, claim: int)
 
 
 def test_many_damaged_places_are_not_read_again_and_again() -> None:
-    """Sound batches between headers that claim far more: each is found, and little is read for each."""
+    """Sound batches lie between headers that claim far more bytes: each is found, with few reads."""
     sound = LOG.read_bytes()[: 12 + int.from_bytes(LOG.read_bytes()[8:12])]
     unit = b"\0" * 13 + fake_header(3 << 20) + sound
     count = (4 << 20) // len(unit)
@@ -265,7 +266,7 @@ def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zeros", [*range(1000, 1060), 5 * 1024 + 3, (1 << 20) + 7])
 def test_a_batch_is_found_behind_zeros(zeros: int) -> None:
-    """Wherever the windows of the hunt end: a batch at offset 0 itself begins with ten zeros."""
+    """The batch is found wherever the windows end: a batch at offset 0 begins with ten zeros itself."""
     batch = LOG.read_bytes()
     size = 12 + int.from_bytes(batch[8:12])
     batch = bytes(8) + batch[8:size]

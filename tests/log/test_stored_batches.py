@@ -1,4 +1,4 @@
-"""Batches read with their records, and damage that is told with its place."""
+"""Batches are read with their records, and damage is reported with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work of several threads: results in order, few parts ahead, and nobody waits for what is not wanted any more."""
+"""Work of several threads: results in order, few parts ahead, and no wait for parts that are no longer wanted."""
 
 import threading
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def test_results_are_in_order_and_few_parts_are_taken_ahead(threads: int, ahead:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_work_that_is_not_wanted_any_more_is_not_waited_for(fails: bool) -> None:
-    """Threads are in the middle of a window when the caller stops, or an error comes; what waits is never begun."""
+    """The caller stops, or an error comes, while threads work on a window; parts that wait are never begun."""
     go_on, begun = threading.Event(), []
 
     def work(part: int) -> int:

@@ -1,6 +1,6 @@
-"""What is asked of a fresh single node, in this order: each line an API key, a version and a request.
+"""Requests to a fresh single node, in this order: each line has an API key, a version and a request.
 
-A `$name` stands for the id of that topic as the last answer that told it had it.
+A `$name` stands for the id of that topic in the last response that had it.
 """
 
 from __future__ import annotations

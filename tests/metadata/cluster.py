@@ -1,4 +1,4 @@
-"""A cluster of several brokers for decisions: an image, and what is decided applied to it."""
+"""A cluster of several brokers for the controller's decisions: an image, to which the decided records are applied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIRECTORIES = {each: UUID(int=0xD1000 + each) for each in range(1, 10)}
 
 
 class Cluster:
-    """Topic a on some of brokers 1 to N, which are up. offset: of the last record."""
+    """Topic a on some of brokers 1 to N, which are not fenced. offset: of the last record."""
 
     def __init__(self, brokers: int = 3, *, elr: bool = True, min_isr: int = 1, **state: Any) -> None:
         self.image, self.offset = MetadataImage(), 100

@@ -39,7 +39,7 @@ Request = dict[str, Any]
 
 @dataclass
 class Side:
-    """Of one of the two that are asked. epochs: of brokers 1 and 2."""
+    """The ids and epochs on one of the two sides, kcli or Kafka. epochs: of brokers 1 and 2."""
 
     cluster_id: str
     topic_id: str
@@ -47,7 +47,7 @@ class Side:
     epochs: dict[int, int]
 
     def known(self, api: str, answer: Request) -> Request:
-        """An answer without what differs; of a registration the epoch is noted."""
+        """Return a response without what differs; keep the epoch of a registration."""
         if api == "broker_registration" and answer["broker_epoch"] >= 0:
             self.epochs[2] = answer["broker_epoch"]
             answer["broker_epoch"] = "new"

@@ -38,7 +38,7 @@ CONTROLLER = Endpoint("CONTROLLER", HOST, PORT + 1, 0)
 
 
 class Metadata:
-    """In place of the metadata log. `written`: all records so far."""
+    """Replaces the metadata log. `written`: all records so far."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = self.draft = image
@@ -85,7 +85,7 @@ class Metadata:
 
 
 def registration(epoch: int, node_id: int = NODE_ID, **fields: Any) -> Registration:
-    """A broker of 4.3 that has just come up."""
+    """Return the registration of a 4.3 broker that has just started."""
     known: dict[str, Any] = {"directories": (DIRECTORY,), "endpoints": {"PLAINTEXT": PLAINTEXT}}
     incarnation = UUID(int=Random(epoch).getrandbits(127))
     identity = {"id": node_id, "epoch": epoch, "incarnation_id": incarnation, "features": SUPPORTED_FEATURES}
@@ -93,7 +93,7 @@ def registration(epoch: int, node_id: int = NODE_ID, **fields: Any) -> Registrat
 
 
 def started(min_insync_replicas: int = 1) -> Metadata:
-    """The metadata of a fresh single node that is up."""
+    """Return the metadata of a fresh single node that runs."""
     metadata = Metadata(MetadataImage())
     levels: list[Record] = [
         ("FeatureLevelRecord", 0, {"name": name, "featureLevel": level}) for name, level in KAFKAS_LEVELS.items()

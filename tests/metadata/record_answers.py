@@ -27,7 +27,7 @@ ANSWERS = Path(__file__).with_name("answers.jsonl.gz")
 
 
 def exchange(connection: socket.socket, case: Case, ids: dict[str, str]) -> dict[str, Any] | None:
-    """One request and its answer, None where the connection is closed instead."""
+    """Send a request and return its response, None where the connection is closed instead."""
     api_key, version, body = case
     kind = messages(api_key, version)
     request = message(kind.request_type, resolved(body, ids))
@@ -66,7 +66,7 @@ def resolved(value: Any, ids: dict[str, str]) -> Any:
 
 
 def learn_ids(answer: Any, ids: dict[str, str]) -> None:
-    """Take in the ids of topics that an answer tells."""
+    """Keep the ids of topics in a response."""
     match answer:
         case list():
             for each in answer:
@@ -79,7 +79,7 @@ def learn_ids(answer: Any, ids: dict[str, str]) -> None:
 
 
 def record(bootstrap: str, questions: Iterable[Case], path: Path) -> None:
-    """Ask a broker these questions, one after the other, and write them with its answers, JSON lines in gzip."""
+    """Send these requests to a broker, one after the other, and write them with the responses as JSON lines in gzip."""
     host, _, port = bootstrap.rpartition(":")
     ids: dict[str, str] = {}
     lines = []
@@ -89,7 +89,7 @@ def record(bootstrap: str, questions: Iterable[Case], path: Path) -> None:
         if answer is not None and answer.get("error_code") == COORDINATOR_LOAD_IN_PROGRESS:
             time.sleep(PAUSE_S)
             answer = exchange(connection, case, ids)
-        time.sleep(PAUSE_S)  # what was written is in what is served a little later
+        time.sleep(PAUSE_S)  # the broker applies a change a little after the response
         if answer is None:
             connection.close()
             connection = socket.create_connection((host, int(port)))

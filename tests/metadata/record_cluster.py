@@ -30,7 +30,7 @@ WAIT_S = 60.0
 
 
 class Recorder(RealCluster):
-    """The nodes, and what is done to them."""
+    """The nodes, and the events that are recorded."""
 
     def ask(self, node: int, api: str, version: int, **request: Any) -> dict[str, Any]:
         with self.client(node) as client:
@@ -80,7 +80,7 @@ def run(directory: Path) -> None:
         cluster.wait_in_sync()
         cluster.kill(3)
         cluster.until_out(3)
-        cluster.move("three", 1, [2, 3])  # the one that goes is in sync, the others not all: it waits
+        cluster.move("three", 1, [2, 3])  # the node that shuts down is in the ISR, other nodes are not: it waits
         cluster.move("pair", 1, [1, 3])  # 3 is down: it waits
         cluster.start(3)
         cluster.wait_ready()
@@ -103,7 +103,8 @@ def run(directory: Path) -> None:
         cluster.wait_in_sync()
         cluster.stop(2)
         cluster.ask(1, "unregister_broker", 0, broker_id=2)
-        cluster.start(2)  # what only it has stays without a leader: it may have lost records
+        # partitions that only this node has in sync stay without a leader, since it may have lost records
+        cluster.start(2)
         cluster.wait_ready()
         time.sleep(5)
         source = cluster.data(cluster.controller() or 1) / "__cluster_metadata-0"

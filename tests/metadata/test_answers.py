@@ -21,7 +21,7 @@ from tests.metadata.record_answers import learn_ids, resolved
 
 ANSWERS = list(read_jsonl(Path(__file__).with_name("answers.jsonl.gz")))
 
-# Those of server.properties of the broker that was asked which matter here.
+# the configurations of the recorded broker's server.properties that matter here
 PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -51,7 +51,7 @@ UNORDERED = ("topics", "responses", "results", "replica_election_results", "conf
 
 
 def comparable(value: Any, ids: dict[str, str], field: str = "") -> Any:
-    """An answer without what differs from run to run."""
+    """Return a response without what differs from run to run."""
     names = {topic_id: name for name, topic_id in ids.items()}
     match value:
         case dict():
@@ -68,7 +68,7 @@ def comparable(value: Any, ids: dict[str, str], field: str = "") -> Any:
 
 @pytest.fixture(scope="module")
 def ours() -> list[tuple[Any, dict[str, str]]]:
-    """Our answers to all the cases, in their order, with the ids of topics that were known then."""
+    """Return kcli's responses to all cases, in order, with the ids of the topics known at each."""
 
     async def ask() -> list[tuple[Any, dict[str, str]]]:
         broker = node(PROPERTIES, started())

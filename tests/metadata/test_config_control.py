@@ -1,4 +1,4 @@
-"""Changes of configurations become records, or errors; nothing is changed by asking."""
+"""Changes of configurations become records, or errors; a check alone changes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPIC = (TOPIC_RESOURCE, "t")
 
 
 class AnySchema:
-    """`words` is a list with a default; `bad` is refused as a configuration, a group as a request."""
+    """A schema in which `words` is a list with a default; `bad` is refused as a configuration, a group as a request."""
 
     def list_default(self, resource_type: int, name: str) -> Sequence[str] | None:  # noqa: ARG002 (the signature of what it stands for)
         return ("a", "b") if name == "words" else None
@@ -196,7 +196,8 @@ OPERATIONS = st.tuples(NAMES, st.sampled_from(Operation), st.sampled_from(["1", 
 
 @given(st.lists(st.tuples(RESOURCES, st.lists(OPERATIONS, max_size=3)), max_size=4))
 def test_records_make_what_was_checked(asked: list[tuple[tuple[int, str], list[tuple[str, int, str]]]]) -> None:
-    """Asking changes nothing; the records of an accepted request, replayed, satisfy the schema; errors leave none."""
+    """The check changes nothing; the records of an accepted request, replayed, satisfy the schema; a refused one has no
+    records."""
     image = image_of(TOPIC_RECORD, ELR)
     changes = [ResourceChange(*resource, operations) for resource, operations in asked]
     records, errors = incremental_alter_configs(image, SCHEMA, changes)

@@ -1,4 +1,4 @@
-"""Our controller's answers to brokers and tools are those of real Kafka's, see controller_cases.py."""
+"""The responses of kcli's controller to brokers and tools equal real Kafka's, see controller_cases.py."""
 
 from __future__ import annotations
 

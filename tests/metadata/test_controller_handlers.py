@@ -1,4 +1,4 @@
-"""What brokers and tools ask the active controller, through its handlers: requests and answers of every version."""
+"""Requests of brokers and tools to the active controller, through its handlers, in every version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOME = from_uuid(UUID(int=0xD0D0))
 
 
 def fresh() -> Broker:
-    """A controller with broker 1, and topic a of one partition on it."""
+    """Return a controller with broker 1, and topic a of one partition on it."""
     broker = node(PROPERTIES, started())
     topic = {"name": "a", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
     key, version, body = create(topic)
@@ -94,7 +94,7 @@ def test_registrations_that_are_refused() -> None:
 
 @pytest.mark.parametrize("protocol", [-(2**15), -1, 4, 77, 2**15 - 1])
 def test_a_security_protocol_that_there_is_not(protocol: int) -> None:
-    """Refused, as Kafka's controller does: no node of Kafka could read the record."""
+    """Kafka's controller also refuses it, since no node of Kafka could read the record."""
     broker = fresh()
     listeners = [{"name": "PLAINTEXT", "host": "h", "port": 9, "security_protocol": protocol}]
     found = ask(broker, "broker_registration", 4, **registration(4, listeners=listeners))

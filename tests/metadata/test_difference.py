@@ -1,4 +1,4 @@
-"""What one image says and another does not."""
+"""The differences between two images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who leads, in a partition of three replicas."""
+"""Elections of the leader of a partition with three replicas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNCLEAN = {"unclean.leader.election.enable": "true"}
 
 
 def cluster(*, elr: bool = True, down: tuple[int, ...] = (), **state: Any) -> MetadataImage:
-    """Topic a on brokers 1, 2 and 3."""
+    """Return a cluster with topic a on brokers 1, 2 and 3."""
     image = MetadataImage()
     image.features = {"metadata.version": 30, **({"eligible.leader.replicas.version": 1} if elr else {})}
     for node_id in (1, 2, 3):

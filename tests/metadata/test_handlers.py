@@ -1,4 +1,4 @@
-"""What the recorded answers cannot show: quotas, switches, brokers that are down, producer ids."""
+"""What the recorded answers lack: quotas, switches, fenced brokers, producer ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fresh(**properties: str) -> Broker:
 
 
 def ask(broker: Broker, api_key: int, version: int, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer as plain JSON, `throttle` in it as the dispatcher would put it in."""
+    """Return the response as plain JSON, with `throttle` set as the dispatcher does."""
 
     async def run() -> tuple[Message, int]:
         asked = call(api_key, version, body)
@@ -44,7 +44,7 @@ def codes(response: dict[str, Any], field: str = "topics") -> list[int]:
 
 
 def limited() -> Broker:
-    """Clients may change one partition a second, eleven at once."""
+    """A node on which clients may change one partition a second, and eleven at once."""
     broker = fresh()
     quotas: dict[QuotaEntity, dict[str, float]] = {(("client-id", None),): {"controller_mutation_rate": 1.0}}
     broker.quotas.update(quotas)

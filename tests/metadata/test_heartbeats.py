@@ -1,4 +1,4 @@
-"""Heartbeats: sessions, fencing and unfencing, controlled shutdown; registrations that they decide about."""
+"""Heartbeats: sessions, fencing and unfencing, controlled shutdown; and registrations that depend on them."""
 
 from __future__ import annotations
 

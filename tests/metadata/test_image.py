@@ -58,7 +58,7 @@ NODES = [*(f"broker-{i}" for i in (1, 2, 3)), *(f"controller-{i}" for i in (100,
 
 @pytest.mark.parametrize("node", NODES)
 def test_topics_of_a_cluster_with_snapshots(node: str) -> None:
-    """topics.json is what Kafka's Admin saw; every node's log says the same."""
+    """topics.json is the response to Kafka's Admin; the log of every node gives the same."""
     described = json.loads((GOLDEN / "kraft/expected/topics.json").read_text())
     found = read_image(GOLDEN / "kraft" / node)
     assert found is not None

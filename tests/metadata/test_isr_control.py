@@ -1,4 +1,4 @@
-"""AlterPartition: who may say what of a partition, and what becomes of it."""
+"""AlterPartition: which changes of a partition its leader may request, and their results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.metadata.cluster import A, Cluster
 def alter(
     cluster: Cluster, isr: list[int] | list[tuple[int, int]], by: int = 1, topic_id: UUID = A, **fields: Any
 ) -> IsrAnswer:
-    """What becomes of one change, committed; epochs as they are, unless given."""
+    """Commit one change and return its result; epochs are the current ones unless given."""
     known = cluster.partition()
     epochs = {"leader_epoch": known.leader_epoch, "partition_epoch": known.partition_epoch}
     wanted = {

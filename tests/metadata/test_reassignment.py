@@ -1,4 +1,4 @@
-"""Moving partitions: how a move begins and ends, and how it is taken back."""
+"""Reassignments of partitions: how they begin, end and are cancelled."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def read(records: Sequence[Record]) -> list[Record]:
 
 
 def normal(records: Sequence[Record]) -> Counter[str]:
-    """Records without the order of what Kafka keeps in hash tables, and of the records themselves."""
+    """Return records sorted, without the order of Kafka's hash tables."""
 
     def ordered(value: dict[str, Any]) -> dict[str, Any]:
         unordered = ("features", "endPoints", "logDirs")
@@ -63,7 +63,8 @@ def normal(records: Sequence[Record]) -> Counter[str]:
 
 
 def decisions(image: MetadataImage, batch: Sequence[Record]) -> list[list[Record]]:
-    """What we would have written, given what happened according to the batch; more than one where it does not say."""
+    """Return the records that kcli would have written, given the events of the batch; several where the events are not
+    certain."""
     ours: list[Record] = []
     moved: dict[int, dict[tuple[Any, int], Any]] = {}
     for name, _, value in batch:
@@ -92,7 +93,7 @@ def given(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def changes(image: MetadataImage, value: dict[str, Any], properties: Mapping[str, str] = NONE) -> list[Record]:
-    """What we would have written where a broker's registration changes so."""
+    """Return the records that kcli would have written for such a change of a broker's registration."""
     broker_id = value["brokerId"]
     if value["fenced"]:
         return (fence_broker if value["fenced"] > 0 else unfence_broker)(image, broker_id, properties)

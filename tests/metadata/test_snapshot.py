@@ -1,4 +1,4 @@
-"""Snapshots: the same records that Kafka's own hold, and the same image again."""
+"""Snapshots have the records of Kafka's own, and give the same image again."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_records_are_those_of_kafkas_own_snapshot(path: Path) -> None:
 
 
 def test_a_log_in_the_golden_data_reaches_every_snapshot_from_an_earlier_state() -> None:
-    """Else the test above compared some snapshots with nothing but themselves."""
+    """Otherwise the test above would compare some snapshots only with themselves."""
     alone = [path for path in SNAPSHOTS if replay_until(path.parent, int(path.stem.split("-")[0])) is None]
     assert len(alone) < len(SNAPSHOTS) / 4
 

@@ -35,7 +35,7 @@ NOT_OURS = {
 
 
 def decisions(image: MetadataImage, value: dict[str, Any]) -> Iterator[tuple[str, list[Record]]]:
-    """What we would have written for each that may have happened."""
+    """Return the records that kcli would have written for each event that may have happened."""
     topic = image.topics_by_id[to_uuid(value["topicId"])]
     number = value["partitionId"]
     state = topic.partitions[number]
@@ -63,14 +63,14 @@ def decisions(image: MetadataImage, value: dict[str, Any]) -> Iterator[tuple[str
 
 
 def asked(state: Partition, value: dict[str, Any]) -> Iterator[list[int]]:
-    """What the leader may have said is in sync; of those that go it does not say."""
+    """Return the ISRs that the leader may have requested; it requests none for replicas that are removed."""
     if state.leader >= 0 and value["isr"] is not None:
         yield value["isr"]
         yield [*value["isr"], *(each for each in state.isr if each in state.removing_replicas)]
 
 
 def brokers_decisions(image: MetadataImage, batch: Sequence[Record]) -> list[list[Record]]:
-    """What we would have written of the first broker that the batch names."""
+    """Return the records that kcli would have written for the first broker that the batch names."""
     for name, _, value in batch:
         if name == "RegisterBrokerRecord":
             broker = Broker.of(value)
@@ -85,13 +85,14 @@ def brokers_decisions(image: MetadataImage, batch: Sequence[Record]) -> list[lis
 
 
 def step(image: MetadataImage, batch: Sequence[Record]) -> tuple[str, int]:
-    """What happened first of that which the batch is of, and how many of its records it has. Kafka's controller writes
-    what happens at the same time in one batch."""
+    """Return the first event of the batch, and the number of its records. Kafka's controller writes simultaneous events
+    in one batch."""
     name, _, value = batch[0]
     if name in NOT_OURS or (name == "PartitionChangeRecord" and set(given(value)) == PLACED):
         return name, 1
     if name == "BrokerRegistrationChangeRecord" and value["fenced"] > 0 and image.brokers[value["brokerId"]].fenced:
-        return "fenced again", 1  # Kafka's controller does so when the session of a broker ends that was let go
+        # Kafka's controller does so when the session of a broker ends after its controlled shutdown
+        return "fenced again", 1
     for ours in brokers_decisions(image, batch):
         if ours and normal(batch[: len(ours)]) == normal(read(ours)):
             kind = next(each for each, _, _ in ours if each != "PartitionChangeRecord")

@@ -1,5 +1,4 @@
-"""The image of the golden cluster says what Kafka's tools said of it when they were run: at offset 194, as features.txt
-has it."""
+"""The image of the golden cluster at offset 194 (features.txt) agrees with what Kafka's tools printed then."""
 
 from __future__ import annotations
 

@@ -8,5 +8,5 @@ from formats.message import build, parse
 
 
 def whole(name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a metadata record as they come back from the log."""
+    """Return the fields of a metadata record as the log gives them back."""
     return parse(name, version, build(name, version, value))

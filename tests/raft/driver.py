@@ -1,4 +1,4 @@
-"""One node of a quorum of three, brought into a state, asked, and looked at."""
+"""One node of a quorum of three: tests bring it into a state, send requests, and look at its answers."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ def key(node_id: int) -> ReplicaKey:
 
 
 def endpoint(node_id: int) -> Endpoint:
-    """Where it is."""
+    """Return the endpoint of a node."""
     return Endpoint("CONTROLLER", f"host{node_id}", 9093)
 
 
 def voters(*ids: int) -> VoterSet:
-    """Dynamic ones."""
+    """Return a set of dynamic voters."""
     return VoterSet.of(VoterNode(key(each), (endpoint(each),), 0, 1) for each in ids)
 
 
 def batch(size: int = 1) -> bytearray:
-    """Some records."""
+    """Return a batch with some records."""
     return write_batch([(None, b"x")] * size, NOW)
 
 
 def config(node_id: int = 1, *, static: Sequence[int] = VOTERS, **changes: Any) -> RaftConfig:
-    """Of a node of a static quorum; of a dynamic one where static is empty."""
+    """The configuration of a node of a static quorum; of a dynamic one where `static` is empty."""
     fields: dict[str, Any] = {
         "directory_id": directory(node_id),
         "cluster_id": CLUSTER,
@@ -73,7 +73,7 @@ def config(node_id: int = 1, *, static: Sequence[int] = VOTERS, **changes: Any) 
 
 @dataclass
 class Driven:
-    """See above. sent: what it has sent and not been answered."""
+    """A raft node. sent: its requests without an answer."""
 
     config: RaftConfig
     disk: Disk
@@ -89,7 +89,7 @@ class Driven:
         self.take(self.raft.start(self.now_ms))
 
     def take(self, outcome: Outcome) -> None:
-        """Keep what it wants sent and answered; its disk is quick."""
+        """Keep its requests and answers; flush its disk at once."""
         self.sent += outcome.messages
         self.answers |= dict(outcome.answers)
         self.doubts += outcome.doubts
@@ -97,24 +97,24 @@ class Driven:
             self.take(self.raft.flushed(self.log.end_offset, self.now_ms))
 
     def ask(self, request: Request) -> int:
-        """Returns the token."""
+        """Give the node a request; return its token."""
         token = next(self._tokens)
         self.take(self.raft.handle(token, request, self.now_ms))
         return token
 
     def answer_to(self, request: Request) -> Answer:
-        """What it answers at once."""
+        """Return the answer that the node gives at once."""
         return self.answers[self.ask(request)]
 
     def reply(self, answer: Answer | None, *, kind: type[Request] = Request, source: int | None = None) -> Send:
-        """Answer what it has sent last, of that kind, to that node."""
+        """Answer the last request of that kind to that node."""
         found = [each for each in self.sent if isinstance(each.request, kind) and source in (None, each.to.id)]
         self.sent.remove(found[-1])
         self.take(self.raft.answered(found[-1], answer, self.now_ms))
         return found[-1]
 
     def wait(self, ms: int) -> None:
-        """Let time pass, all deadlines kept."""
+        """Let time pass, with a tick at each deadline."""
         until = self.now_ms + ms
         while (deadline_ms := self.raft.deadline_ms()) is not None and deadline_ms <= until:
             self.now_ms = max(self.now_ms, deadline_ms)
@@ -123,16 +123,16 @@ class Driven:
 
     @property
     def state(self) -> str:
-        """Its state, by name."""
+        """Return the name of its state."""
         return type(self.raft.state).__name__
 
     def kinds(self) -> list[str]:
-        """What it has sent, to whom."""
+        """Return the kinds of its requests, with their receivers."""
         return sorted(f"{type(each.request).__name__} {each.to.id}" for each in self.sent)
 
 
 def disk_with(records: int = 10, *, epoch: int = LOG_EPOCH, state: QuorumState | None = None) -> Disk:
-    """A log of so many records in one epoch, and a quorum-state."""
+    """Return a disk with a log of `records` records in one epoch, and a quorum-state."""
     disk = Disk()
     log = MemoryLog(disk)
     for _ in range(records):
@@ -143,19 +143,19 @@ def disk_with(records: int = 10, *, epoch: int = LOG_EPOCH, state: QuorumState |
 
 
 def quorum_state(leader: int = -1, voted: int = -1, epoch: int = EPOCH) -> QuorumState:
-    """Of version 0."""
+    """Return a quorum-state of version 0."""
     return QuorumState(0, leader, epoch, voted, cluster_id="", applied_offset=0, current_voters=VOTERS)
 
 
 def to_candidate(driven: Driven) -> None:
-    """Its election timeout is over, and node 2 would vote for it."""
+    """Let its election timeout expire, with a PreVote of node 2."""
     driven.wait(2001)
     driven.reply(VoteAnswer(epoch=driven.raft.epoch, granted=True), kind=Vote, source=2)
     assert driven.state == "Candidate"
 
 
 def to_leader(driven: Driven) -> None:
-    """And does."""
+    """Make it leader with the vote of node 2."""
     if driven.state != "Candidate":
         to_candidate(driven)
     driven.reply(VoteAnswer(epoch=driven.raft.epoch, granted=True), kind=Vote, source=2)
@@ -163,7 +163,8 @@ def to_leader(driven: Driven) -> None:
 
 
 def in_state(name: str) -> Driven:
-    """Node 1 in that state of epoch 5, or 6 where it has voted for itself; its log ends at 10 in epoch 4."""
+    """Return node 1 in that state of epoch 5, or 6 where it has voted for itself; its log ends at offset 10 in epoch
+    4."""
     states: Mapping[str, QuorumState] = {
         "voted for 2": quorum_state(voted=2),
         "resigned": quorum_state(leader=1),
@@ -187,24 +188,24 @@ def in_state(name: str) -> Driven:
 
 
 def vote(source: int = 2, epoch: int = EPOCH, last: tuple[int, int] = (10, LOG_EPOCH), **changes: Any) -> Vote:
-    """last: offset, epoch."""
+    """Return a Vote. last: offset and epoch at the end of the candidate's log."""
     fields = {"voter": key(1), "replica": key(source), "epoch": epoch, "last": OffsetAndEpoch(*last)}
     return Vote(**{**fields, **changes})
 
 
 def begin(source: int = 2, epoch: int = EPOCH, **changes: Any) -> BeginQuorumEpoch:
-    """Of node 2."""
+    """Return a BeginQuorumEpoch of node 2."""
     fields = {"voter": key(1), "leader_id": source, "epoch": epoch, "endpoints": (endpoint(source),)}
     return BeginQuorumEpoch(**{**fields, **changes})
 
 
 def end(source: int = 2, epoch: int = EPOCH, successors: Sequence[int] = (), **changes: Any) -> EndQuorumEpoch:
-    """Of node 2."""
+    """Return an EndQuorumEpoch of node 2."""
     fields = {"leader_id": source, "epoch": epoch, "preferred_successors": tuple(map(key, successors))}
     return EndQuorumEpoch(**{**fields, **changes})
 
 
 def fetch(source: int = 2, epoch: int = EPOCH + 1, at: tuple[int, int] = (11, EPOCH + 1), **changes: Any) -> Fetch:
-    """at: offset, last fetched epoch."""
+    """Return a Fetch. at: fetch offset, last fetched epoch."""
     fields = {"replica": key(source), "epoch": epoch, "offset": at[0], "last_fetched_epoch": at[1]}
     return Fetch(**{**fields, **changes})

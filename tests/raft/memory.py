@@ -26,7 +26,7 @@ CHAIN_MASK: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch. chain: of it and all before it, equal only where all of that is."""
+    """A batch. chain: a hash over it and all before it, equal only for equal histories."""
 
     base_offset: int
     epoch: int
@@ -46,7 +46,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Disk:
-    """What a node keeps, and what of it a crash leaves."""
+    """The disk of a node, of which a crash loses what was not flushed."""
 
     batches: list[Batch] = field(default_factory=list)
     start_offset: int = 0
@@ -62,7 +62,8 @@ class Disk:
 
 @dataclass(slots=True)
 class Writer:
-    """A snapshot on its way from the leader. chain: Kafka has no such thing, the checks do."""
+    """A snapshot that is being fetched from the leader. chain: the hash of the history before it, which Kafka lacks and
+    the checks need."""
 
     log: MemoryLog
     id: OffsetAndEpoch
@@ -78,7 +79,7 @@ class Writer:
         self.data += data
 
     def freeze(self) -> None:
-        """It is whole; its last four bytes are the chain."""
+        """Finish the snapshot; its last four bytes are the chain."""
         self.log.disk.snapshots[self.id] = bytes(self.data), int.from_bytes(self.data[-8:])
 
     def close(self) -> None:
@@ -119,7 +120,7 @@ class MemoryLog:
         return max(self.disk.snapshots, default=None)
 
     def chain_at(self, offset: int) -> int | None:
-        """The chain up to that offset; None where the log does not have it."""
+        """Return the chain up to that offset; None where the log does not have it."""
         if offset == self.disk.start_offset:
             return self.disk.start_chain
         for each in reversed(self.disk.batches):
@@ -225,7 +226,8 @@ class MemoryLog:
     # what its node does
 
     def write_snapshot(self, header: list[tuple[bytes | None, bytes | None]], offset: int) -> OffsetAndEpoch | None:
-        """A snapshot of all before that offset, which is committed and between batches; None where there is one."""
+        """Write a snapshot of all records before that offset, which is committed and between batches; None where one
+        exists."""
         chain = self.chain_at(offset)
         before = [each for each in self.disk.batches if each.end_offset == offset]
         if not before or chain is None:
@@ -237,7 +239,7 @@ class MemoryLog:
         return snapshot
 
     def clean(self) -> None:
-        """Drop old snapshots, and the log before the latest."""
+        """Delete old snapshots, and the log before the latest."""
         latest = self.latest_snapshot
         if latest is not None and latest.offset > self.disk.start_offset:
             chain = self.disk.snapshots[latest][1]
@@ -263,7 +265,7 @@ class MemoryStore:
 
 
 def with_voters(version: int, voters: VoterSet) -> Disk:
-    """A disk as formatting leaves it with kraft.version 1."""
+    """Return a disk as formatting with kraft.version 1 leaves it."""
     header = [controls.kraft_version(version), controls.kraft_voters(voters)]
     data = bytes(controls.batch(header, 0)) + bytes(8)
     return replace(Disk(), snapshots={OffsetAndEpoch(0, 0): (data, 0)})

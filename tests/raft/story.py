@@ -56,13 +56,13 @@ from tests.raft.memory import Batch, Disk, MemoryLog, MemoryStore, with_voters
 
 QUORUM_STATE: Final = "quorum-state"
 ELECTION_MS_MAX: Final = 2000
-"""No election timeout is longer: election.timeout.ms and as much by chance."""
+"""The longest election timeout: election.timeout.ms, and a random time of the same length at most."""
 MESSAGES_MAX: Final = 500
-"""More than any delivery of a story takes: two nodes that answer each other for ever are a bug."""
+"""The largest number of deliveries of a story: two nodes that answer each other for ever are a bug."""
 
 
 class Node:
-    """A node with its disk and its clock; raft is None while its process is not running."""
+    """A node with its disk and its clock. raft: None while its process does not run."""
 
     def __init__(self, node_id: int, disk: Disk, static: Sequence[int]) -> None:
         self.id, self.disk, self.static = node_id, disk, static
@@ -78,7 +78,7 @@ class Node:
         self.log.on_append = self._appended
         store = MemoryStore(self.disk)
         store.on_save = self._saved
-        # dynamic nodes and observers find the quorum at its bootstrap servers
+        # dynamic nodes and observers find the quorum through their bootstrap servers
         self.raft = Raft(config(self.id, static=self.static), self.log, store, Random(self.id))
         self._seen = {}
         return self.raft.start(self.now_ms)
@@ -104,7 +104,7 @@ class Node:
         self.events.append(f"writes {QUORUM_STATE}: epoch {state.leader_epoch}{voted}{leader}")
 
     def changes(self) -> Iterator[str]:
-        """What happened at the node since the last call."""
+        """Return what has happened at the node since the last call."""
         raft = self.running
         yield from self.events
         self.events.clear()
@@ -160,7 +160,7 @@ class Message:
 
 @dataclass
 class Quorum:
-    """See above. asked: what to do with the answer of a token."""
+    """The quorum of a story. asked: by token, the function that receives the answer."""
 
     nodes: dict[int, Node] = field(default_factory=dict)
     on_their_way: list[Message] = field(default_factory=list)
@@ -213,7 +213,7 @@ class Quorum:
         node = self.nodes[int(node_id)]
         node.stop()
         yield _of_node(node.id, "is not running")
-        # Its connections close: nothing that it has sent arrives, nothing sent to it is answered.
+        # its connections close: neither its own messages nor those to it arrive
         self.on_their_way = [each for each in self.on_their_way if each.source != node.id]
         for token, message in list(self.held.items()):
             if message.target == node.id:
@@ -285,7 +285,7 @@ class Quorum:
     # messages
 
     def _take(self, way: str | None) -> list[Message]:
-        """The messages on their way, or those of one way ("1->2"), which are not on their way any more."""
+        """Remove and return the messages on their way, or those of one direction ("1->2")."""
         taken = [each for each in self.on_their_way if way in (None, f"{each.source}->{each.target}")]
         self.on_their_way = [each for each in self.on_their_way if each not in taken]
         return taken
@@ -311,13 +311,13 @@ class Quorum:
         self.on_their_way.append(Message(request.target, request.source, request.send, answer))
 
     def _give_up(self, message: Message) -> Iterator[str]:
-        """There is no answer to that request, and its sender knows."""
+        """Tell the sender of that request that no answer comes."""
         node = self.nodes[message.requester]
         if node.raft is not None:
             yield from self._do(node, node.raft.answered(message.send, None, node.now_ms))
 
     def _do(self, node: Node, outcome: Outcome) -> Iterator[str]:
-        """Do what a node wants done, its disk first; give what changed at the node."""
+        """Carry out what a node wants, its disk first; return what has changed at the node."""
         raft = node.running
         to_clients = [line for token, answer in outcome.answers if (line := self.asked.pop(token)(answer)) is not None]
         self.on_their_way += [Message(node.id, _node_id(each), each) for each in outcome.messages]
@@ -330,7 +330,7 @@ class Quorum:
 
 
 def _ids_and_leader(words: Sequence[str]) -> tuple[tuple[int, ...], str | None]:
-    """ "1 2 3 led by 1": the ids, and the leader's if there is one."""
+    """Parse "1 2 3 led by 1": the ids, and the leader's if there is one."""
     if "led" not in words:
         return tuple(map(int, words)), None
     end = words.index("led")
@@ -338,12 +338,12 @@ def _ids_and_leader(words: Sequence[str]) -> tuple[tuple[int, ...], str | None]:
 
 
 def _of_node(node_id: int, change: str) -> str:
-    """What changed at a node, below the receiver of the message that changed it."""
+    """Indent what a message has changed at its receiver, below the line of the message."""
     return f"     {node_id}  {change}"
 
 
 def _node_id(send: Send) -> int:
-    """The node at that host; a bootstrap server is known by nothing else."""
+    """Return the node at that host; a bootstrap server is known by its host alone."""
     return int(send.to.host.removeprefix("host"))
 
 

@@ -1,4 +1,4 @@
-"""What a node answers, by its state: as KafkaRaftClient of 4.3 does.
+"""The answers of a node in each state: those of KafkaRaftClient 4.3.
 
 A state is one of `in_state`: node 1, epoch 5 (6 as candidate and leader), log to 10 in epoch 4 (leader: 11, epoch 6).
 """
@@ -70,7 +70,7 @@ UNKNOWN, NOT_LEADER = ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FO
         ("resigned", vote(), NONE, NO, "Resigned", 5, 1),
         ("resigned", vote(pre_vote=True), NONE, YES, "Resigned", 5, 1),
         ("resigned", vote(epoch=6), NONE, YES, "Unattached", 6, -1),
-        # an observer votes too: it may be a voter, and not know of it
+        # an observer votes too: it may be a voter without knowing it
         ("observer", vote(voter=key(4)), NONE, YES, "Unattached", 5, -1),
     ],
 )

@@ -1,4 +1,4 @@
-"""Elections and how epochs end: what happens as time passes and answers come."""
+"""Elections and the end of epochs: a node's reactions to time and to answers."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_faults() -> None:
     ],
 )
 def test_a_contradiction_is_passed_over(state: str, request_: Request, leader: int | None, doubt: str) -> None:
-    """Anybody can send it: it ends no node and changes nothing."""
+    """Any client can send it: it stops no node and changes nothing."""
     driven = in_state(state)
     before = driven.state, saved(driven)
     driven.ask(request_)
@@ -254,7 +254,7 @@ def test_who_leads_is_open_until_a_fetch_is_answered() -> None:
 
 @pytest.mark.parametrize("told", [(), (endpoint(2),)])
 def test_who_answers_a_fetch_leads(told: Endpoints) -> None:
-    """What was heard sends it to another node; it then asks anybody, and the leader answers."""
+    """BeginQuorumEpoch names a wrong leader. The node then sends Fetch to any node, and the leader answers."""
     driven = in_state("follower of 2")
     driven.sent.clear()
     driven.ask(begin(source=3))
@@ -286,7 +286,8 @@ def test_words_alone_do_not_put_an_election_off() -> None:
 
 
 def test_it_is_said_to_lead_an_epoch_of_which_it_knows_nothing() -> None:
-    """It may be true, and the quorum-state lost: it votes for nobody in that epoch, and goes on in the next one."""
+    """The claim may be true, and the quorum-state lost: the node votes for no candidate in that epoch, and stands for
+    election in the next one."""
     driven = in_state("leader")
     driven.ask(begin(source=1, epoch=8))
     assert (driven.state, driven.raft.epoch) == ("Unattached", 8)
@@ -306,7 +307,7 @@ REACH = LAST - EPOCH >> 10
 @pytest.mark.parametrize("epoch", [LAST, LAST - 1, 1 << 30, EPOCH + REACH + 2])
 @pytest.mark.parametrize("kind", [vote, partial(vote, pre_vote=True), begin, end])
 def test_an_epoch_out_of_reach_is_passed_over(state: str, epoch: int, kind: Callable[..., Request]) -> None:
-    """Kafka's voters take it over, and end when the next epoch is negative."""
+    """Kafka's voters accept such an epoch, and end when the next one is negative."""
     driven = in_state(state)
     before = driven.state, driven.disk.state
     answer = driven.answer_to(kind(epoch=epoch, cluster_id=None))
@@ -316,7 +317,7 @@ def test_an_epoch_out_of_reach_is_passed_over(state: str, epoch: int, kind: Call
 
 
 def test_an_answer_with_an_epoch_out_of_reach_is_passed_over() -> None:
-    """Of a Kafka voter that took it over."""
+    """The answer is that of a Kafka voter that accepted the epoch."""
     driven = in_state("candidate")
     driven.reply(VoteAnswer(error=ErrorCode.FENCED_LEADER_EPOCH, epoch=LAST, leader_id=3), kind=Vote, source=3)
     assert (driven.state, driven.raft.epoch) == ("Candidate", EPOCH + 1)
@@ -324,7 +325,7 @@ def test_an_answer_with_an_epoch_out_of_reach_is_passed_over() -> None:
 
 
 def test_no_number_of_requests_uses_all_epochs_up() -> None:
-    """Each as far as it reaches: there is room for an election all the same."""
+    """Each request raises the epoch as far as it can: there is still room for an election."""
     driven = in_state("unattached")
     for _ in range(20_000):
         epoch = driven.raft.epoch
@@ -336,7 +337,7 @@ def test_no_number_of_requests_uses_all_epochs_up() -> None:
 
 @pytest.mark.parametrize("leader", [-1, 1, 2])
 def test_the_last_epoch_cannot_be_followed_by_another(leader: int) -> None:
-    """It may be led to its end; who stands for election says that there is none."""
+    """The leader of the last epoch stays; a node that would stand for election logs that there is no further epoch."""
     driven = Driven(config(), disk_with(state=quorum_state(epoch=LAST, leader=leader)))
     with pytest.raises(NoEpochLeft, match="2,147,483,647 is the largest there is"):
         to_candidate(driven)
@@ -493,7 +494,7 @@ def test_an_observer_is_never_elected() -> None:
 
 
 def test_an_observer_whose_leader_is_silent_would_vote() -> None:
-    """It may be one of the voters, and not have heard of it."""
+    """The observer may be a voter without knowing it."""
     driven = in_state("observer")
     driven.ask(begin(voter=None))
     driven.reply(FetchAnswer(leader_id=2, epoch=5), kind=Fetch, source=2)
@@ -505,7 +506,8 @@ def test_an_observer_whose_leader_is_silent_would_vote() -> None:
 
 
 def test_whom_the_leader_is_asked_of() -> None:
-    """Of one bootstrap server at a time; of one that failed after controller.quorum.retry.backoff.ms."""
+    """The node sends Fetch to one bootstrap server at a time; to one that failed again only after
+    controller.quorum.retry.backoff.ms."""
     driven = in_state("unattached")
     seen = [driven.reply(None, kind=Fetch).to.id for _ in range(2)]
     assert sorted(seen) == [2, 3]

@@ -1,4 +1,4 @@
-"""What a follower's log does: append, truncate, go on behind a snapshot, and what it says before it is on disk."""
+"""A follower's log: it appends, truncates, continues behind a snapshot, and acknowledges only what is on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.raft.memory import Disk, MemoryLog
 
 
 def leaders_log(*epochs: tuple[int, int]) -> MemoryLog:
-    """So many records in each epoch, one a batch."""
+    """Return a log with that many records in each epoch, one a batch."""
     log = MemoryLog(Disk())
     for epoch, records in epochs:
         for _ in range(records):
@@ -51,7 +51,7 @@ def test_a_batch_that_is_cut_off_is_left_out(cut: int) -> None:
 
 
 def test_a_damaged_batch_is_left_out() -> None:
-    """Also one that says how an epoch begins."""
+    """This also holds for a batch with the control record that begins an epoch."""
     driven = in_state("follower of 2")
     leader = leaders_log((4, 10), (5, 1))
     leader.append_as_leader(controls.batch([controls.kraft_voters(voters(1))], 0), 5)
@@ -128,7 +128,7 @@ def test_a_snapshot_is_fetched_piece_by_piece() -> None:
 
 
 def test_errors_of_the_leader() -> None:
-    """It is left alone for a while; meanwhile anybody is asked who leads."""
+    """The follower waits before it asks that leader again; meanwhile it asks any node for the leader."""
     driven = in_state("follower of 2")
     driven.reply(told(error=ErrorCode.UNKNOWN_SERVER_ERROR), kind=Fetch)
     assert driven.kinds() == ["Fetch 3"]
@@ -197,7 +197,7 @@ def test_who_begins_at_the_beginning_gets_the_snapshot() -> None:
 
 
 def test_a_fetch_waits() -> None:
-    """For a record, or that the high watermark moves, or its time is over; or until there is another leader."""
+    """A Fetch waits for a record, for a higher high watermark, for its timeout, or for another leader."""
     driven = in_state("leader")
     driven.ask(fetch(source=2))
     waiting = fetch(source=2, high_watermark=11, max_wait_ms=500)

@@ -1,4 +1,4 @@
-"""Metadata logs and quorum-states that real Kafka wrote: what raft makes of them, and that it writes the same."""
+"""Metadata logs and quorum-states that real Kafka wrote: raft loads them, and writes the same bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def batches(directory: Path) -> list[bytes]:
 
 
 def disk_of(directory: Path) -> Disk:
-    """The log in memory; its snapshots are left out."""
+    """Return the log in memory, without its snapshots."""
     disk, chain = Disk(), 0
     for data in batches(directory):
         chain = hash((chain, data)) & (1 << 63) - 1
@@ -95,7 +95,8 @@ def test_a_batch_of_control_records_is_laid_out_as_it_was() -> None:
 
 
 def test_kafkas_three_controllers_go_on_here() -> None:
-    """Their logs and quorum-states, under the raft of this project: they elect, and agree."""
+    """Three nodes of this project's raft start with the logs and quorum-states of Kafka's controllers: they elect a
+    leader, and agree."""
     world = World(1)
     voters = {each: ("host", each) for each in CONTROLLERS}
     for each in CONTROLLERS:

@@ -1,4 +1,4 @@
-"""Stories of a quorum, told by tests/raft/story.py and held true: tests/raft/transcripts/*.txt."""
+"""The transcripts of a quorum (tests/raft/transcripts/*.txt) are what tests/raft/story.py prints."""
 
 from functools import partial
 from pathlib import Path

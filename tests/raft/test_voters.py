@@ -1,4 +1,4 @@
-"""Voters that change: what the leader answers, what comes into the log, and who counts from when on."""
+"""Changes of voters: the leader's answers, the records in the log, and the set that counts for elections."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ OTHER_CLUSTER = f'The given id "x" doesn\'t match the cluster id "{CLUSTER}"'
 
 
 def dynamic(*ids: int) -> Driven:
-    """Node 1 leads epoch 1 of dynamic voters, and all before 3 is committed (before 4: voters are in the log)."""
+    """Return node 1 as leader of epoch 1 of dynamic voters, with all records before offset 3 committed (before 4:
+    voters are in the log)."""
     driven = Driven(config(static=()), with_voters(1, voters(*ids)))
     if ids != (1,):
         to_leader(driven)
@@ -67,7 +68,7 @@ def dynamic(*ids: int) -> Driven:
 
 
 def follow(driven: Driven, *ids: int) -> None:
-    """Others fetch from the end of the log."""
+    """Let the other nodes fetch from the end of the log."""
     for each in ids or driven.raft.voters.ids:
         if each != 1:
             driven.ask(fetch(source=each, epoch=driven.raft.epoch, at=(driven.log.end_offset, driven.raft.epoch)))
@@ -87,7 +88,7 @@ def said(driven: Driven, token: int) -> tuple[ErrorCode, str | None]:
 
 
 def last_control(driven: Driven) -> tuple[int, ControlType, VoterSet | None]:
-    """The last control record in the log, and the voters now."""
+    """Return the last control record in the log, and the present voters."""
     offset, record = list(driven.log.controls(0))[-1]
     return offset, record.type, driven.raft.voters
 
@@ -280,7 +281,8 @@ def test_update(request_: dict[str, object], error: ErrorCode) -> None:
 
 
 def test_a_voter_tells_what_is_new_of_it() -> None:
-    """Every fetch timeout it looks; with kraft.version 0, once to each leader."""
+    """A voter compares its endpoints with the leader's set at every fetch timeout; with kraft.version 0, once with each
+    leader."""
     moved = config(2, static=(), endpoints=(endpoint(9),))
     driven = Driven(moved, with_voters(1, voters(1, 2, 3)))
     driven.ask(begin(source=1, epoch=1, voter=None))

@@ -1,4 +1,4 @@
-"""Feed the builds, each in a process of its own, and say what ended one and how to run that input again."""
+"""Run the builds, each in a process of its own, and print what ended one and how to run that input again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPORT_CHARACTERS = 6_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one run: how many inputs were done, in how many seconds, and the report that ended it."""
+    """The result of one run: the number of inputs, the seconds, and the report that ended it."""
 
     build: str
     inputs: int
@@ -30,7 +30,7 @@ class Outcome:
 
 
 def feed(build: Build, place: Path, seed: int, first: int, count: int, seconds: float = 1e9) -> Outcome:
-    """Inputs [first, first + count) of a seed, or as many as the time allows. AS_IT_IS: the data without damage."""
+    """Run inputs [first, first + count) of a seed, or as many as the time allows. AS_IT_IS: the undamaged data."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         note = Path(scratch, "input")
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def run(build: Build, place: Path, seed: int, first: int, count: int) -> list[Outcome]:
-    """The data as it is, then the inputs of a seed; each told when it is done."""
+    """Run the undamaged data, then the inputs of a seed; print a line after each."""
     outcomes = []
     parts = [(seed, first, count)] if seed == AS_IT_IS or count == 1 else [(AS_IT_IS, 0, 10**9), (seed, first, count)]
     for part in parts:

@@ -34,12 +34,12 @@ SANITIZERS: Final = ("-fsanitize=address,undefined", "-fno-sanitize-recover=unde
 
 
 class NoCompiler(Exception):
-    """This machine cannot make the build; the text says why."""
+    """The machine cannot make the build; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One way to compile the kernels. `sanitized`: needs the compiler's runtime in front of everything else."""
+    """One way to compile the kernels. `sanitized`: the compiler's runtime must be loaded before everything else."""
 
     name: str
     flags: tuple[str, ...]
@@ -47,12 +47,12 @@ class Build:
     sanitized: bool = False
 
     def environment(self) -> dict[str, str]:
-        """Of a process that loads the build. Raises NoCompiler."""
+        """Return the environment of a process that loads the build. Raises NoCompiler."""
         if not self.sanitized:
             return dict(os.environ)
         return os.environ | {
             "LD_PRELOAD": runtime(),
-            # CPython keeps what it interned; what it allocates must be malloc's to be watched.
+            # CPython keeps interned objects, and the sanitizer can watch only what malloc allocates
             "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:halt_on_error=1:allocator_may_return_null=1",
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
             "PYTHONMALLOC": "malloc",
@@ -84,7 +84,7 @@ def runtime() -> str:
 
 
 def make(*builds: Build, say: Callable[[str], None] = lambda _text: None) -> list[Path]:
-    """The directories of the builds, compiled where they are not yet. Raises NoCompiler."""
+    """Return the directories of the builds, and compile missing ones. Raises NoCompiler."""
     places = [BUILDS / f"{build.name}-{_hash(build)}" for build in builds]
     for build, place in zip(builds, places, strict=True):
         if not (place / "done").exists():
@@ -108,7 +108,7 @@ def _hash(build: Build) -> str:
 
 
 def _sources() -> list[Path]:
-    """setup.py and all that a module of the kernels is made of."""
+    """Yield setup.py and the sources of the kernels' modules."""
     kinds = ("*.py", "*.pyx", "*.pxd", "*.h")
     return [ROOT / "setup.py", *(path for kind in kinds for path in (ROOT / KERNELS).rglob(kind))]
 

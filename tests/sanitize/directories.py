@@ -1,6 +1,6 @@
-"""A partition through what kcli does with directories: each ends with a result or with a typed error.
+"""Run kcli's commands on a partition's directory: each ends with a result or with a typed error.
 
-Whatever the names, sizes and neighbours of its files say: see tests.damage.disordered.
+This holds for any names, sizes and neighbours of its files: see tests.damage.disordered.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ def verify(partition: Path) -> None:
 
 
 def recover(partition: Path) -> None:
-    """What a start would do, after a crash, with and without salvage."""
+    """Plan what a start would do after a crash, with and without salvage."""
     for salvage in (False, True):
         for plan in Recovery(partition, NOW_MS, clean=False, salvage=salvage, threads=1).plans():
             str((plan.events, plan.view.changed(), plan.view.removed()))
 
 
 def compact(partition: Path) -> None:
-    """Counted, with a map that holds all keys and one that is soon full, and written beside the partition."""
+    """Compact with a map that holds all keys and with one that is soon full, and write the result beside the
+    partition."""
     with suppress(KcliError):
         _clean(partition, CleanerConfig(), None)
     with suppress(KcliError):
@@ -94,7 +95,7 @@ def _dump(path: Path) -> None:
 
 
 def serve_read_only(partition: Path) -> None:
-    """What `kcli serve --read-only` looks up in a log, and a walk through it."""
+    """Look up what `kcli serve --read-only` looks up in a log, and read it whole."""
     log = ReadOnlyLog(partition, LogConfig())
     try:
         with suppress(LogFailed, OffsetOutOfRange):
@@ -116,7 +117,7 @@ def serve_read_only(partition: Path) -> None:
 
 
 def export(partition: Path) -> None:
-    """The reading part of an export: record batches, what is unreadable passed over and told, or the end."""
+    """Read record batches as an export does; damage is skipped and reported, or ends it."""
     from kcli.export.corruption import CorruptLog
     from tests.export.tables import load
 
@@ -137,6 +138,6 @@ COMMANDS: dict[str, Callable[[Path], None]] = {
 
 
 def run(command: str, partition: Path) -> None:
-    """One command; what it may end with is one of kcli's errors."""
+    """Run one command, which may raise kcli's own errors only."""
     with suppress(KcliError, FormatError):
         COMMANDS[command](partition)

@@ -1,7 +1,7 @@
-"""What the kernels are fed with: golden logs and those of the samples, in pieces, and the n-th input of a seed.
+"""The inputs of the kernels: golden logs and those of the samples, in pieces, and the n-th random input of a seed.
 
-An input is decided by (seed, n) alone, so that it can be run again. Of a hundred, 70 are windows of logs, 16 columns of
-payloads, 10 frames of requests and 4 directories, which take as long as all the others.
+(seed, n) alone decides an input, so that it can be run again. Of a hundred inputs, 70 are windows of logs, 16 columns
+of payloads, 10 frames of requests and 4 directories, which take as long as all the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PIECES_MAX = 3_000
 
 @cache
 def windows() -> list[bytes]:
-    """Runs of batches of every log, a few kilobytes each; what is framed nowhere is taken from its beginning."""
+    """Yield runs of batches of every log, a few kilobytes each; for a log without any framing its first bytes."""
     found: dict[bytes, None] = {}
     for path in sorted([*GOLDEN.rglob("*.log"), *GOLDEN.rglob("*.checkpoint"), *SAMPLES.rglob("*.log")]):
         data = path.read_bytes()
@@ -40,13 +40,13 @@ def windows() -> list[bytes]:
 
 @cache
 def partitions() -> list[Path]:
-    """Directories with a log in them that are not large; damaged ones among them."""
+    """Return partition directories with small logs, damaged ones among them."""
     found = {path.parent for path in [*GOLDEN.rglob("*.log"), *SAMPLES.rglob("*.log")]}
     return sorted(each for each in found if sum(path.stat().st_size for path in each.iterdir()) <= PARTITION_BYTES)
 
 
 def copied(source: Path, target: Path) -> Path:
-    """A partition's files in a directory that may be written to."""
+    """Return a partition's files in a writable copy."""
     target.mkdir(parents=True)
     for path in source.iterdir():
         if path.is_file():
@@ -55,7 +55,7 @@ def copied(source: Path, target: Path) -> Path:
 
 
 def run(seed: int, n: int) -> None:
-    """The n-th input of a seed. What it raises is a report."""
+    """Run the n-th input of a seed. Any exception is a report."""
     random = Random(f"{seed}:{n}")
     kind = random.random()
     if kind < 0.70:
@@ -73,7 +73,7 @@ def directory(random: Random) -> None:
     scratch = Path(tempfile.mkdtemp(prefix="kcli-sanitize-"))
     try:
         partition = copied(random.choice(partitions()), scratch / random.choice(("t-0", "t-0", "__consumer_offsets-0")))
-        if random.random() < 0.5:  # what there is may be cleaned: another segment follows
+        if random.random() < 0.5:  # another segment follows, so that the existing ones may be cleaned
             base = max((int(path.stem) for path in segments(partition)), default=0) + random.choice((1, 50, 10**6))
             (partition / f"{min(base, 2**63 - 1):020}.log").touch()
         disordered(partition, random)
@@ -83,8 +83,8 @@ def directory(random: Random) -> None:
 
 
 def run_whole(n: int) -> bool:
-    """The n-th of the data as it is: every window through every step, every partition through every command. False
-    where there is none."""
+    """Run the n-th of the undamaged inputs: every window through every step, every partition through every command.
+    Returns False where there is none."""
     random = Random(n)
     if n < len(windows()):
         logs.run(windows()[n], random, steps=len(logs.STEPS))

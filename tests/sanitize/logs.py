@@ -65,12 +65,12 @@ BUILD_SCHEMA = pa.schema([(name, BUILD_TYPES.get(name, pa.int64())) for name in 
 
 
 def tight(data: bytes | bytearray) -> memoryview:
-    """The bytes in memory that ends where they end: what reads on is seen."""
+    """Copy the bytes to memory of exactly their size, so that the sanitizer sees a read behind them."""
     return np.frombuffer(data, dtype=np.uint8).copy().data if data else memoryview(b"")
 
 
 def int64(random: Random, near: int = 0) -> int:
-    """Any number that a kernel takes for an offset, a time, a position."""
+    """Return any number that a kernel accepts as an offset, a time or a position."""
     return max(-INT64 - 1, min(INT64, extreme(random, near)))
 
 
@@ -80,7 +80,7 @@ def offset(random: Random, near: int = 0) -> int:
 
 
 class LogInput:
-    """The bytes of one input, and what the steps below look at: a fresh table each, for they change it."""
+    """The bytes of one input, and the tables of the steps below: a new one for each step, since steps change them."""
 
     def __init__(self, data: bytes, random: Random) -> None:
         self.random = random
@@ -105,14 +105,14 @@ class LogInput:
         return table.field(self.random.randrange(table.count), 3) if table.count else 0
 
     def other(self) -> memoryview:
-        """The bytes, or now and then fewer: a table of another window must not lead out of this one."""
+        """Return the bytes, or sometimes fewer: a table of another window must not lead out of this one."""
         if self.random.random() < 0.1:
             return tight(bytes(self.data[: self.random.randrange(self.size + 1)]))
         return self.data
 
 
 def scanning(given: LogInput) -> None:
-    """Frames, CRCs, the hunt for the next batch, what tables say of themselves."""
+    """Scan frames, check CRCs, search for the next batch, and read all columns of the tables."""
     random, size = given.random, given.size
     table = BatchTable()
     start = random.choice((0, 0, random.randrange(size + 1)))
@@ -144,7 +144,7 @@ def scanning(given: LogInput) -> None:
 
 
 def ranges(random: Random, table: BatchTable) -> memoryview | None:
-    """Aborted transactions: producer, first and last offset, sorted."""
+    """Return aborted transactions: producer, first and last offset, sorted."""
     if random.random() < 0.3:
         return None
     rows = [BatchRow._make(table.row(i)) for i in range(table.count)]
@@ -153,7 +153,7 @@ def ranges(random: Random, table: BatchTable) -> memoryview | None:
 
 
 def printing(given: LogInput) -> None:
-    """Records in every form of text, with sums."""
+    """Print the records in every text format, with sums."""
     random = given.random
     window = given.window()
     records = RecordTable(random.choice((1, 2, 7, 1000)))
@@ -187,7 +187,7 @@ def printing(given: LogInput) -> None:
 
 
 def checking(given: LogInput) -> None:
-    """The state across batches that verify keeps, with indexes that say anything."""
+    """Run verify's checks across batches, with indexes of any content."""
     random = given.random
     window = given.window()
     for _ in decode(window, RecordTable(64), limit_bytes=LIMIT_BYTES):
@@ -212,7 +212,7 @@ def checking(given: LogInput) -> None:
 
 
 def index(random: Random, width: int) -> memoryview:
-    """Entries of an index file, sorted or not, cut off or not."""
+    """Return entries of an index file, sorted or not, cut or not."""
     entries = sorted(random.getrandbits(random.choice((12, 32))) for _ in range(random.randrange(9)))
     if random.random() < 0.3:
         random.shuffle(entries)
@@ -221,7 +221,7 @@ def index(random: Random, width: int) -> memoryview:
 
 
 def recovering(given: LogInput) -> None:
-    """Producers, transactions, index entries and leader epochs of a segment that is read again."""
+    """Recover producers, transactions, index entries and leader epochs of a segment."""
     random = given.random
     table = given.table()
     producers = ProducerTable(read_control)
@@ -257,12 +257,12 @@ def recovering(given: LogInput) -> None:
 
 
 def signed(value: int, bits: int) -> int:
-    """The low bits of a number, as Java keeps them."""
+    """Return the low bits of a number as Java's casts do."""
     return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
 def cleaning(given: LogInput) -> None:
-    """Keys, the map, its bits, and what of the window stays."""
+    """Fill the key map and its bits, and filter the window by them."""
     random = given.random
     window = given.window()
     near = given.near(window.batches)
@@ -288,7 +288,7 @@ def cleaning(given: LogInput) -> None:
         keys.finish(window.batches, start)
         memoryview(keys).tobytes()
         offset_map.put(keys)
-        if random.random() < 0.5:  # what the name of the next segment says
+        if random.random() < 0.5:  # the base offset of the next segment limits the map's bits
             offset_map.reach = random.choice((offset_map.reach, offset(random, near) - 1, near))
     first = random.choice((start, int64(random, near)))
     offset_map.mark(first)
@@ -314,7 +314,7 @@ def cleaning(given: LogInput) -> None:
 
 
 def payload_cleaning(given: LogInput) -> None:
-    """Decompressed records that are not those of the batch."""
+    """Filter decompressed records that do not belong to the batch."""
     random = given.random
     table = given.table()
     if not table.count:
@@ -355,7 +355,7 @@ def arrow(given: LogInput) -> None:
 
 
 def read_columns(rows: ArrowRows) -> None:
-    """Take the columns, and look at their bytes."""
+    """Take the columns, and read their bytes."""
     for buffers in rows.take():
         for buffer in buffers:
             if buffer is not None:
@@ -363,7 +363,7 @@ def read_columns(rows: ArrowRows) -> None:
 
 
 def appending(given: LogInput) -> None:
-    """What a broker does with batches of clients, and of leaders."""
+    """Append batches of clients and of leaders as a broker does."""
     random = given.random
     table = given.table()
     near = given.near(table)
@@ -414,7 +414,7 @@ def appending(given: LogInput) -> None:
 
 
 def building(given: LogInput) -> None:
-    """Batches from columns of a backup that says anything."""
+    """Build batches from columns of any content."""
     random = given.random
     rows = []
     place = random.randrange(1000)
@@ -448,7 +448,7 @@ def building(given: LogInput) -> None:
 
 
 def compress_records(builder: BatchBuilder) -> None:
-    """Give the batch at hand its compressed records."""
+    """Set the compressed records of the current batch."""
     with memoryview(builder.records) as records:
         builder.compressed(compress(builder.codec, records))
 
@@ -459,7 +459,7 @@ STEPS: tuple[Callable[[LogInput], None], ...] = (
 
 
 def run(data: bytes, random: Random, steps: int = 3) -> None:
-    """Some of the steps on one window; FormatError, KcliError and ValueError are what a kernel may say."""
+    """Run some of the steps on one window. A kernel may raise FormatError, KcliError and ValueError."""
     for step in random.sample(STEPS, steps):
         with suppress(FormatError, KcliError, ValueError):
             step(LogInput(data, random))

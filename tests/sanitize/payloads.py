@@ -112,7 +112,7 @@ def avro_bytes(schema: Any, value: Any) -> bytes:
 
 
 def without_logic(field: Any) -> Any:
-    """A field whose bytes are given as they are."""
+    """A field whose bytes are returned as they are."""
     kind = field["type"]
     if isinstance(kind, dict) and "logicalType" in kind:
         return {**field, "type": {key: value for key, value in kind.items() if key != "logicalType"}}
@@ -120,7 +120,7 @@ def without_logic(field: Any) -> Any:
 
 
 def proto_payloads() -> list[bytes]:
-    """Fields one by one, by their numbers and wire types."""
+    """Return Protobuf payloads, made field by field of numbers and wire types."""
 
     def raw(value: int) -> bytes:
         out = bytearray()
@@ -190,7 +190,7 @@ def mutated(data: bytes, random: Random) -> bytes:
 
 
 def run(random: Random) -> None:
-    """A column of payloads, mostly mutated ones, through one program; ValueError is what a kernel may say."""
+    """Decode a column of payloads, mostly mutated ones, with one program. A kernel may raise ValueError."""
     program, sound = random.choice(programs())
     values = [mutated(random.choice(sound), random) for _ in range(random.choice((1, 3, 8)))]
     valid = bytes(random.random() < 0.9 for _ in values)

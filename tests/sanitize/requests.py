@@ -29,7 +29,7 @@ NAMES = (b"t", b"topic")
 
 @cache
 def schemas() -> list[array[int]]:
-    """Of requests with structs in arrays, tagged fields, structs that may be null."""
+    """The schemas of requests with structs in arrays, tagged fields, and structs that may be null."""
     from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
     from kio.schema.create_topics.v7.request import CreateTopicsRequest
     from kio.schema.fetch.v17.request import FetchRequest
@@ -42,7 +42,7 @@ def schemas() -> list[array[int]]:
 
 
 def frame(random: Random) -> bytes:
-    """Small numbers, lengths and names, as requests have them, with some that no request has."""
+    """Return a frame of small numbers, lengths and names, as requests have them, with some that no request has."""
     parts = []
     for _ in range(random.choice((1, 5, 20, 60))):
         size = random.choice((1, 2, 4, 8))
@@ -63,7 +63,7 @@ def frame(random: Random) -> bytes:
 
 
 def produce(random: Random) -> bytes:
-    """A Produce request, version 3 to 8, with numbers changed."""
+    """Return a Produce request, version 3 to 8, with changed numbers."""
     topics = b"".join(
         TOPIC + wrapped(2, 4) + (wrapped(0, 4) + wrapped(5, 4) + b"batch") * 2 for _ in range(random.choice((1, 3)))
     )
@@ -75,7 +75,7 @@ def produce(random: Random) -> bytes:
 
 
 class Led:
-    """A partition that a broker leads, and its log. Every third write fails."""
+    """A partition that the broker leads, and its log. Every third write fails."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -111,7 +111,7 @@ class Led:
 
 
 def plain_batch(random: Random) -> bytes:
-    """A batch of any codec, seldom with bytes changed, and then mostly with the CRC of what it has become."""
+    """Return a batch of any codec, sometimes with changed bytes, and then mostly with a corrected CRC."""
     codec = random.choice((0, 0, 1, 2, 3, 4))
     sequence = {"producer": (5, 0), "sequence": random.choice((0, 2))} if random.random() < 0.3 else {}
     data = batch(b"a" * random.choice((0, 3, 300)), b"b", codec=codec, **sequence)  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def plain_batch(random: Random) -> bytes:
 
 
 def plain_produce(random: Random) -> bytes:
-    """A Produce request, version 9 to 13, as the kernel answers it; now and then with numbers changed, or cut."""
+    """Return a plain Produce request, version 9 to 13; sometimes its numbers are changed, or it is cut."""
     version = random.randrange(9, 14)
     topics = []
     for topic in random.sample(NAMES, random.choice((1, 1, 2))):
@@ -143,7 +143,7 @@ def plain_produce(random: Random) -> bytes:
 
 
 def answer_plain(random: Random) -> None:
-    """Two requests one after the other, to partitions that take batches."""
+    """Answer two requests one after the other, to partitions that accept batches."""
     lanes = ProduceLanes(1 << 20)
     for topic in NAMES:
         for index in (0, 1):
@@ -156,7 +156,7 @@ def answer_plain(random: Random) -> None:
 
 
 def of_a_group(random: Random) -> bytes:
-    """An OffsetCommit or a Heartbeat of any version, with numbers changed."""
+    """Return an OffsetCommit or Heartbeat of any version, with changed numbers."""
     key, version = random.choice((8, 12)), random.randrange(12)
     flexible = version >= (8 if key == 8 else 4)
 
@@ -185,7 +185,7 @@ def of_a_group(random: Random) -> bytes:
 
 
 def run(random: Random) -> None:
-    """One frame; a FormatError or UnicodeDecodeError (a ValueError) is what a kernel may say."""
+    """Run one frame. A kernel may raise FormatError and UnicodeDecodeError (a ValueError)."""
     if random.random() < 0.5:
         answer_plain(random)
         return

@@ -1,4 +1,4 @@
-"""The loop in the process whose kernels are a sanitizer's build: which input is at hand is always in a file.
+"""The loop in the process with a sanitizer's build. A file always names the current input.
 
 python -m tests.sanitize.run BUILD_DIRECTORY NOTE SEED FIRST COUNT SECONDS
 """
@@ -17,7 +17,7 @@ import formats.kernels
 from tests.sanitize.builds import KERNELS
 
 CPU_SECONDS_MAX = 60
-"""Of fifty inputs. Not by the clock: on a busy machine a process may stand still for long."""
+"""The time limit of fifty inputs. It is CPU time, since a process may stand still for long on a busy machine."""
 
 
 class Report(Exception):
@@ -25,13 +25,13 @@ class Report(Exception):
 
 
 def main(build: Path, note: Path, seed: int, first: int, count: int, seconds: float) -> None:
-    """Run `count` inputs from `first` on, or as many as `seconds` allow; a seed below 0: the data as it is."""
+    """Run `count` inputs from `first` on, or as many as `seconds` allow. A seed below 0 means the undamaged data."""
     formats.kernels.__path__.insert(0, str(build / KERNELS))
     from tests.sanitize import inputs
 
     check_kernels(build)
 
-    logging.disable(logging.CRITICAL)  # what is passed over is told to nobody here
+    logging.disable(logging.CRITICAL)  # errors of skipped damage are not of interest here
     unraisable: list[str] = []
     sys.unraisablehook = lambda each: unraisable.append(f"{each.err_msg}: {each.exc_value!r}")
     faulthandler.register(signal.SIGPROF, all_threads=True, chain=True)  # told, then the end of the process
@@ -57,7 +57,7 @@ def main(build: Path, note: Path, seed: int, first: int, count: int, seconds: fl
 
 
 def check_kernels(build: Path) -> None:
-    """Every kernel that was imported is of the build."""
+    """Check that every imported kernel is one of the build."""
     for name, module in sorted(sys.modules.items()):
         if name.startswith("formats.kernels.") and str(module.__file__).endswith(".so"):
             assert build in Path(str(module.__file__)).parents, f"{module.__file__} is not of {build}"

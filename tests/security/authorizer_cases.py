@@ -101,7 +101,7 @@ def questions(of: Case) -> int:
 
 
 def answers(of: Case) -> list[Answer]:
-    """What kcli answers; a configuration that is refused is answered by its reason alone."""
+    """Return kcli's answers; for a configuration that is refused the only answer is the reason."""
     try:
         authorizer = Authorizer(AuthorizerConfig.of(of["configs"]))
     except InvalidPrincipal as refused:

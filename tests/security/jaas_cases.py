@@ -1,4 +1,4 @@
-"""Random JAAS configurations, and what kcli reads in them. A case is a question to SecurityOracle.java: `text`."""
+"""Random JAAS configurations, and kcli's answers about them. A case is a question to SecurityOracle.java: `text`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def case(seed: int) -> Case:
 
 
 def answers(of: Case) -> Any:
-    """The login modules, or the reason for a refusal."""
+    """Return the login modules, or the reason for a refusal."""
     try:
         modules = parse_jaas(of["text"])
     except InvalidJaasConfig as refused:
@@ -71,7 +71,8 @@ def answers(of: Case) -> Any:
 
 
 def without_secrets(answer: Any) -> Any:
-    """Kafka's answer, as kcli would say it: Kafka quotes the text in its reasons, and has none for an empty name."""
+    """Return Kafka's answer in kcli's words: Kafka quotes the text in its reasons, and has no reason for an empty
+    name."""
     if not isinstance(answer, str):
         return answer
     if answer == "null":

@@ -1,7 +1,7 @@
-"""Random names of certificates, as DER: a case is a question to SecurityOracle.java, and what kcli says of it.
+"""Random names of certificates in DER: a case is a question to SecurityOracle.java, with kcli's answer.
 
-Some are damaged: what Java makes of bytes that are no DER is compared only where both take them for a name. Older Javas
-read every text as UTF-8: `GARBLED` is what they make of `LATIN`, and they are asked only for UTF8Strings.
+Some are damaged: what Java reads in bytes that are no DER is compared only where both accept them as a name. Older
+Javas decode every text as UTF-8: `GARBLED` is their result for `LATIN`, and they are asked only about UTF8Strings.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TEXTS += ["alice", "\u00a0", "\u0301", "İ", "\x7f", "\x80", "/", "*", "@", "'",
 
 
 def case(seed: int, tags: Sequence[int] = TAGS) -> Case:
-    """A name of 0 to 5 relative names. tags: the kinds of texts in it."""
+    """Return a name of 0 to 5 relative names. tags: the kinds of texts in it."""
     chance = random.Random(seed)
     name = _tagged(0x30, b"".join(_relative(chance, tags) for _ in range(chance.choice([0, 1, 1, 2, 3, 5]))))
     if tags is TAGS and chance.random() < 0.1:
@@ -73,7 +73,7 @@ def answer(of: Case) -> str | None:
 
 
 def compared(of: Case, theirs: str | None) -> bool:
-    """Assert that kcli reads the name as Java did, or refuses it. Return whether it was read alike."""
+    """Assert that kcli reads the name as Java did, or refuses it. Returns whether kcli read it."""
     ours = answer(of)
     assert ours is None or ours == theirs, of
     return ours is not None

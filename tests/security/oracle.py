@@ -1,6 +1,6 @@
-"""Kafka's classes of security, to ask: SecurityOracle.java, and what it once answered (recorded/*.jsonl.gz).
+"""Questions to Kafka's security classes: SecurityOracle.java, and its recorded answers (recorded/*.jsonl.gz).
 
-python -m tests.security.oracle     asks Kafka, and records its answers anew; on Java 25, see name_cases
+python -m tests.security.oracle   asks Kafka, and records its answers anew; on Java 25, see name_cases
 """
 
 from __future__ import annotations

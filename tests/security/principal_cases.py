@@ -1,4 +1,4 @@
-"""Random rules for the names of principals, and what kcli makes of distinguished names with them.
+"""Random rules for the names of principals, and the names that kcli maps with them.
 
 A case is a question to SecurityOracle.java: `rules`, and the `names` to map.
 """

@@ -23,7 +23,7 @@ def certificate(name: x509.Name) -> bytes:
 
 
 LONE_HALVES = ("1e03dcce5c", "1e0647b18dead987")
-"""BMPStrings with half of a character that recorded names have."""
+"""BMPStrings with half of a surrogate pair, which recorded names have."""
 
 
 def test_answers_of_java() -> None:
@@ -50,7 +50,7 @@ BMP_STRINGS = {
     "d83dde00": None,
     "de00d83dde00": None,
 }
-"""Content of a BMPString in a common name -> what Java 25 reads; None where it takes the certificate for damaged."""
+"""By content of a BMPString in a common name: the text that Java 25 reads; None where it refuses the certificate."""
 
 
 @pytest.mark.parametrize("content", BMP_STRINGS)
@@ -67,7 +67,7 @@ def test_the_subject_of_a_certificate() -> None:
 
 
 def test_damaged_certificates_are_refused() -> None:
-    """One byte changed at a time, and every truncation: a name or InvalidCertificate, nothing else."""
+    """Each byte is changed, and each truncation is tried: the result is a name or InvalidCertificate."""
     sound = certificate(x509.Name.from_rfc4514_string("CN=alice,O=Acme"))
     for at in range(len(sound)):
         with pytest.raises(InvalidCertificate):

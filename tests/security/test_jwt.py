@@ -74,7 +74,7 @@ def test_keys_that_are_none(document: str) -> None:
 
 
 def signed_text(payload: bytes, header: bytes = b'{"alg":"RS256","kid":"rsa"}') -> str:
-    """A token with a valid signature of that very text."""
+    """Return a token with a valid signature of exactly this text."""
     unsigned = b".".join(base64.urlsafe_b64encode(each).rstrip(b"=") for each in (header, payload))
     private_key = ISSUER.rsa.private_key
     assert private_key is not None
@@ -106,7 +106,8 @@ def test_a_header_that_can_be_read_in_two_ways() -> None:
 
 
 def test_weak_keys() -> None:
-    """A secret shorter than its hash, and an RSA key whose modulus is long by its zeros only. Source: RFC 7518, 3.2."""
+    """The keys are a secret shorter than its hash, and an RSA key whose modulus is long only by leading zeros. Source:
+    RFC 7518, 3.2."""
     short = OctKey.import_key("x" * 16, {"kid": "short"})
     keys = JwtKeys(json.dumps({"keys": [short.as_dict(private=True)]}))
     unsigned = f"{part({'alg': 'HS256', 'kid': 'short'})}.{part(CLAIMS)}"

@@ -119,7 +119,7 @@ def test_an_invalid_token(answer: bytes) -> None:
     ids=lambda message: repr(message[:8]),
 )
 def test_the_longest_messages_are_read_in_a_moment(message: bytes) -> None:
-    """They came from somebody who had not logged in, and held the event loop for 500 ms."""
+    """Such messages came from clients that had not logged in, and blocked the event loop for 500 ms."""
     took_s = min(_cpu_s(message) for _ in range(3))
     assert took_s < 0.06
 

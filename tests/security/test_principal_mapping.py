@@ -47,7 +47,7 @@ def test_patterns_that_are_refused_at_the_start(pattern: str, reason: str) -> No
 
 @pytest.mark.parametrize("replacement", ["$2", "${who}", "$", "$x", "$9999999999"])
 def test_replacements_that_are_refused_at_the_start(replacement: str) -> None:
-    """Kafka starts with them, and fails whenever the pattern matches."""
+    """Kafka starts with such rules, and fails whenever the pattern matches."""
     with pytest.raises(InvalidReplacement, match=r"ssl\.principal\.mapping\.rules"):
         PrincipalMapping(f"RULE:.*/{replacement}/")
 
@@ -59,7 +59,7 @@ def test_line_breaks_match_no_pattern() -> None:
 
 
 def test_a_hostile_subject_takes_no_time() -> None:
-    """Six wildcards, as in Kafka's documentation, take Java's engine hours here."""
+    """Java's engine takes hours for this subject and six wildcards, as in a rule of Kafka's documentation."""
     mapping = PrincipalMapping(principal_cases.KAFKA_DOCS)
     began = time.process_time()
     mapping.name("CN=a" + ",OU=,O=,L=,ST=" * 5_000)

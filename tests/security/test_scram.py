@@ -1,4 +1,4 @@
-"""SCRAM: the vectors of its RFCs, and what an attacker may try. tests/interop/test_sasl_kafka.py runs Kafka's side."""
+"""SCRAM: the vectors of its RFCs, and attacks. tests/interop/test_sasl_kafka.py compares it with Kafka's."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_tokens() -> None:
 def failure(
     served: ScramServer, name: str, password: str, *, with_token: bool = False
 ) -> tuple[str, AuthenticationFailed]:
-    """The server's first message to a client, and how the exchange fails."""
+    """Return the server's first message to a client, and the error of the exchange."""
     conversation = converse(SCRAM_SHA_256, name, password, NONCE, with_token=with_token)
     first = served.step(next(conversation))
     with pytest.raises(AuthenticationFailed) as raised:
@@ -179,7 +179,7 @@ def test_a_stranger_takes_the_time_of_a_wrong_password() -> None:
         hello = next(conversation)
         proofs[name] = hello, conversation.send(server().step(hello))
     times: dict[str, list[int]] = {name: [] for name in proofs}
-    for _ in range(300):  # by turns, so that both meet the same machine
+    for _ in range(300):  # alternately, so that both run under the same load of the machine
         for name, (hello, proof) in proofs.items():
             began = time.thread_time_ns()
             served = server()
@@ -280,7 +280,7 @@ def test_a_proof_counts_once_and_for_its_nonce_alone() -> None:
     ("channel", "is_taken"), [(b"n,,", True), (b"y,,", False), (b"", False), (b"n,a=user,", False)]
 )
 def test_the_header_of_the_first_message_is_proved_as_well(channel: bytes, *, is_taken: bool) -> None:
-    """A header that was changed on its way is found out by a client that knows the password."""
+    """A client that knows the password notices that the header was changed on its way."""
     served = server()
     asked = served.step(FIRST.encode()).decode()
     without_proof = f"c={base64.b64encode(channel).decode()},r={NONCE}{SERVER_NONCE}"
@@ -352,7 +352,7 @@ LONG = 500_000
     ids=lambda message: message[:16],
 )
 def test_the_longest_messages_are_read_in_a_moment(message: str) -> None:
-    """They came from somebody who had not logged in, and held the event loop for 200 ms."""
+    """Such messages came from clients that had not logged in, and blocked the event loop for 200 ms."""
     took_s = min(_cpu_s(message) for _ in range(3))
     assert took_s < 0.06
 
@@ -377,7 +377,7 @@ def test_decoys_have_the_iterations_of_most_users() -> None:
 
 
 def test_the_salts_of_decoys_are_a_clusters_own() -> None:
-    """On all its nodes, and after a restart."""
+    """The salts are the same on all nodes of the cluster, and after a restart."""
 
     def salt(cluster_id: str, secret_key: str) -> bytes:
         found = Users(lambda: 0)

@@ -1,8 +1,8 @@
-"""Those who live in the simulation. Each runs until it is fenced, or killed; the world starts it again.
+"""The clients of the simulation. Each runs until it is fenced or killed; then the world starts it again.
 
-plain    a member that commits offsets without transactions, each with a number of its own
-loop     a member that consumes, processes and produces: a transaction for a few inputs of its partitions
-fixed    the same for one partition, without a group's members: whoever takes over its transactional id goes on
+plain    a member that commits offsets outside of transactions, each offset a different one
+loop     a member that consumes, processes and produces, in a transaction for a few inputs of its partitions
+fixed    does the same for one partition without joining a group; the next owner of its transactional id continues
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAIN, LOOP, FIXED = "plain", "loop", "fixed"
 
 
 async def plain(world: World, who: str, *, is_static: bool) -> None:
-    """See above. Raises Fenced."""
+    """Run a member that commits offsets outside of transactions. Raises Fenced."""
     member = world.member(who, PLAIN, is_static=is_static)
     while not world.is_ending:
         try:
@@ -49,7 +49,7 @@ async def plain(world: World, who: str, *, is_static: bool) -> None:
 
 
 async def loop(world: World, who: str, *, is_static: bool, is_modern: bool) -> None:
-    """See above. Raises Fenced, Failed, Lost."""
+    """Run a member that consumes, processes and produces in transactions. Raises Fenced, Failed, Lost."""
     member = world.member(who, LOOP, is_static=is_static)
     producer = Producer(world, who, who, is_modern=is_modern)
     await producer.init()
@@ -74,7 +74,7 @@ async def loop(world: World, who: str, *, is_static: bool, is_modern: bool) -> N
 
 
 async def fixed(world: World, who: str, *, number: int, is_modern: bool) -> None:
-    """See above. Raises Failed, Lost."""
+    """Process one partition in transactions, without joining a group. Raises Failed, Lost."""
     member = Member(world, who, FIXED, is_static=False)
     producer = Producer(world, who, who, is_modern=is_modern)
     while not world.is_ending:
@@ -93,8 +93,8 @@ async def fixed(world: World, who: str, *, number: int, is_modern: bool) -> None
 
 
 async def _process(world: World, producer: Producer, member: Member, positions: dict[int, int]) -> bool:
-    """One transaction for some inputs. Is it committed? Raises Failed: then the producer has
-    to begin anew."""
+    """Process some inputs in one transaction. Returns whether it was committed. Raises Failed where the producer must
+    initialize again."""
     random = world.random
     chosen = random.sample(sorted(positions), min(len(positions), random.randint(1, 2)))
     done = {number: positions[number] + random.randint(1, 5) for number in chosen}
@@ -124,7 +124,7 @@ async def _process(world: World, producer: Producer, member: Member, positions: 
 
 
 async def _gone(member: Member) -> None:
-    """It leaves, as well as it can."""
+    """Let the member leave its group, and ignore errors."""
     if member.member_id:
         try:
             await member.leave()

@@ -1,15 +1,15 @@
-"""What must hold, one class a promise. They hear what the broker answers at the moment it does, before the network has
-its way with it: what a client may have been told is what counts.
+"""The promises of the coordinators, one class for each. The checks see a response when the broker sends it, not when
+the network delivers it, since a lost response may still have reached its client.
 
-    Commits       an offset that was acknowledged is there until another one replaces it
-    Generations   in one generation no partition has two owners; nobody is assigned anything, and nobody commits, in a
-                  generation that is over
-    Owners        the same of groups with members of the consumer protocol: nobody is given what another member has not
-                  given up, nor commits for what another one has
-    Ledger        a transaction's records and offsets are visible together, or none is; its markers are of one kind; it
-                  is committed only if its producer asked for it, and not by a producer that was fenced before it did;
-                  each input has its output exactly once, in order
-    (stuck)       the world looks whether groups are stable and transactions ended once the faults are over
+    Commits       an acknowledged offset stays committed until another one replaces it
+    Generations   in one generation no partition has two owners; nothing is assigned or committed in a generation that
+                  is over
+    Owners        the same for groups with members of the consumer protocol: no member is assigned a partition that
+                  another one has not revoked yet, or commits for a partition of another one
+    Ledger        the records and offsets of a transaction are visible together or not at all; its markers are of one
+                  kind; it is committed only if its producer sent EndTxn before it was fenced; each input has its output
+                  exactly once, in order
+    (stuck)       the world checks that groups become stable and transactions end once the faults are over
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from kcli.broker.coordinators.log import LoggedBatch, read_log
 from kcli.log.live.partition_log import PartitionLog
 
 Input = tuple[str, int]
-"""A group, and a partition of what it reads."""
+"""A group, and a partition that it reads."""
 
 Owner = str
-"""A static member's instance, or a dynamic member's id."""
+"""The instance id of a static member, or the member id of a dynamic one."""
 
 
 class Broken(AssertionError):
-    """A promise is."""
+    """A promise is broken."""
 
 
 def must(holds: bool, promise: str) -> None:
-    """Raises Broken."""
+    """Raise Broken unless `holds`."""
     if not holds:
         raise Broken(promise)
 
 
 class Commits:
-    """Offsets that members commit without transactions, each with a number of its own. What the broker has been asked
-    for is numbered as it comes: in that order it is done, and told."""
+    """Offsets that members commit outside of transactions, each offset a different one. Requests are numbered in the
+    order in which they reach the broker, which handles and answers them in this order."""
 
     def __init__(self) -> None:
         self._last: dict[Input, int] = {}
@@ -49,49 +49,49 @@ class Commits:
         self.count = 0
 
     def now(self) -> int:
-        """The number of what comes now."""
+        """Return the number of the next request."""
         self._begun += 1
         return self._begun
 
     def begins(self, place: Input, offset: int) -> int:
-        """From here on it may be in the log. Returns its number."""
+        """Note that the log may have the offset from now on. Returns the number of the commit."""
         begun = self.now()
         self._perhaps[place][begun] = offset
         return begun
 
     def acknowledged(self, place: Input, begun: int) -> None:
-        """It is."""
+        """Note that the commit was acknowledged."""
         offset = self._perhaps[place].get(begun)
         if offset is not None:
             self._is(place, offset, begun)
             self.count += 1
 
     def refused(self, place: Input, begun: int) -> None:
-        """It is not."""
+        """Note that the commit was refused."""
         self._perhaps[place].pop(begun, None)
 
     def read(self, place: Input, offset: int, begun: int) -> None:
-        """The broker says that this was committed when it was asked."""
+        """Check an offset that OffsetFetch returned. begun: the number of the OffsetFetch."""
         last = self._last.get(place, -1)
         perhaps = self._perhaps[place].values()
         must(offset == last or offset in perhaps, f"{place} has offset {offset}, {last} was acknowledged")
         self._is(place, offset, begun)
 
     def _is(self, place: Input, offset: int, begun: int) -> None:
-        """What was asked for before has come to nothing else."""
+        """Note that `offset` is committed: an attempt numbered up to `begun` can no longer change it."""
         self._last[place] = offset
         for each in [each for each in self._perhaps[place] if each <= begun]:
             del self._perhaps[place][each]
 
     @property
     def places(self) -> Iterable[Input]:
-        """Where something was committed."""
+        """Return the partitions with a committed offset."""
         return list(self._last)
 
 
 class Generations:
-    """Of groups, as their members are told. A generation that nobody was assigned in may be given again after a
-    crash."""
+    """The generations of classic groups, as JoinGroup and SyncGroup answer them. After a crash a generation may begin
+    again if no member had its assignment."""
 
     def __init__(self) -> None:
         self._current: dict[str, int] = {}
@@ -100,11 +100,11 @@ class Generations:
         self.count = 0
 
     def joined(self, group: str, generation: int) -> None:
-        """A member is told that this generation begins."""
+        """Note that a JoinGroup was answered with this generation."""
         self._current[group] = max(generation, self._current.get(group, 0))
 
     def assigned(self, group: str, generation: int, owner: Owner, partitions: Iterable[int]) -> None:
-        """A member is told what it owns."""
+        """Check the assignment that a SyncGroup was answered with."""
         self._check(group, generation, f"{owner} is assigned {list(partitions)}")
         owners = self._owners[group, generation]
         for number in partitions:
@@ -114,7 +114,7 @@ class Generations:
         self.count += 1
 
     def committed(self, group: str, generation: int, owner: Owner) -> None:
-        """A member's commit is taken."""
+        """Check that the member may commit: its OffsetCommit was acknowledged."""
         self._check(group, generation, f"{owner} commits")
 
     def _check(self, group: str, generation: int, what: str) -> None:
@@ -122,24 +122,25 @@ class Generations:
         must(generation >= current, f"{group}: {what} in generation {generation}, it is {current}")
 
     def reloaded(self) -> None:
-        """Groups are as their logs have them."""
+        """Note that the groups were loaded from their logs again."""
         self._current = dict(self._assigned)
 
 
 @dataclass(slots=True)
 class _Held:
-    """What a member has, as far as the coordinator may know, and the epoch in which it was told so."""
+    """The partitions that a member may have, as far as the coordinator can know, and the member epoch in which they
+    were assigned."""
 
     epoch: int = -1
     partitions: set[int] = field(default_factory=set)
 
 
 class Owners:
-    """Of groups with members of the consumer protocol (KIP-848), or of both: what members have been told to have, and
-    have not said that they gave it up.
+    """The partitions that members of the consumer protocol (KIP-848) have been assigned and have not revoked, also in
+    groups with members of both protocols.
 
-    mixed: groups that become classic groups and consumer groups again. A member that does not know yet in which epoch
-    its group has begun anew has nothing there that counts: whatever it does in its old one is refused.
+    mixed: groups that change between the classic and the consumer protocol. A member whose epoch is from before such a
+    change owns nothing there: the coordinator refuses its requests.
     """
 
     def __init__(self, mixed: Container[str]) -> None:
@@ -147,11 +148,11 @@ class Owners:
         self._held: dict[str, dict[str, _Held]] = defaultdict(dict)
 
     def said(self, group: str, member: str, owned: set[int]) -> None:
-        """A member says what it has."""
+        """Note the partitions that a member's heartbeat says it owns."""
         self._held[group].setdefault(member, _Held()).partitions &= owned
 
     def told(self, group: str, member: str, epoch: int, partitions: set[int], epochs: Mapping[str, int]) -> None:
-        """A member is told what it shall have, in its epoch. epochs: of all members that there are."""
+        """Check the assignment that a heartbeat was answered with. epochs: those of all members of the group."""
         must(epochs.get(member, epoch) == epoch, f"{group}: {member} is served in epoch {epoch}, others: {epochs}")
         held = self._held[group] = {each: had for each, had in self._held[group].items() if each in epochs}
         own = held.setdefault(member, _Held())
@@ -165,12 +166,12 @@ class Owners:
         own.epoch, own.partitions = epoch, own.partitions | partitions
 
     def committed(self, group: str, member: str, partition: int, epochs: Mapping[str, int]) -> None:
-        """A member's commit is taken."""
+        """Check that the member owns the partition: its OffsetCommit was acknowledged."""
         others = [other for other, has in self._others(group, member, epochs).items() if partition in has]
         must(not others, f"{group}: {member} commits for partition {partition}, which {others} has")
 
     def _others(self, group: str, member: str, epochs: Mapping[str, int]) -> dict[str, set[int]]:
-        """What other members have."""
+        """Return the partitions that other members have."""
         return {
             other: had.partitions
             for other, had in self._held[group].items()
@@ -180,8 +181,9 @@ class Owners:
 
 @dataclass(slots=True)
 class Transaction:
-    """One of a producer. writes: partition and value, of what was acknowledged. asked: the broker was asked to commit
-    it, and did not refuse; committed, aborted: it said so; fenced: its producer was, before it asked."""
+    """A producer's transaction. writes: partition and value of each acknowledged record. asked: EndTxn with
+    committed=true was sent and not refused; committed, aborted: EndTxn was acknowledged; fenced: its producer was
+    fenced before EndTxn."""
 
     number: int
     name: str
@@ -195,7 +197,7 @@ class Transaction:
 
 
 class Ledger:
-    """All transactions, and what the logs say of them in the end."""
+    """All transactions, to be compared with the logs at the end of the simulation."""
 
     def __init__(self) -> None:
         self.transactions: list[Transaction] = []
@@ -203,21 +205,21 @@ class Ledger:
         self._floor: dict[Input, int] = defaultdict(int)
 
     def begin(self, name: str, producer: tuple[int, int]) -> Transaction:
-        """A producer begins one."""
+        """Note that a producer begins a transaction."""
         begun = Transaction(len(self.transactions), name, producer)
         self.transactions.append(begun)
         self._open[name].append(begun)
         return begun
 
     def initialized(self, name: str, producer: tuple[int, int]) -> None:
-        """A producer takes over a transactional id: whoever had it before commits nothing any more."""
+        """Note InitProducerId: from now on the former producer of this transactional id commits nothing."""
         for each in self._open[name]:
             if not each.asked and each.producer != producer:
                 each.fenced = True
         self._open[name] = [each for each in self._open[name] if each.producer == producer]
 
     def ended(self, transaction: Transaction, *, commit: bool) -> None:
-        """The broker says that it is."""
+        """Note that EndTxn was acknowledged."""
         if not commit:
             transaction.aborted = True
             return
@@ -226,18 +228,19 @@ class Ledger:
             self._floor[place] = max(self._floor[place], offset)
 
     def read(self, place: Input, offset: int) -> None:
-        """The broker says that this is committed, for good."""
+        """Note that OffsetFetch, with require_stable, returned this offset."""
         must(max(offset, 0) >= self._floor[place], f"{place} has offset {offset}, {self._floor[place]} was committed")
 
     @property
     def commits(self) -> int:
-        """How many were committed, and who asked was told."""
+        """Return the number of transactions whose commit was acknowledged."""
         return sum(each.committed for each in self.transactions)
 
-    # in the end
+    # at the end of the simulation
 
     def check(self, outputs: dict[int, PartitionLog], committed: dict[Input, int]) -> None:
-        """The logs of the output's partitions, and the offsets of groups, when everything is over."""
+        """Check the transactions. outputs: the logs of the output's partitions; committed: the offsets of the
+        groups."""
         outcomes: dict[int, set[bool]] = defaultdict(set)
         visible: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         done: dict[Input, list[int]] = defaultdict(list)
@@ -259,7 +262,7 @@ class Ledger:
 
 
 def value_of(transaction: Transaction, place: Input, offset: int) -> bytes:
-    """What a transaction writes for one input."""
+    """Return the value that a transaction writes for one input."""
     return f"{transaction.number} {place[0]} {place[1]} {offset}".encode()
 
 
@@ -268,7 +271,7 @@ def _transaction(value: bytes) -> int:
 
 
 def _inputs(values: list[bytes]) -> dict[Input, list[int]]:
-    """The inputs that these are the outputs of."""
+    """Return the inputs whose outputs these values are."""
     found: dict[Input, list[int]] = defaultdict(list)
     for value in values:
         _, group, number, offset = value.decode().split()
@@ -277,7 +280,7 @@ def _inputs(values: list[bytes]) -> dict[Input, list[int]]:
 
 
 def _outcomes(batches: Iterable[LoggedBatch]) -> list[tuple[int, bool]]:
-    """Transactions of a partition, and whether their markers there commit them."""
+    """Return the transactions of a partition, each with whether its marker there commits it."""
     open_: dict[int, set[int]] = defaultdict(set)
     found = []
     for batch in batches:
@@ -292,7 +295,8 @@ def _outcomes(batches: Iterable[LoggedBatch]) -> list[tuple[int, bool]]:
 
 
 def _read_committed(log: PartitionLog, batches: Iterable[LoggedBatch]) -> list[bytes]:
-    """What a consumer sees with read_committed, going by the aborted transactions that a Fetch names."""
+    """Return the values that a consumer with read_committed sees, which skips the aborted transactions that Fetch
+    lists."""
     must(log.last_stable_offset == log.log_end_offset, "the last stable offset is behind the end")
     aborted = sorted(log.aborted_transactions(0, log.log_end_offset), key=lambda each: each.first_offset)
     active: set[int] = set()

@@ -1,6 +1,6 @@
-"""A member of a consumer group of KIP-848: its heartbeats say all, and the coordinator assigns.
+"""A member of a consumer group of KIP-848: it sends ConsumerGroupHeartbeat, and the coordinator assigns partitions.
 
-What a member is told to have it has at once; what it is told to have no more it gives up before its next heartbeat.
+The member has an assigned partition at once, and revokes a partition before its next heartbeat.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.
 
 
 class ConsumerMember(Member):
-    """See above. generation: its member epoch; assignment: what it has."""
+    """A member of a consumer group. generation: its member epoch; assignment: the partitions that it has."""
 
     async def join(self) -> list[int]:
         if self.generation <= JOINING:
             self.member_id = self.member_id or f"{self.who}-{self.world.next_commit()}"
             self.generation, self.assignment = JOINING, []
         if await self._beat(self.generation):
-            await self._beat(self.generation)  # what it has given up is free
+            # this heartbeat tells the coordinator which partitions the member has revoked
+            await self._beat(self.generation)
         return list(self.assignment or [])
 
     async def heartbeat(self) -> None:
@@ -47,7 +48,8 @@ class ConsumerMember(Member):
             raise Rejoin
 
     async def _beat(self, epoch: int) -> bool:
-        """One heartbeat. Has it something else now? Raises Rejoin, Lost, CoordinatorError, Fenced."""
+        """Send one heartbeat. Returns whether the assignment has changed. Raises Rejoin, Lost, CoordinatorError,
+        Fenced."""
         answer = await self._send(epoch)
         self.heed(answer.error)
         self.generation = answer.epoch

@@ -1,5 +1,5 @@
-"""A disk on which a process dies: in the middle of a write, or between two; what it had written is there, or with the
-power goes whatever was not synced."""
+"""A disk on which a process dies, during a write or between two. Written bytes stay, or where the power fails those
+that were not synced may be lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.log.crash_disk import Crash, CrashDisk, CrashFile
 
 
 class DyingFile(CrashFile):
-    """A file that the disk closes where nobody does any more."""
+    """A file that the disk closes where its process is dead."""
 
     def __init__(self, disk: DyingDisk, path: Path, fd: int) -> None:
         super().__init__(disk, path, fd)
@@ -23,9 +23,9 @@ class DyingFile(CrashFile):
 
 
 class DyingDisk(CrashDisk):
-    """Dies at operation `dies_at`, from 1 on, and calls `died`; nothing is done on it after that.
+    """A disk that dies at operation `dies_at`, from 1 on, and calls `died`; it does nothing after that.
 
-    loses: with the power, and so what was not synced; else only the write at hand is torn.
+    loses: the power fails, so bytes that were not synced may be lost; otherwise only the current write is torn.
     """
 
     def __init__(self, died: Callable[[], None], seed: int, *, dies_at: int, loses: bool) -> None:
@@ -39,7 +39,7 @@ class DyingDisk(CrashDisk):
         return DyingFile(self, path, file.fd)
 
     def close_all(self) -> None:
-        """As the system does for a process that is gone."""
+        """Close all files, as the system does for a dead process."""
         for file in list(self.opened):
             file.close()
 
@@ -49,12 +49,12 @@ class DyingDisk(CrashDisk):
         return super().dies()
 
     def crash(self) -> None:
-        """The process ends here."""
+        """End the process here."""
         self.end()
         raise Crash
 
     def end(self) -> None:
-        """The process is killed from outside."""
+        """Kill the process from outside."""
         if self.is_dead:
             return
         self.is_dead = True

@@ -1,8 +1,8 @@
-"""The other replica of a partition: it copies what the leader has, a little later, and the leader hears of that later
-still. Only then is it committed.
+"""The other replica of a partition: it copies the leader's records a little later, and acknowledges them later still.
+Only then are they committed.
 
-It is never seen to do anything; what counts is how far it has come when this broker's lead is over, by its own will or
-not: the other one leads with what it has, and whatever this broker had beyond that is lost.
+It serves no request. When this broker's leadership ends, in order or not, the other replica leads with the records that
+it has, and all later records of this broker are lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HICCUP_MS = 7_000
 
 
 class Follower:
-    """Of one partition of a node, as long as that lives."""
+    """The other replica of one partition, while this node lives."""
 
     def __init__(self, cluster: Cluster, node: Node, partition: Partition) -> None:
         self._cluster, self._node, self._partition = cluster, node, partition
@@ -25,7 +25,7 @@ class Follower:
         partition.watch_end(self.moved)
 
     def moved(self, *_: object) -> None:
-        """The log has grown, or there is a new epoch: copy it, some time."""
+        """Copy after a while: the log has grown, or a new epoch has begun."""
         if not self._is_asking:
             self._is_asking = True
             self._cluster.loop.call_later(self._delay_ms() / 1000, self._copy)

@@ -1,7 +1,7 @@
-"""An event loop without sockets and threads, whose time is simulated: where nothing is ready it is the time of the
-next timer at once.
+"""An event loop without sockets and threads, with simulated time: where no callback is ready, the time of the next
+timer begins at once.
 
-What code hands to a thread runs in the loop, all at once, a little later.
+Functions for a thread run in the loop, at one time, a little later.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Ts = TypeVarTuple("Ts")
 
 
 class Stalled(Exception):
-    """Everybody waits, and nothing will ever happen."""
+    """All tasks wait, and no timer is set."""
 
 
 class Call(asyncio.TimerHandle):
-    """What is to be called, once or never."""
+    """A callback that is called once, or cancelled."""
 
     __slots__ = ()
     __eq__ = object.__eq__
@@ -42,8 +42,8 @@ class Call(asyncio.TimerHandle):
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """See above. The same seed gives the same order of everything: what is ready in the order in which it was, timers
-    by their time, then in the order in which they were set. There are no context variables."""
+    """The simulated event loop. A seed always gives the same order: callbacks in the order in which they became ready,
+    timers by their time, then in the order in which they were set. There are no context variables."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.call_at(self._seconds + max(delay, 0.0), callback, *args, context=context)
 
     def run_forever(self) -> None:
-        """Until it is told to stop. Raises Stalled."""
+        """Run until `stop`. Raises Stalled."""
         asyncio.events._set_running_loop(self)
         self._is_over = False
         try:
@@ -99,7 +99,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._is_over = True
 
     def _turn(self) -> None:
-        """One call, if any is ready; else it is the time of the next."""
+        """Call one ready callback; without any, move the time to the next timer."""
         if self._next:
             call = self._next.popleft()
         elif self._timers:
@@ -116,7 +116,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:  # noqa: ARG002 (the signature of what it stands for)
-        """Run it in the loop, a little later."""
+        """Run the function in the loop, a little later."""
         future: asyncio.Future[T] = self.create_future()
 
         def run() -> None:
@@ -132,7 +132,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
 
 class LoopClock(Clock):
-    """The loop's time, as a broker asks for it."""
+    """A broker's clock with the loop's time."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop

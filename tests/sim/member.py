@@ -1,6 +1,7 @@
-"""A member of a consumer group, as clients are: it joins, asks for its assignment, sends heartbeats, works, leaves.
+"""A member of a classic group, as clients implement it: it joins, gets its assignment, sends heartbeats, commits,
+leaves.
 
-A leader gives partitions to members in turn. What is answered is told to the checks as the broker answers it.
+A leader assigns partitions to the members in turn. The checks see each response when the broker sends it.
 """
 
 from __future__ import annotations
@@ -45,21 +46,21 @@ RANGE, OTHER = (
     (("range", version.to_bytes(VERSION_BYTES) + write("ConsumerProtocolSubscription", version, subscription)),)
     for version, subscription in enumerate((SUBSCRIPTION, SUBSCRIPTION | {"ownedPartitions": []}))
 )
-"""What it can do, and the same said otherwise."""
+"""The protocols that members support, and the same with another metadata."""
 AGAIN = 0.15
 FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 
 class Rejoin(Exception):
-    """There is another generation, or will be."""
+    """Another generation has begun or will begin."""
 
 
 class Fenced(Exception):
-    """Another one has taken this one's place: it ends."""
+    """Another member has taken this one's instance id: this one ends."""
 
 
 class Member:
-    """See above. who: its name; a static member's instance id, too."""
+    """A member of a classic group. who: its name, and the instance id of a static member."""
 
     def __init__(self, world: World, who: str, group: str, *, is_static: bool) -> None:
         self.world, self.who, self.group = world, who, group
@@ -72,11 +73,11 @@ class Member:
 
     @property
     def owner(self) -> str:
-        """What the checks know it by."""
+        """Return the name under which the checks know it."""
         return self.instance_id or self.member_id
 
     def forget(self) -> None:
-        """It is no member any more."""
+        """Give up the membership."""
         self.member_id, self.generation, self.assignment = "", -1, None
 
     async def _ask(self, request: Any) -> Any:
@@ -86,7 +87,7 @@ class Member:
         return await self.world.network.ask(self.who, type(request).__name__, run)
 
     def heed(self, code: ErrorCode) -> None:
-        """Raises Fenced, Rejoin."""
+        """Raise Fenced or Rejoin where the error asks for it."""
         if code == ErrorCode.FENCED_INSTANCE_ID:
             raise Fenced
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -167,7 +168,7 @@ class Member:
         return numbers_of(answer.assignment)
 
     def _again_ms(self) -> int:
-        """When what says a generation comes once more, if it does: that may be over by then."""
+        """Return when a request with a generation is repeated, if at all; the generation may be over by then."""
         random = self.world.random
         return random.choice([500, 2_000, 8_000]) if not self.world.is_calm and random.random() < AGAIN else 0
 
@@ -182,14 +183,14 @@ class Member:
     # being a member
 
     async def heartbeat(self) -> None:
-        """Raises Rejoin, Lost, CoordinatorError, Fenced."""
+        """Send a heartbeat. Raises Rejoin, Lost, CoordinatorError, Fenced."""
         request = Heartbeat(
             group_id=self.group, member_id=self.member_id, instance_id=self.instance_id, generation=self.generation
         )
         self.heed(await self._ask(request))
 
     async def commit(self, number: int, offset: int) -> None:
-        """Commit an offset without a transaction. Raises Rejoin, Lost, CoordinatorError, Fenced."""
+        """Commit an offset outside of a transaction. Raises Rejoin, Lost, CoordinatorError, Fenced."""
         request = self.commit_request([(number, offset)])
         place, owner = (self.group, number), self.owner
         commits = self.world.commits
@@ -216,7 +217,7 @@ class Member:
             self.world.owners.committed(self.group, request.member_id, number, members)
 
     def commit_request(self, offsets: Sequence[tuple[int, int]]) -> CommitOffsets:
-        """OffsetCommit."""
+        """Return an OffsetCommit request."""
         return CommitOffsets(
             group_id=self.group,
             member_id=self.member_id,
@@ -232,7 +233,7 @@ class Member:
         )
 
     async def leave(self) -> None:
-        """Go. Raises Lost, CoordinatorError."""
+        """Leave the group. Raises Lost, CoordinatorError."""
         leaver = Leaver(member_id=self.member_id, instance_id=self.instance_id)
         answer: LeaveAnswer = await self._ask(LeaveGroup(group_id=self.group, members=(leaver,)))
         assert answer.error == ErrorCode.NONE
@@ -240,8 +241,8 @@ class Member:
 
 
 def epochs(node: Node, group: str, generation: int, answer: Any) -> dict[str, int]:
-    """The group's members, each with the epoch that the coordinator had it at when it gave that answer: where it was a
-    classic group, with the generation in which somebody was just served."""
+    """Return the group's members, each with the epoch that the coordinator had at that answer; in a classic group, with
+    the generation of the answer."""
     described = node.groups.noted(answer, group)
     if isinstance(described, DescribedGroup):
         return dict.fromkeys((each.member_id for each in described.members), generation)
@@ -266,7 +267,7 @@ def numbers_of(assignment: bytes) -> list[int]:
 
 
 async def fetch_offset(world: World, who: str, group: str, number: int) -> int | None:
-    """What the group has committed, -1 for nothing; None where a transaction may change it. Raises Lost,
+    """Return the committed offset of the group, -1 for none; None where an open transaction may change it. Raises Lost,
     CoordinatorError."""
     topics = (FetchTopic(name=INPUT, topic_id=ZERO_ID, partitions=(number,)),)
     request = FetchOffsets(group_id=group, topics=topics, require_stable=True)
@@ -286,7 +287,7 @@ async def fetch_offset(world: World, who: str, group: str, number: int) -> int |
 
 
 async def until_fetched(world: World, who: str, group: str, number: int) -> int:
-    """As `fetch_offset`, again and again, where something is in its way. Raises Lost after a while."""
+    """Repeat `fetch_offset` until it gives an offset. Raises Lost after a while."""
     for _ in range(40):
         try:
             offset = await fetch_offset(world, who, group, number)

@@ -1,7 +1,8 @@
-"""Would a simulation notice? A check is taken out of the code, and seeds are run until one breaks.
+"""Does a simulation notice that a check is missing? The check is removed from the code, and seeds are run until one
+fails.
 
-A mutation names a function, a piece of its source, and what stands there instead: the function's code is exchanged as
-long as the mutation lasts.
+A mutation names a function, a piece of its source, and the text that replaces it. While the mutation lasts, the
+function's code is the changed one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.sim.seeds import Simulate
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """See above. function: module:name, or module:Class.name."""
+    """A change of the code. function: module:name, or module:Class.name."""
 
     what: str
     function: str
@@ -29,7 +30,7 @@ class Mutation:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The code is like that meanwhile."""
+        """Change the function's code during the `with`."""
         module_name, _, path = self.function.partition(":")
         module = import_module(module_name)
         owner = module
@@ -58,7 +59,7 @@ def _function(found: object) -> object:
 
 
 def found_after(mutation: Mutation, seeds: range, simulate: Simulate) -> tuple[int, Exception] | None:
-    """The first seed that breaks with the mutation, and how; None: all hold."""
+    """Return the first seed that fails with the mutation, and its error; None if all hold."""
     with mutation.applied():
         for seed in seeds:
             error = simulate(seed)
@@ -68,7 +69,7 @@ def found_after(mutation: Mutation, seeds: range, simulate: Simulate) -> tuple[i
 
 
 def report(mutations: Sequence[Mutation], simulate: Simulate, seeds_max: int) -> int:
-    """Print at which seed each mutation is found, of as many seeds as the command line says. Returns how many are not
+    """Print the seed that finds each mutation, among as many seeds as the command line says. Returns how many are not
     found."""
     seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else seeds_max)
     missed = 0

@@ -1,8 +1,9 @@
-"""Between clients and the broker: requests and answers are lost, repeated, delayed; a broker that died answers nobody.
+"""The network between clients and the broker. It loses, repeats and delays requests and responses; a broker that died
+answers nothing.
 
-A request that comes late finds the broker as it is then. Clients of transaction version 2 and members of groups live
-with that. Older transactional clients do not (that is why there is KIP-890): what they have given up waiting for never
-comes, as on a connection that is closed.
+A late request is handled in the state that the broker has then. Clients of transaction version 2 and members of groups
+allow for that. Older transactional clients do not (KIP-890 is the remedy): for them a request that has timed out never
+arrives, as if its connection were closed.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ PATIENCE_MS = 3_000
 LATE_MS = 15_000
 REFUSED_MS = 300
 Run = Callable[["Node"], Awaitable[Any]]
-"""What a broker does with a request."""
+"""A function that handles a request on a broker."""
 
 
 class Lost(Exception):
-    """There was no answer: what has been done is not known."""
+    """A request without a response: it may have been handled or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How likely it is that a request or an answer is lost, that a request comes twice, that one comes late."""
+    """The probabilities that a request or a response is lost, that a request is repeated, and that one is late."""
 
     lost: float = 0.0
     repeated: float = 0.0
@@ -40,7 +41,7 @@ class Faults:
 
 
 class Network:
-    """See above."""
+    """The network between clients and the broker."""
 
     def __init__(self, world: World, faults: Faults) -> None:
         self._world = world
@@ -56,7 +57,8 @@ class Network:
         in_order: bool = False,
         again_ms: int = 0,
     ) -> Any:
-        """The answer. again_ms: the request comes once more after that time. Raises Lost, CoordinatorError."""
+        """Send a request and return its response. again_ms: the request arrives a second time after that time. Raises
+        Lost, CoordinatorError."""
         world = self._world
         loop, random = world.loop, world.random
         answer: asyncio.Future[Any] = loop.create_future()
@@ -126,6 +128,6 @@ def _answer(answer: asyncio.Future[Any], result: Any) -> None:
 
 
 def lose(answer: asyncio.Future[Any]) -> None:
-    """Nobody will answer."""
+    """End the request with Lost."""
     if not answer.done():
         answer.set_exception(Lost())

@@ -1,11 +1,12 @@
-"""A broker without sockets: its partitions' logs on a disk that dies, and the real coordinators on top of them.
+"""A broker without sockets: logs on a disk that crashes, and the real coordinators on top of them.
 
-start    every log is opened and recovered, as after a kill; leaders begin a new epoch; coordinators load
-resign   another broker leads a coordinator's partition for a while, and this one then again
-die      all that is in memory is gone; requests that wait are not answered
+    start    every log is opened and recovered, as after a kill; leaders begin a new epoch; coordinators load
+    resign   another broker leads a coordinator's partition for a while, then this one leads it again
+    die      everything in memory is lost; waiting requests are not answered
 
-In half of all clusters partitions have a second replica, see follower.py: there what this broker has beyond that is not
-committed, and lost when it resigns or dies. At times the other one is not in sync: nothing can be written then.
+In half of all clusters partitions have a second replica, see follower.py. Records that the follower does not have are
+not committed there, and are lost when this broker resigns or dies. At times the follower is not in the ISR: then
+appends with acks=all are refused.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ INPUT, OUTPUT = "input", "output"
 INPUTS, OUTPUTS = 6, 3
 INPUT_ID = UUID(int=9)
 TOPICS = {GROUPS: 2, TRANSACTIONS: 2, OUTPUT: OUTPUTS}
-"""Those that have logs: inputs are there without end."""
+"""The topics with logs on this broker. The inputs have none: their records never end."""
 OWN, OTHER = 1, 2
 DIRECTORIES = [from_uuid(UUID(int=number)) for number in (OWN, OTHER)]
 INITIAL_DELAY_MS = 500
@@ -84,7 +85,7 @@ CONFIGS = [
 
 
 class FlickeringPartition(Partition):
-    """One whose leader is unknown at times."""
+    """A partition whose leader is unknown at times."""
 
     away = False
 
@@ -98,7 +99,7 @@ class FlickeringPartition(Partition):
 
 
 class SimulatedProducerIds:
-    """New ones for ever."""
+    """Producer ids that never run out."""
 
     def __init__(self) -> None:
         self._ids = count(1000)
@@ -109,7 +110,8 @@ class SimulatedProducerIds:
 
 
 class NotingCoordinator(Coordinator):
-    """One that notes what its machine knew of a group's members when it gave an answer: that may go out later."""
+    """A coordinator that notes the state of a group's members when its machine gives an answer, which may be sent
+    later."""
 
     def __init__(
         self,
@@ -123,18 +125,18 @@ class NotingCoordinator(Coordinator):
         self._notes: dict[int, tuple[Any, Any]] = {}
 
     def machine(self, key: str) -> Any:
-        """The machine that the key belongs to, as it is. Raises CoordinatorError."""
+        """Return the machine of the partition to which the key belongs. Raises CoordinatorError."""
         number = self.partition_of(key)
         if not self.is_loaded(number):
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self._shards[number].machine
 
     def describe(self, group: str) -> DescribedGroup | DescribedConsumerGroup:
-        """The group as the machine has it now. Raises CoordinatorError."""
+        """Return the present state of the group. Raises CoordinatorError."""
         return _describe(self.machine(group), group, self.context.clock.now_ms())
 
     def noted(self, answer: Any, group: str) -> DescribedGroup | DescribedConsumerGroup:
-        """The group as it was when the machine gave that answer."""
+        """Return the state of the group at the time of that answer."""
         _, noted = self._notes.pop(id(answer), (None, None))
         return self.describe(group) if noted is None else noted
 
@@ -167,8 +169,8 @@ def _describe(machine: GroupMachine, group: str, now_ms: int) -> DescribedGroup 
 
 
 class Cluster:
-    """What outlives a broker: the directory, the metadata, the ids that were given. copied: what the other replicas
-    have; lag_ms: how long that takes them, but for hiccups."""
+    """The state that survives a broker's death: the log directory, the metadata, the producer ids. copied: the log end
+    offsets of the followers; lag_ms: the usual time until a follower has a record."""
 
     def __init__(self, loop: SimulatedLoop, directory: Path, random: Random, transaction_version: int) -> None:
         self.loop, self.directory, self.random = loop, directory, random
@@ -207,25 +209,26 @@ class Cluster:
         self.image.apply(name, value, self.image.offset + 1)
 
     def calm(self) -> None:
-        """Nothing takes long any more."""
+        """End the faults: followers are no longer late."""
         self.lag_ms, self.hiccups = min(self.lag_ms, 50), 0
 
     @property
     def others_lead(self) -> list[str]:
-        """Topics without a coordinator whose lead another broker takes over, with what it has."""
+        """Return the topics, other than those of coordinators, that another broker leads at times, with the records
+        that it has."""
         return [OUTPUT] if self.is_replicated else []
 
     def is_in_sync(self, place: TopicPartition) -> bool:
-        """Is the other replica?"""
+        """Return whether the follower is in the ISR."""
         return OTHER in self.image.topics[place[0]].partitions[place[1]].isr
 
     def lead(self, topic: str, number: int, leader: int) -> None:
-        """A partition has a new leader, and a new epoch."""
+        """Change the leader of a partition, with a new leader epoch."""
         known = self.image.topics[topic]
         self._change(known.id, number, leader=leader, isr=list(known.partitions[number].isr))
 
     def sync(self, topic: str, number: int, isr: list[int]) -> None:
-        """Who is in sync has changed."""
+        """Change the ISR of a partition."""
         self._change(self.image.topics[topic].id, number, isr=isr)
 
     def _change(self, topic_id: UUID, number: int, **changes: Any) -> None:
@@ -233,7 +236,7 @@ class Cluster:
 
 
 class Node:
-    """See above. broker: what its coordinators and handlers see."""
+    """A broker of the cluster. broker: the object that its coordinators and handlers are given."""
 
     def __init__(self, cluster: Cluster, died: Any, made_anew: Callable[[], None], *, dies_at: int) -> None:
         self.cluster = cluster
@@ -266,11 +269,11 @@ class Node:
 
     @property
     def is_alive(self) -> bool:
-        """Has it not died?"""
+        """Return whether the broker still runs."""
         return not self.disk.is_dead
 
     def start(self) -> None:
-        """Come up. Raises Crash where it dies of it."""
+        """Start the broker. Raises Crash where it dies meanwhile."""
         for topic, partitions in TOPICS.items():
             for number in range(partitions):
                 self._start_partition(topic, number)
@@ -297,7 +300,7 @@ class Node:
         return self.cluster.image.topics[place[0]].partitions[place[1]]
 
     def _follow(self, partition: Partition) -> None:
-        """Another one leads, or has led, with what it has: the rest is lost."""
+        """Truncate the log to what the other replica had when it became leader."""
         if partition.key in self.cluster.copied:
             partition.truncate_to(self.cluster.copied[partition.key], self.cluster.clock.now_ms())
 
@@ -307,14 +310,14 @@ class Node:
         return PartitionLog(directory, self.disk, self.cluster.log_config, self.cluster.clock.now_ms(), options)
 
     def lead(self, topic: str, number: int, leader: int) -> None:
-        """The metadata names another leader. Raises Crash."""
+        """Apply a change of leader. Raises Crash."""
         self.cluster.lead(topic, number, leader)
         partition = self._update(topic, number)
         if leader == OTHER:
             self._follow(partition)
 
     def sync(self, topic: str, number: int, isr: list[int]) -> None:
-        """The metadata names others in sync; who comes back has all."""
+        """Apply a change of the ISR. A follower that joins it has all records."""
         if OTHER in isr:
             self.cluster.copied[TopicPartition(topic, number)] = self.broker.partitions.get(
                 topic, number
@@ -332,7 +335,7 @@ class Node:
         return partition
 
     def bury(self) -> None:
-        """What is in memory is gone."""
+        """Drop everything in memory."""
         assert self.disk.is_dead, "it has died"
         for task, answer in list(self.serving.items()):
             task.cancel()

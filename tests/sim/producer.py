@@ -1,7 +1,7 @@
-"""A producer with a transactional id, as clients are: of transaction version 2 (KIP-890), or older.
+"""A transactional producer as clients implement it: of transaction version 2 (KIP-890), or older.
 
-What passes is tried again, as often as clients do; what does not, raises. Produce and TxnOffsetCommit go through their
-handlers, which ask the coordinator for the transaction first.
+It repeats requests after retriable errors, as often as clients do, and raises Failed after others. Produce and
+TxnOffsetCommit go through their handlers, which ask the coordinator for the transaction first.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ PASSING = (
 )
 
 UNKNOWN = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-"""It may be in the log all the same."""
+"""Errors after which the log may have the batch nevertheless."""
 
 
 class Failed(Exception):
-    """The broker says no: the transaction cannot go on, or the producer cannot."""
+    """An error that is not retriable: the transaction, or the producer, cannot go on."""
 
 
 class Producer:
-    """See above. name: its transactional id."""
+    """A transactional producer. name: its transactional id."""
 
     def __init__(self, world: World, who: str, name: str, *, is_modern: bool) -> None:
         self.world, self.who, self.name, self.is_modern = world, who, name, is_modern
@@ -69,7 +69,7 @@ class Producer:
         self._added: set[TopicPartition] = set()
 
     async def _retried(self, what: str, run: Callable[[Node], Awaitable[ErrorCode]], tries: int = TRIES) -> None:
-        """Raises Failed, Lost."""
+        """Repeat a request until it succeeds. Raises Failed, Lost."""
         is_lost = False
         for _ in range(tries):
             try:
@@ -89,7 +89,7 @@ class Producer:
         raise Failed(f"{what}: {code}")
 
     async def init(self) -> None:
-        """Take over the transactional id; sometimes saying who it was (KIP-360). Raises Failed, Lost."""
+        """Send InitProducerId, sometimes with the former producer id and epoch (KIP-360). Raises Failed, Lost."""
         known = (self.id, self.epoch) if self.world.random.random() < 0.5 else (-1, -1)
         request = InitProducerId(self.name, self.timeout_ms, *known)
 
@@ -108,12 +108,12 @@ class Producer:
         self._added.clear()
 
     def begin(self) -> Transaction:
-        """A transaction, of which the broker does not know yet."""
+        """Begin a transaction; the broker learns of it with the first Produce or AddPartitionsToTxn."""
         self._added.clear()
         return self.world.ledger.begin(self.name, (self.id, self.epoch))
 
     async def _add(self, place: TopicPartition) -> None:
-        """AddPartitionsToTxn, or AddOffsetsToTxn: older clients say what a transaction has before they send it."""
+        """Send AddPartitionsToTxn or AddOffsetsToTxn, as clients before KIP-890 do ahead of each new partition."""
         if self.is_modern or place in self._added:
             return
         request = AddPartitions(self.name, self.id, self.epoch, frozenset({place}), 0)
@@ -125,7 +125,7 @@ class Producer:
         self._added.add(place)
 
     async def send(self, transaction: Transaction, number: int, values: list[bytes]) -> None:
-        """Produce to a partition of the output, at times in batches that overtake each other. Raises Failed, Lost."""
+        """Produce to a partition of the output, at times in batches that arrive out of order. Raises Failed, Lost."""
         await self._add(TopicPartition(OUTPUT, number))
         sequence = self._sequences.get(number, 0)
         parts = [values]
@@ -157,7 +157,7 @@ class Producer:
         await self._retried(f"Produce {self.id, self.epoch, sequence} {number}: {values}", run)
 
     async def send_offsets(self, transaction: Transaction, request: CommitOffsets) -> None:
-        """TxnOffsetCommit. Raises Failed, Lost."""
+        """Send TxnOffsetCommit. Raises Failed, Lost."""
         partition = self.world.group_partition(request.group_id)
         await self._add(TopicPartition(GROUPS, partition))
         version = 5 if self.is_modern else 3
@@ -180,10 +180,10 @@ class Producer:
         transaction.offsets |= offsets
 
     async def end(self, transaction: Transaction, *, commit: bool) -> None:
-        """EndTxn. Raises Failed, Lost."""
+        """Send EndTxn. Raises Failed, Lost."""
         request = EndTransaction(self.name, self.id, self.epoch, commit, 2 if self.is_modern else 0)
         if not (self.is_modern or self._added):
-            return  # nothing was begun
+            return  # no request of the transaction was sent
         given: list[tuple[int, int]] = []
 
         async def run(node: Node) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""One seed in a directory of its own."""
+"""Run the simulation of one seed in a directory of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MEMORY = Path("/dev/shm")
 
 
 def simulate(seed: int, *, tell: Callable[[str], object] | None = None) -> Exception | None:
-    """What was broken, if anything. tell: hears each line of what happened."""
+    """Return the error that broke the simulation, None where all promises were kept. tell: called with each event's
+    line."""
     broker = logging.getLogger("kcli.broker")
     level = broker.level
     broker.setLevel(logging.CRITICAL + 1)

@@ -1,7 +1,7 @@
-"""What all simulations share: a seed is a whole run, which holds or breaks, and tells the same story every time.
+"""The interface of all simulations: a seed determines a whole run, and two runs of it print the same lines.
 
 python -m tests.sim SEED...             (likewise tests.sim.cluster and tests.raft.sim)
-python -m tests.sim.mutations [SEEDS]   would the simulation notice, if a check were missing? see mutation.py
+python -m tests.sim.mutations [SEEDS]   does the simulation fail without a certain check? see mutation.py
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ class Simulate(Protocol):
     """Runs one seed."""
 
     def __call__(self, seed: int, *, tell: Callable[[str], object] | None = None) -> Exception | None:
-        """What broke, if anything. tell: takes each line of the story."""
+        """Return the error that broke the run, None without one. tell: called with each event's line."""
 
 
 def replay(simulate: Simulate) -> int:
-    """Run the seeds of the command line and print their stories, with -q only how each ends. Returns how many broke."""
+    """Run the seeds of the command line and print their events; with -q only the result of each. Returns the number of
+    seeds that failed."""
     broken = 0
     is_quiet = "-q" in sys.argv
     for seed in map(int, [each for each in sys.argv[1:] if each != "-q"]):
@@ -38,7 +39,7 @@ def replay(simulate: Simulate) -> int:
 
 
 def told_twice(module: str, seed: int) -> list[str]:
-    """The lines of the story of a seed that holds. Asserts that two processes whose hashes differ tell the same."""
+    """Return the lines of a seed's run. Asserts that two processes with different hash seeds print the same lines."""
     stories = [
         subprocess.run(
             [sys.executable, "-m", module, str(seed)],

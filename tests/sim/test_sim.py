@@ -1,6 +1,6 @@
-"""Simulations of the coordinators and their logs, see world.py: a fixed number of seeds, more of them in `make soak`.
+"""Simulations of the coordinators and their logs (world.py): a fixed number of seeds, more of them in `make soak`.
 
-A seed that fails is named; `python -m tests.sim SEED` tells its story.
+The message of a failure names its seed; `python -m tests.sim SEED` prints its events.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def test_promises_are_kept(first: int) -> None:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("mutation", TRIED, ids=attrgetter("what"))
 def test_what_is_not_checked_is_found(mutation: Mutation) -> None:
-    """Without a check the simulation fails, at one of the seeds that hold with it (above)."""
+    """With the mutation, which removes a check, one of the seeds of `test_promises_are_kept` fails."""
     assert found_after(mutation, range(SEEDS), simulate) is not None
 
 
 def test_every_check_is_where_it_was() -> None:
-    """So that `make soak` can take each of them out."""
+    """Each mutation still finds the text that it replaces, so that `make soak` can apply it."""
     for mutation in MUTATIONS:
         with mutation.applied():
             pass
 
 
 def test_a_seed_tells_the_same_story() -> None:
-    """In another process, whatever its hashes are."""
+    """Two processes with different hash seeds print the same lines."""
     told_twice("tests.sim", 7)

@@ -1,11 +1,11 @@
-"""One seed's simulation: a broker that crashes, a network that loses, clients that die, and in the end the checks.
+"""The simulation of one seed: a broker that crashes, a network that loses requests, clients that die; then the checks.
 
-    trouble   for a while everything goes wrong that the seed says
-    calm      nothing does any more, some clients are gone for ever, all others live once: within a bounded time every
-              group is stable, with exactly these members, who have all partitions, and everybody gets on with its work
-    end       all leave, all transactions end; the broker is killed once more, and has everything again
+    trouble   for a while the faults happen that the seed decides
+    calm      no more faults; some clients are gone for ever, each other one runs once. Within a bounded time every
+              group must be stable with exactly these members, who own all partitions, and every client make progress
+    end       all members leave and all transactions end; the broker is killed once more and must recover everything
 
-The same seed gives the same simulation. `python -m tests.sim SEED` tells it.
+A seed always gives the same simulation. `python -m tests.sim SEED` prints its events.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from tests.sim.producer import Failed
 TROUBLE_MS, CALM_MS, END_MS = 18_000, 60_000, 60_000
 PAUSE_MS = 15_000
 PROTOCOLS = (Member, ConsumerMember, None)
-"""What a group's members speak; None: each what it likes, so that the group is upgraded and downgraded."""
+"""The protocol of a group's members. None: each member picks one, so that the group is upgraded and downgraded."""
 Life = Callable[[], Coroutine[Any, Any, None]]
 
 
 class World:
-    """See above. notes: what happened, time and who in front, where somebody wants to know."""
+    """The simulation of one seed. notes: its events, each with time and client; kept only where `tells` is set."""
 
     def __init__(self, seed: int, directory: Path, *, tells: bool = False) -> None:
         self.random = Random(seed)
@@ -84,7 +84,7 @@ class World:
         return self.version == 2 and self.random.random() < 0.8
 
     def fail(self, error: Exception) -> None:
-        """It ends here."""
+        """End the simulation with an error."""
         if self._failure is None:
             self._failure = error
             self._main.cancel()
@@ -92,16 +92,16 @@ class World:
     # what clients use
 
     def note(self, who: str, what: str) -> None:
-        """For the trace."""
+        """Add an event to the notes."""
         if self.notes is not None:
             self.notes.append(f"{self.loop.time():9.3f}  {who:8}  {what}")
 
     async def sleep_ms(self, delay_ms: int) -> None:
-        """Let time pass."""
+        """Sleep in simulated time."""
         await asyncio.sleep(delay_ms / 1000)
 
     async def rest(self, delay_ms: int) -> None:
-        """Some time passes, at times far too much of it."""
+        """Sleep, now and then far longer than `delay_ms`."""
         if not self.is_calm and self.random.random() < self.pauses:
             delay_ms = self.random.randrange(PAUSE_MS)
         if self.is_calm:
@@ -110,7 +110,7 @@ class World:
             await self.sleep_ms(delay_ms // 2 + self.random.randrange(delay_ms))
 
     async def before_end(self, name: str) -> None:
-        """A transaction is about to end. It is now that another one may take its producer's place."""
+        """Called before a transaction ends, which is when another producer may take over its transactional id."""
         if name in self._to_double and not self.is_calm:
             self._to_double.discard(name)
             self._double(name)
@@ -118,33 +118,34 @@ class World:
         await self.rest(400)
 
     def member(self, who: str, group: str, *, is_static: bool) -> Member:
-        """A new member, that speaks the group's protocol, or either."""
+        """Return a new member that speaks the group's protocol, or a random one where the group has both."""
         kind = self._protocols[group] or self.random.choice([Member, ConsumerMember])
         return kind(self, who, group, is_static=is_static)
 
     def is_classic(self, group: str) -> bool:
-        """Is it a classic group, and never anything else?"""
+        """Return whether the group's members speak the classic protocol only."""
         return self._protocols[group] is Member
 
     def next_commit(self) -> int:
-        """An offset that nobody has committed."""
+        """Return an offset that no member has committed yet."""
         self._commits += 1
         return self._commits
 
     def progressed(self, who: str) -> None:
-        """A client does what it should."""
+        """Note that a client has made progress."""
         self._progress.add(who)
 
     def is_idle(self, who: str) -> bool:
-        """In the calm, who has got on only stays what it is: nothing is learnt from more of the same."""
+        """Return whether the client may be idle: in the calm, a client that has made progress needs no more
+        requests."""
         return self.is_calm and who in self._progress
 
     def group_partition(self, group: str) -> int:
-        """Of __consumer_offsets."""
+        """Return the group's partition of __consumer_offsets."""
         return partition_of(group, TOPICS[GROUPS])
 
     def offset_read(self, place: Input, offset: int, begun: int) -> None:
-        """The broker tells a committed offset, as it was when it was asked."""
+        """Check an offset that OffsetFetch returned. begun: the number of the OffsetFetch."""
         if place[0] == actors.PLAIN:
             self.commits.read(place, offset, begun)
         else:
@@ -156,7 +157,7 @@ class World:
         self._tasks.setdefault(name, []).append(self.loop.create_task(self._live(name)))
 
     async def _live(self, name: str) -> None:
-        """Whoever is fenced, or fails, is started again."""
+        """Run the client of that name, and start it again after Fenced, Failed or Lost."""
         while not self.is_ending:
             try:
                 await self._lives[name]()
@@ -167,7 +168,7 @@ class World:
                 self.fail(error)
 
     def _kill(self, name: str, *, but: int = 0) -> None:
-        """All that live under that name, but so many of the last ones."""
+        """Kill the clients of that name except for the last `but` ones."""
         tasks = self._tasks.get(name, [])
         for task in tasks[: len(tasks) - but]:
             task.cancel()
@@ -278,7 +279,7 @@ class World:
     # from beginning to end
 
     def run(self) -> None:
-        """Raises Broken."""
+        """Run the simulation. Raises Broken."""
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_until_complete(self._main)
@@ -376,7 +377,7 @@ class World:
         )
 
     async def _offsets(self) -> dict[Input, int]:
-        """What all groups have committed."""
+        """Return the committed offsets of all groups."""
         places = [(group, number) for group in (actors.PLAIN, actors.LOOP, actors.FIXED) for number in range(INPUTS)]
         found: dict[Input, int] = {}
         for group, number in places:

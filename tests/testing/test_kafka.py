@@ -1,4 +1,4 @@
-"""A broker in a test's hands, with real clients: records, requests, faults, time, snapshots, life and death."""
+"""The broker of the pytest plugin with real clients: records, requests, faults, time, snapshots, start and stop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def running() -> Iterator[Kafka]:
 
 @pytest.fixture
 def broker(running: Kafka) -> Iterator[Kafka]:
-    """The same, without rules and requests of other tests."""
+    """Yield the broker without rules and requests of other tests."""
     running.faults.clear()
     running.clear_requests()
     yield running

@@ -1,4 +1,4 @@
-"""kcli-pytest(7): its example passes, and its seed is one."""
+"""The example of kcli-pytest(7) passes, and the seed that the page shows can be parsed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ HOUR_MS = 3_600_000
 
 
 def run(body: Callable[[MovingLoop, MovingClock], Awaitable[None]]) -> None:
-    """Run something on a loop whose time moves."""
+    """Run a coroutine on a loop whose time moves."""
     loop, clock = MovingLoop(), MovingClock()
     try:
         loop.run_until_complete(body(loop, clock))

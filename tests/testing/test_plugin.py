@@ -12,8 +12,8 @@ import pytest
 pytest_plugins = ["pytester"]
 
 PLUGIN = ("-p", "no:kcli", "-p", "kcli.testing.plugin", "-p", "no:cacheprovider", "-p", "no:timeout")
-"""By its module's name, whether or not the entry point is installed. A run inside a test's process would end the limit
-of that test's time."""
+"""The plugin by its module's name, whether or not the entry point is installed. A test run in this process would end
+this test's time limit."""
 
 SENDING = """
     from confluent_kafka import Producer
@@ -32,7 +32,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
-    """Load what brokers need: pytester forgets after each run what it has loaded, not what was there before."""
+    """Load what brokers need: after each run pytester forgets the modules that the run has loaded."""
     from confluent_kafka import Producer
 
     import kcli.testing.brokers  # noqa: F401 (loaded, not used)
@@ -47,7 +47,7 @@ def loaded() -> None:
 
 @pytest.fixture(autouse=True)
 def data_in_the_tests_directory(pytester: pytest.Pytester) -> None:
-    """So that what is left can be looked at."""
+    """Put the data directory into the test's directory, which the test can inspect."""
     pytester.path.joinpath("memory").mkdir()
     pytester.makeini("[pytest]\nkafka_data = memory\n")
 

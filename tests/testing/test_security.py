@@ -30,7 +30,7 @@ Library = Literal["kafka-python", "aiokafka", "confluent"]
 
 
 def produce(library: Library, config: dict[str, Any], topic: str) -> None:
-    """Produce a record, its library's name; raises the library's error."""
+    """Produce a record whose value is the library's name; raise the library's error."""
     if library == "kafka-python":
         producer = KafkaProducer(**config, retries=0, enable_idempotence=False, max_block_ms=5_000)
         try:

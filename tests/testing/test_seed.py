@@ -1,4 +1,4 @@
-"""Seeds: what they may say, in which files, and where a key goes."""
+"""Seeds: their contents, the files that may have them, and the partitions of their keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A transaction coordinator without a broker: what its machine wants written is, its markers too, the clock is ours."""
+"""A transaction coordinator without a broker: the records and markers of its machine are written, and the test moves
+its clock."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ PLACE: TopicPartition = TopicPartition("t", 0)
 
 
 class Driver:
-    """See above. log: all records; markers: those that are to be written, and with `holds` are not yet."""
+    """A running transaction machine. log: all records; markers: those to be written, which wait while `holds` is
+    set."""
 
     def __init__(self, version: int = 2, config: TransactionConfig | None = None) -> None:
         self.version = version
@@ -47,7 +49,7 @@ class Driver:
         self._do(self.machine.loaded(self.now_ms))
 
     def ask(self, request: Any) -> Any:
-        """The answer; a new producer id is given where it takes one."""
+        """Return the answer; give the machine a producer id where it asks for one."""
         answer = self._handle(request)
         if answer is NEEDS_PRODUCER_ID:
             answer = self._handle(replace(request, new_producer_id=next(self.producer_ids)))
@@ -61,7 +63,7 @@ class Driver:
         return answer
 
     def pass_ms(self, delay_ms: int) -> None:
-        """Time passes, and the machine does what is due."""
+        """Let time pass, with a tick at each deadline."""
         until_ms = self.now_ms + delay_ms
         while (deadline_ms := self.machine.deadline_ms()) is not None and deadline_ms <= until_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
@@ -104,13 +106,13 @@ class Driver:
         return answer
 
     def add(self, producer: Producer, *places: TopicPartition) -> Any:
-        """AddPartitionsToTxn, as clients of the cluster's version send it."""
+        """Send AddPartitionsToTxn as clients of the cluster's version do."""
         version = 2 if self.version >= 2 else 0
         places = places or (PLACE,)
         return self.ask(AddPartitions(ID, producer.producer_id, producer.producer_epoch, frozenset(places), version))
 
     def end(self, producer: Producer, *, commit: bool = True) -> Producer:
-        """EndTxn, as clients of the cluster's version send it."""
+        """Send EndTxn as clients of the cluster's version do."""
         version = 2 if self.version >= 2 else 0
         answer: Producer = self.ask(EndTransaction(ID, producer.producer_id, producer.producer_epoch, commit, version))
         return answer

@@ -1,4 +1,5 @@
-"""What the transaction coordinator answers and writes, by Kafka's TransactionCoordinator and TransactionMetadata."""
+"""The answers and records of the transaction coordinator, after Kafka's TransactionCoordinator and
+TransactionMetadata."""
 
 from __future__ import annotations
 
@@ -251,7 +252,7 @@ OK, FENCED, WRONG, BUSY, OTHER = (
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
 ENDS_V2 = [
-    # state, what the coordinator says of: commit, abort; both with the epoch before: commit, abort
+    # state, and the answers to: commit, abort; then with the epoch before: commit, abort
     (State.EMPTY, (WRONG, OK, FENCED, FENCED)),
     (State.ONGOING, (OK, OK, FENCED, FENCED)),
     (State.PREPARE_COMMIT, (BUSY, BUSY, BUSY, BUSY)),

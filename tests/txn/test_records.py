@@ -32,7 +32,7 @@ def records(path: Path) -> Iterator[Pair]:
 
 
 def in_any_order(record: Pair) -> object:
-    """Kafka writes partitions in the order of a hash table."""
+    """Sort the partitions, which Kafka writes in the order of a hash table."""
     decoded = decode(TOPIC, *record)
     if decoded.value is None:
         return decoded

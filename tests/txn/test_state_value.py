@@ -1,4 +1,4 @@
-"""The record of a transaction written by hand is the one that its field tables make."""
+"""The hand-written record of a transaction has the bytes that its field tables give."""
 
 from __future__ import annotations
 

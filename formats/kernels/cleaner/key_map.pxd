@@ -55,7 +55,7 @@ cdef class KeyMap:
     cdef bint none_latest(self, int64_t first, int64_t last) noexcept nogil
 
     cdef inline MapSlot *home(self, uint64_t high, uint64_t low) noexcept nogil:
-        """Where the entry is looked for first; NULL in a part that has none."""
+        """The slot where the search for an entry begins; NULL in a part without slots."""
         cdef MapPart *part = &self.parts[high >> 58]
         if part.capacity == 0:
             return NULL
@@ -79,10 +79,10 @@ cdef class KeyMap:
         return -1 if slot == NULL else <int64_t>(slot.next_offset - 1)
 
     cdef inline bint has_marks_for(self, Batch *b) noexcept nogil:
-        """Are the records of this magic 2 batch, which is not of a transaction, judged by bits?"""
+        """Whether bits decide about the records of this magic 2 batch, which belongs to no transaction."""
         return self.marks != NULL and self.marks_from <= b.base_offset <= b.last_offset <= self.marks_to
 
     cdef inline bint is_latest(self, int64_t offset) noexcept nogil:
-        """For an offset that has a bit; one that has none stays."""
+        """Whether the record at an offset is the latest of its key; True for an offset without a bit."""
         cdef int64_t at = minus(offset, self.marks_from)
         return not self.marks_from <= offset <= self.marks_to or self.marks[at >> 6] >> (at & 63) & 1

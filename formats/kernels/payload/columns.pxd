@@ -72,7 +72,7 @@ cdef inline Fault next_value(Column *column) noexcept nogil:
 
 
 cdef inline Fault append_valid(Column *column) noexcept nogil:
-    """One more struct; its children get their values on their own."""
+    """Append a struct; the values of its fields are appended to its children."""
     cdef Fault fault = next_value(column)
     if fault == OK:
         column.valid[column.count] = 1
@@ -81,7 +81,7 @@ cdef inline Fault append_valid(Column *column) noexcept nogil:
 
 
 cdef inline Fault end_list(Table *table, Column *column) noexcept nogil:
-    """One more list: of what its child got since the last one."""
+    """Append a list of the items that its child got since the last list."""
     cdef int64_t end = table.columns[table.children[column.first_child]].count
     cdef Fault fault = next_value(column)
     if fault != OK:
@@ -95,7 +95,7 @@ cdef inline Fault end_list(Table *table, Column *column) noexcept nogil:
 
 
 cdef inline Fault put_bytes(Column *column, const uint8_t *data, int64_t size) noexcept nogil:
-    """More bytes of the value that `append_bytes` will end."""
+    """Add bytes to the value that `append_bytes` completes."""
     cdef int64_t room
     cdef void *moved
     if size > INT32_MAX - column.used:

@@ -234,7 +234,7 @@ cdef class Columns:
             if column.count:
                 offsets = PyBytes_FromStringAndSize(<char *> column.offsets, (column.count + 1) * sizeof(int32_t))
         validity = pack_bits(column.valid, column.count) if nulls else None
-        forget(column)  # at once, or all values would be in memory twice
+        forget(column)  # free the column at once, or all values would be in memory twice
         return count, nulls, validity, data, offsets
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from kcli.broker.wire.types import create_delegation_token as types
 
 RENEWERS_MAX: Final = 1000
-"""The number of a token's renewers: each of them is in the memory of every node, and in each answer about the token."""
+"""The largest number of a token's renewers: each renewer is in the memory of every node, and in each response about the
+token."""
 
 
 async def create_delegation_token(

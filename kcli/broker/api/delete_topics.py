@@ -60,7 +60,8 @@ async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.D
 
 
 def _not_here(_: int) -> bool:
-    """In place of a charge for a topic that the request may delete."""
+    """Raise NotController, in place of a charge to the quota: the request may delete the topic, but not on this
+    node."""
     raise NotController("this node is not the active controller")
 
 

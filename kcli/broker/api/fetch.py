@@ -587,7 +587,7 @@ def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: 
 
 
 async def _run(one: _Fetch, work: Parts[T], count: int) -> T:
-    """Do work on so many partitions: in turns where they are many."""
+    """Do the work on `count` partitions: in turns where there are many."""
     return await one.broker.turns.run(work) if count > AT_ONCE_MAX else at_once(work)
 
 

@@ -175,7 +175,7 @@ def _count(item: Any, path: tuple[str, ...], enough: int) -> int:
     if len(path) == 1 or len(items) > enough:
         return len(items) or 1
     inner, count = path[1:], 0
-    for each in items:  # every request comes here: a generator would take as long again
+    for each in items:  # a loop, since a generator would take twice as long and every request is counted
         count += _count(each, inner, enough)
     return count
 

@@ -66,8 +66,8 @@ REASON_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism of a listener. new_server: makes the server's side of an exchange. reauth_ms: the longest session,
-    0 for no end of it."""
+    """A mechanism of a listener. new_server: makes the server's side of an exchange. reauth_ms: the longest session in
+    ms; 0 for sessions that do not end."""
 
     new_server: Callable[[], SaslServer]
     reauth_ms: int
@@ -75,9 +75,9 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What the connections of a listener have in common. mechanisms: by name. receive_max_bytes: of one request of a
-    client that is not authenticated yet. delay_s: from a failure until its response, seconds. names: of the
-    mechanisms, as SaslHandshake lists them: in the order of a HashMap."""
+    """The configuration that all connections of a listener share. mechanisms: Mechanism by name. receive_max_bytes: the
+    largest request of a client that is not authenticated yet. delay_s: seconds from a failure until its response.
+    names: the mechanisms' names in the order in which SaslHandshake lists them, that of a Java HashMap."""
 
     mechanisms: Mapping[str, Mechanism]
     receive_max_bytes: int
@@ -89,8 +89,8 @@ class SaslListener:
 
 
 class Step(NamedTuple):
-    """What a request of SASL leads to. answer: the frame to send, b"" for none. failure: why the connection is closed
-    after the delay, with the answer as its last; None where it goes on."""
+    """The result of a SASL request. answer: the frame to send, b"" for none. failure: the reason for which the
+    connection is closed after the delay, with `answer` as its last frame; None where the connection goes on."""
 
     answer: bytes
     failure: str | None = None
@@ -116,8 +116,8 @@ def load_messages() -> None:
 
 
 class Authentication:
-    """Who one client is. principal: User:ANONYMOUS until it has logged in. with_token: whether it has done that with a
-    delegation token."""
+    """The principal of one client. principal: User:ANONYMOUS until the client has logged in. with_token: whether it has
+    logged in with a delegation token."""
 
     __slots__ = (
         "_began_s",
@@ -152,7 +152,7 @@ class Authentication:
 
     @property
     def receive_max_bytes(self) -> int:
-        """The size of the largest request that is taken now, unless the client is authenticated."""
+        """The largest request, in bytes, that is accepted from a client that is not authenticated."""
         return self._listener.receive_max_bytes
 
     @property
@@ -161,7 +161,7 @@ class Authentication:
         return self._listener.delay_s
 
     def take(self, frame: memoryview, now_s: float, now_ms: int) -> Step | None:
-        """Take a request. Return what it leads to; None for one that a handler answers. frame: without its size.
+        """Take a request. Return its result; None for a request that a handler answers. frame: without its size.
 
         now_s: of a clock that only goes forward; now_ms: since 1970. Raises HangUp, BadRequest.
         """

@@ -54,8 +54,8 @@ class _Made(NamedTuple):
 
 
 class Certificates:
-    """Those of one node. outbound: how it connects to other nodes, by the name of their listener. `start` on the event
-    loop."""
+    """The certificates of one node's listeners. outbound: the node's connections to other nodes, by the name of their
+    listener. `start` on the event loop."""
 
     def __init__(self, config: BrokerConfig, server: Server, outbound: Mapping[str, Outbound], clock: Clock) -> None:
         self._config, self._server, self._clock = config, server, clock
@@ -97,7 +97,7 @@ class Certificates:
             await self._look()
 
     async def _look(self, *, at_once: bool = False) -> None:
-        """Take over what has changed. at_once: without waiting until it stays as it is."""
+        """Use the changed certificates. at_once: without waiting until the files stay the same."""
         for name, tried in list(self._tried.items()):
             security = listener_security(self._config, name)
             sources = await apart(_sources, security)

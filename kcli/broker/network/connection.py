@@ -524,7 +524,8 @@ class Connection:
             self._authenticate(Step(b"", f"authentication failed: {reason}"))
 
     def _authenticate(self, step: Step) -> None:
-        """Send the answer to a request of SASL; to one that has failed only after a delay, and close the connection."""
+        """Send the response to a SASL request. After a failure, send it only after a delay, and close the
+        connection."""
         assert self._authentication is not None, "it has made the step"
         if step.failure is None:
             self._out.add([step.answer])

@@ -147,7 +147,7 @@ class ConnectionLimits:
         return min(rate.throttle_ms(bound, now_ms), self._window_ms)
 
     def _host_value(self, host: str, values: Mapping[str, float], default: float) -> float:
-        """What is configured for an address, under its own name or one that it has."""
+        """The configured value for an address, under the address itself or one of its names."""
         if not values:
             return default
         if host in values:

@@ -42,9 +42,9 @@ COUNTED_EVERY_MS: Final = 1000
 
 @dataclass(slots=True)
 class Users:
-    """What the mechanisms ask the node. credentials: returns the UserScramCredentialRecords of the metadata image, by
-    mechanism's code and name; nobody's until the image is there. tokens: the delegation tokens, None where there are
-    none. decoy_key: see ScramUsers; `cluster_key` makes it."""
+    """What the mechanisms read from the node. credentials: returns the UserScramCredentialRecords of the metadata
+    image, by mechanism's code and name; none until the image is loaded. tokens: the delegation tokens, None where they
+    are not enabled. decoy_key: see ScramUsers; `cluster_key` makes it."""
 
     now_ms: Callable[[], int]
     credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
@@ -78,7 +78,8 @@ class Users:
         )
 
     def _usual_iterations(self, mechanism: scram.ScramMechanism) -> int:
-        """Those of most users with that mechanism, counted once a second at most; the least where there are none."""
+        """The number of iterations that most users have with that mechanism, counted once a second at most; the
+        mechanism's minimum without users."""
         now_ms = self.now_ms()
         counted_ms, usual = self._usual.get(mechanism.name, (None, 0))
         if counted_ms is None or abs(now_ms - counted_ms) >= COUNTED_EVERY_MS:
@@ -91,9 +92,9 @@ class Users:
 
 
 def cluster_key(cluster_id: str, secret_key: str) -> bytes:
-    """Return the key of salts that are the same on all nodes of a cluster. secret_key: delegation.token.secret.key, ""
-    where there is none: then whoever knows the cluster id, which nobody is told before he has logged in, can tell such
-    a salt from a user's."""
+    """Return the key for salts that are the same on all nodes of a cluster. secret_key: delegation.token.secret.key, ""
+    where it is not set. Without it, a client that knows the cluster id can distinguish such a salt from a user's; but
+    the broker sends the cluster id only after a login."""
     return hmac.digest(secret_key.encode(), f"salts of {cluster_id}".encode(), "sha256")
 
 
@@ -108,7 +109,7 @@ class SecuredListener:
     endpoint: KeyEndpoint | None = None
 
     def principal_of(self, sock: TlsSocket) -> str:
-        """Return the principal of a client's certificate; that of nobody where the client has shown none, and where it
+        """Return the principal of a client's certificate; User:ANONYMOUS without a certificate, and where the client
         still has to log in by SASL. Raises NoMatchingRule, InvalidDer."""
         certificate = None if self.sasl is not None else sock.peer_certificate
         return ANONYMOUS if certificate is None else user(self.mapping.name(subject_name(certificate)))

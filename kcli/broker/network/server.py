@@ -159,8 +159,8 @@ class Server:
 
     @property
     def handle(self) -> Handle:
-        """Answers a request: `handle` of `requests`, set by `serve`, unless kcli.testing has replaced it. Every request
-        goes through what has replaced it, none is answered at once."""
+        """The function that answers a request: the one of `requests`, set by `serve`, unless kcli.testing has replaced
+        it. While it is replaced, every request goes through the replacement, and none is answered at once."""
         return self._handle
 
     @handle.setter

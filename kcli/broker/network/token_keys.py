@@ -49,7 +49,7 @@ log = logging.getLogger("kcli.broker")
 ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """The system property of Kafka's JVM with the URLs that it may fetch."""
 TIMEOUT_S: Final = 20.0
-"""For a connection, for each read, and for the whole answer once it has begun."""
+"""The timeout of a connection, of each read, and of the whole answer from its first byte on."""
 DOCUMENT_MAX: Final = 512 << 10
 """Bytes of a JWKS."""
 READ_BYTES: Final = 64 << 10
@@ -307,7 +307,7 @@ def _reason(error: Exception) -> str:
 
 
 def _opener(context: ssl.SSLContext) -> OpenerDirector:
-    """What fetches a document: past all proxies, as Java does, and redirected to HTTPS alone."""
+    """The object that fetches a document. As Java, it uses no proxy; it follows redirects to HTTPS only."""
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
     class OnlyHttps(HTTPRedirectHandler):

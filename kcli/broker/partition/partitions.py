@@ -349,7 +349,7 @@ class Partition:
                 self._raise(leadership, log)
 
     def _raise(self, leadership: Leadership, log: PartitionLog) -> None:
-        """Move the high watermark to where the ISR has the log."""
+        """Move the high watermark to the smallest log end offset of the maximal ISR."""
         found = leadership.high_watermark(log.log_end_offset, log.config.min_insync_replicas, self.host.now_ms())
         if found is not None and found > log.high_watermark:
             log.update_high_watermark(found)

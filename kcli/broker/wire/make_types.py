@@ -41,7 +41,8 @@ PLAIN: Final = (bool, int, float, str, bytes, UUID, dt.timedelta, dt.datetime)
 
 @dataclass
 class Field:
-    """A field of a struct. versions: those that have it. is_required: each of them has no default for it."""
+    """A field of a struct. versions: those that have the field. is_required: True where it has a default in no
+    version."""
 
     type: str
     is_nullable: bool
@@ -220,7 +221,8 @@ def _call(name: str, request: Struct, response: list[Struct]) -> str:
 
 
 def _gets(name: str, field: Field) -> Iterator[list[str]]:
-    """With a default of the field's type, and with None where the field is never null."""
+    """Yield the overloads of `Call.get` for a field: one with a default of the field's type and, where the field is
+    never null, one with the default None."""
     yield ["self", f'name: Literal["{name}"]', f"default: {field.annotation}", f"-> {field.annotation}"]
     if not field.is_nullable:
         yield ["self", f'name: Literal["{name}"]', "default: None", f"-> {field.type} | None"]

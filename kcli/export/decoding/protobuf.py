@@ -169,7 +169,7 @@ def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
         found: Any = file
         for index in _indexes(start):
             inner = found.message_types_by_name if found is file else found.nested_types_by_name
-            # without the entry messages of maps, which protoc adds to those of the file
+            # protoc adds an entry message for each map; message indexes do not count these
             messages = [message for message in inner.values() if not message.GetOptions().map_entry]
             if not 0 <= index < len(messages):
                 raise SchemaError(f"the schema has no message {index}")

@@ -233,11 +233,11 @@ def or_exchanged(short: Finding, around: Surroundings) -> Finding:
 def wrong_checkpoints(
     around: Surroundings, logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[tuple[Finding, set[str]]]:
-    """Yield the finding of a checkpoint whose offsets all lie behind the logs, though no other file says that the logs
-    went on, with the names of the partitions' directories.
+    """Yield the finding of a checkpoint all of whose offsets lie behind the logs, where no other file says that the
+    logs were longer, with the names of the partitions' directories.
 
-    A few such offsets tell of lost records, and so may all of them after a crash, which cuts off the ends that were not
-    yet on disk: then each log is twice as long as what it may have lost.
+    A few such offsets are evidence of lost records. All of them may be, too, after a crash, which loses the bytes that
+    were not synced: then the finding is made only where each offset is at least twice the log's end.
     """
     checkpoints = (
         (FileKind.REPLICATION_OFFSETS, around.high_watermarks),

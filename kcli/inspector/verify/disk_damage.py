@@ -21,7 +21,7 @@ NEIGHBOUR_BYTES_MAX = 32
 """Bytes of zeros beside a sector of zeros that may be part of batches."""
 SECTOR_OF_ZEROS = bytes(SECTOR_BYTES)
 DISTINCT_MIN = 16
-"""Different bytes that a sector has at least whose repetition says something."""
+"""The least number of different bytes in a sector whose repetition is evidence of damage."""
 KINDS = (
     "batch-crc",
     "batch-length",

@@ -26,7 +26,7 @@ UNMET = (
     "nothing to do: no offset is missing, below the recovery point Kafka does not look at it when it starts, and "
     "consumers go on with the next segment"
 )
-"""What follows from a piece of a batch behind all batches of a segment, as an append leaves it that fails."""
+"""The consequence of an incomplete batch at the end of a segment, which a failed append leaves."""
 
 
 class NextStart(Enum):

@@ -433,8 +433,8 @@ class LogVerifier:
         return [each for each in of_log if each not in parts]
 
     def _as_appended(self, path: Path, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Where a log ends with a copy of the next log, make that the cause of findings behind. Returns the other
-        findings."""
+        """Where a log ends with a copy of the next log, make the copy the cause of the findings behind it. Returns the
+        other findings."""
         overlaps = (each for each in of_log if each.kind == "offsets-overlap" and each.offset == following)
         overlap = next(overlaps, None)
         if overlap is None or following is None:

@@ -88,8 +88,8 @@ def place(
 
 
 def _returned(segments: Sequence[SegmentFiles]) -> list[tuple[SegmentFiles, list[SegmentFiles]]]:
-    """Segments that the cleaner has replaced by one with a lower base offset, and that are there again, each list with
-    that one: its batches go on behind their base offsets, and its indexes fit its name."""
+    """Return segments that the cleaner once replaced, each list with the segment that replaced them: they are in the
+    directory again. The replacing segment has batches beyond their base offsets, and indexes that fit its name."""
     found = []
     left = sorted(segments, key=lambda each: each.base)
     while len(left) > 1:

@@ -238,7 +238,7 @@ class Surroundings:
         ]
 
     def properties_of_unknown(self) -> MetaProperties | None:
-        """What the meta.properties of the node's only log directory has that is not known here; None where there is
+        """The content of the missing meta.properties of the node's only unknown log directory; None where there is
         none, or more than one."""
         from formats.properties import MetaProperties
         from kcli.metadata.partition import from_uuid, to_uuid

@@ -40,7 +40,7 @@ def _permission(path: Path) -> tuple[str, str]:
 def _copy(path: Path) -> tuple[str, str | None]:
     """The next step where the disk fails."""
     directory = path.parent
-    if directory.name == METADATA_DIRECTORY:  # what it has lost, the other directories of the log directory tell
+    if directory.name == METADATA_DIRECTORY:  # salvage takes lost metadata from the other directories
         directory = directory.parent
     elif parse_directory(directory.absolute().name) is None:
         return "the disk fails: copy the directory to another disk before all else", None

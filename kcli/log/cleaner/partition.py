@@ -96,8 +96,8 @@ class StoredSegment:
     def windows(
         self, *, start: int = 0, stop: int | None = None, check_crc: bool = True, window_bytes: int = WINDOW_BYTES
     ) -> Iterator[Window]:
-        """Its batches from byte `start` to `stop` (None: all). Raises Uncleanable at damage, with `check_crc` at a bad
-        CRC too."""
+        """The segment's batches from byte `start` to `stop` (None: to the end). Raises Uncleanable at damage, and with
+        `check_crc` at a wrong CRC."""
         stop = self.size if stop is None else stop
         if start >= stop:
             return
@@ -124,7 +124,7 @@ class StoredSegment:
         return None
 
     def aborted(self) -> tuple[AbortedTxn, ...]:
-        """Its transaction index. Raises Uncleanable where that cannot be read."""
+        """The segment's transaction index. Raises Uncleanable where it cannot be read."""
         if self.known_aborted is not None:
             return self.known_aborted
         path = self.path(FileKind.TXN_INDEX)
@@ -304,6 +304,6 @@ def _snapshot_offsets(log: CleanerLog) -> list[int]:
 
 
 def _take_in(table: ProducerTable, window: Window, from_offset: int) -> None:
-    """The batches of a window that begin at an offset or behind it."""
+    """Update the producers with the batches of a window that begin at `from_offset` or behind it."""
     window.batches.select(from_offset=from_offset)
     table.batches(window.batches, window.data)

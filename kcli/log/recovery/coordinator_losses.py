@@ -25,7 +25,8 @@ RECORDS_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class LostState:
-    """What a coordinator loses. what: what its records are of ("group"); names: of which, sorted."""
+    """The state that a coordinator loses. what: the kind of its records ("group"); names: of the groups or
+    transactional ids, sorted."""
 
     what: str
     names: tuple[str, ...]

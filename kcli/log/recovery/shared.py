@@ -17,7 +17,7 @@ from kcli.log.log_directory import LogDirectory, partition_named
 
 
 def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Iterator[StartRefused]:
-    """Yield what is to be told of directories that are another partition's."""
+    """Yield an error for each directory of a partition that is another partition's."""
     for path, other in shared.items():
         yield StartRefused(path.name, f"{shared_text(holder.path, path, other)}; a copy has {other.name} alone")
 
@@ -40,7 +40,7 @@ def _is_of_id(path: Path, other: Path) -> bool:
 
 
 def told_files(holder: LogDirectory) -> Iterator[StartRefused]:
-    """Yield what is to be told of files of segments that are hard links of each other, if there are any."""
+    """Yield an error for segment files that are hard links of each other, if there are any."""
     shared = holder.shared_files()
     if shared:
         one, other = (path.relative_to(holder.path) for path in shared[0][:2])

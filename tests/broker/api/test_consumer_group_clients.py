@@ -1,5 +1,5 @@
-"""Groups of KIP-848 with confluent-kafka, unmodified (group.protocol=consumer): members come, go and die; static
-members; regular expressions; commits and resets; members of both protocols in one group."""
+"""Consumer groups of KIP-848 with an unmodified confluent-kafka (group.protocol=consumer): members join, leave and die;
+static members; regular expressions; commits and resets; members of both protocols in one group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONFIG = {
 
 
 class NoOffset(Exception):
-    """There is no commit, and the reset policy says that this is an error."""
+    """There is no committed offset, and auto.offset.reset is `none`."""
 
 
 class Member:
@@ -106,7 +106,7 @@ def described(node: RunningNode, group: str) -> dict[str, Any]:
 
 
 def until(members: list[Member], is_so: Callable[[], bool]) -> list[bytes]:
-    """Have all members poll until it is so: what they got."""
+    """Poll all members until the condition holds, and return their records."""
     values: list[bytes] = []
     end = time.monotonic() + ENOUGH_S
     while not is_so():
@@ -117,7 +117,7 @@ def until(members: list[Member], is_so: Callable[[], bool]) -> list[bytes]:
 
 
 def are_shared(members: list[Member], topics: dict[str, int] | None = None) -> bool:
-    """Has each partition one member, and each member as many as the others?"""
+    """Return whether each partition has one owner, and each member an equal share."""
     assigned = [each.partitions for each in members]
     everything = {(name, n) for name, count in (topics or {TOPIC: PARTITIONS}).items() for n in range(count)}
     share = len(everything) // len(members)
@@ -218,7 +218,7 @@ def test_reset_policies(node: RunningNode, new: Callable[..., Member]) -> None:
 
 
 def test_a_member_that_dies(node: RunningNode, new: Callable[..., Member]) -> None:
-    """Its partitions go to the other one when its session ends."""
+    """The partitions of a dead member go to the other one when its session expires."""
     with node.client() as dying:
         values: dict[str, Any] = {
             "group_id": "dies",
@@ -237,7 +237,7 @@ def test_a_member_that_dies(node: RunningNode, new: Callable[..., Member]) -> No
 
 
 def test_members_of_both_protocols(node: RunningNode, new: Callable[..., Member]) -> None:
-    """A classic group becomes a consumer group with its members, and a classic one again."""
+    """A classic group becomes a consumer group with the same members, and a classic group again."""
     group = "both"
     classic = new(group, protocol="classic")
     until([classic], lambda: are_shared([classic]))

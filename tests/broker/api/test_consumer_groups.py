@@ -1,5 +1,6 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe on a broker: what is refused before any group is looked at,
-versions, configurations. What groups do is in tests/group/consumer, and held against Kafka in tests/interop."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe on a broker: requests that are refused before the group is looked
+up, versions, configurations. tests/group/consumer has the groups' own behaviour, tests/interop compares it with
+Kafka's."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def test_unknown_assignor(node: RunningNode) -> None:
 
 
 def test_versions(node: RunningNode) -> None:
-    """Before version 1 members may get their id from the coordinator."""
+    """Before version 1 the coordinator may give a member its id."""
     first = beat(node, 0, group_id="old", member_id="")
     assert (first["error_code"], len(first["member_id"]), first["member_epoch"]) == (0, 22, 2)
     again = beat(node, 0, group_id="old", member_id=first["member_id"], member_epoch=2, topic_partitions=None)

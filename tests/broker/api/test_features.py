@@ -1,4 +1,4 @@
-"""Features of a running node: what clients are told, and what UpdateFeatures changes."""
+"""Features of a running node: the features that clients see, and the changes that UpdateFeatures makes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}
 
 
 def features(client: Client) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
-    """Those that the node supports, and the levels that are finalized."""
+    """Return the supported features, and the finalized levels."""
     answer = client.call("api_versions", 4, **SOFTWARE)
     supported = {each["name"]: (each["min_version"], each["max_version"]) for each in answer["supported_features"]}
     return supported, {each["name"]: each["max_version_level"] for each in answer["finalized_features"]}
 
 
 def test_a_new_cluster_finalizes_no_feature_that_nobody_serves(tmp_path: Path) -> None:
-    """Kafka's share consumer and `kafka-share-groups` then say that the cluster has no share groups."""
+    """Without these features Kafka's share consumer and `kafka-share-groups` report that the cluster has no share
+    groups."""
     with running_node(tmp_path) as node, node.client() as client:
         supported, finalized = features(client)
     assert supported["share.version"] == supported["streams.version"] == (0, 1)
@@ -67,7 +68,7 @@ def update(
 
 
 def test_a_single_node_goes_to_kraft_version_1(tmp_path: Path) -> None:
-    """`kafka-features upgrade --release-version 4.3`: the voters are in the log then, and there is no way back."""
+    """`kafka-features upgrade --release-version 4.3` moves the voters into the log; it cannot be undone."""
     with running_node(tmp_path) as node, node.client() as client:
         assert update(client, RELEASE, validate_only=True)["error_code"] == 0
         assert "kraft.version" not in features(client)[1]

@@ -51,7 +51,7 @@ def topic_id(node: RunningNode, name: str = TOPIC) -> str:
 
 
 def coordinator(client: Client, version: int = 6) -> dict[str, Any]:
-    """FindCoordinator until there is one, and until its partitions are loaded."""
+    """Send FindCoordinator until a coordinator exists and has loaded its partitions."""
     until = time.monotonic() + 10
     while True:
         if version >= 4:
@@ -80,7 +80,7 @@ def join(client: Client, version: int, group: str, member_id: str = "", **more: 
 
 
 def join_new(client: Client, group: str) -> dict[str, Any]:
-    """The answer to a new dynamic member's second request."""
+    """Return the response to a new dynamic member's second JoinGroup."""
     refused = join(client, 9, group)
     assert refused["error_code"] == ErrorCode.MEMBER_ID_REQUIRED
     return join(client, 9, group, refused["member_id"])
@@ -99,7 +99,7 @@ def sync(
 
 
 def commit(client: Client, version: int, group: str, offset: int, **more: Any) -> list[int]:
-    """OffsetCommit of partition 0 and of one that is not there: their errors."""
+    """Commit offsets of partition 0 and of a partition that does not exist; return both errors."""
     partitions = tuple(
         {"partition_index": number, "committed_offset": offset, "committed_metadata": "m"} for number in (0, 99)
     )
@@ -113,7 +113,7 @@ def commit(client: Client, version: int, group: str, offset: int, **more: Any) -
 def fetch(
     client: Client, version: int, group: str, topic: str, *, all_topics: bool = False
 ) -> list[tuple[int, int, str]]:
-    """OffsetFetch of two partitions, or of all that there are."""
+    """Send OffsetFetch for two partitions, or for all partitions of the group."""
     named = {"topic_id": topic} if version >= 10 else {"name": TOPIC}
     topics = None if all_topics else ({**named, "partition_indexes": (0, 1)},)
     if version >= 8:
@@ -318,7 +318,8 @@ def test_offsets_go_with_their_topic(node: RunningNode) -> None:
 
 
 def test_a_client_that_waits_and_goes(node: RunningNode) -> None:
-    """Its member stays for its session; others are not held up by its connection."""
+    """The member of a client that disconnects during JoinGroup stays until its session expires. Its closed connection
+    does not hold up other clients."""
     with node.client() as first, node.client() as other:
         sync(first, 5, "waits", join_new(first, "waits"))
         member_id = join(other, 9, "waits")["member_id"]
@@ -332,7 +333,7 @@ def test_a_client_that_waits_and_goes(node: RunningNode) -> None:
 
 
 def test_restart(tmp_path: Path) -> None:
-    """Members go on after the broker was away."""
+    """Members continue after a restart of the broker."""
     with running_node(tmp_path / "d", None, **QUICK) as running:
         create_topic(running, TOPIC)
         with running.client() as client:

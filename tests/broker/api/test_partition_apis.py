@@ -1,4 +1,4 @@
-"""What partitions are asked for beside records: offsets, epochs, producers, sizes; against what Kafka answered."""
+"""The other APIs about partitions: offsets, epochs, producers, sizes; compared with Kafka's responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD =
 def offset_of(
     node: Node, timestamp: int, version: int = 11, topic: str = "t", number: int = 0, **more: Any
 ) -> dict[str, Any]:
-    """What ListOffsets says of one partition. more: isolation_level, replica_id, current_leader_epoch."""
+    """Return the response of ListOffsets for one partition. more: isolation_level, replica_id, current_leader_epoch."""
     partition = {"partition_index": number, "timestamp": timestamp}
     if "current_leader_epoch" in more:
         partition["current_leader_epoch"] = more["current_leader_epoch"]
@@ -257,7 +257,7 @@ def producers(node: Node, topic: str, number: int = 0) -> tuple[ErrorCode, list[
 
 def test_producers_are_those_that_kafka_described(tmp_path: Path) -> None:
     node = golden_node(golden_copy("txn/data", tmp_path))
-    node.clock.ms = 1_700_000_000_000  # the records' times: nobody is silent for too long
+    node.clock.ms = 1_700_000_000_000  # the clock shows the records' time: no producer has expired
 
     async def check(node: Node) -> None:
         checked = 0
@@ -277,7 +277,7 @@ def test_producers_are_those_that_kafka_described(tmp_path: Path) -> None:
             )
             ours = {each["producer_id"]: [each[name] for name in names] for each in found}
             for line in told:
-                if line[4] == 0:  # a batch of 1970: at a start its producer has been silent for too long
+                if line[4] == 0:  # the batch is from 1970: at a start its producer has expired already
                     assert line[0] not in ours
                     continue
                 assert ours[line[0]] == line

@@ -1,4 +1,4 @@
-"""Produce and Fetch at every version: what is answered, what is refused, who waits for how long."""
+"""Produce and Fetch at every version: responses, errors, and the time that requests wait."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def create(node: RunningNode, name: str, partitions: int = 1, **configs: str) ->
 def produce(
     client: Client, version: int, topic: str, data: Bytes, *, topic_id: str = "", partition: int = 0, acks: int = -1
 ) -> dict[str, Any]:
-    """Send a batch. Returns what is said of the partition."""
+    """Send a batch. Returns the partition's part of the response."""
     client.socket.sendall(client.frame("produce", version, request(version, topic, data, topic_id, partition, acks)))
     answer = client.answer("produce", version)
     found: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
@@ -114,7 +114,8 @@ def partition_of(answer: dict[str, Any]) -> dict[str, Any]:
 def test_a_first_request_of_its_version_for_a_log_that_is_appended_to(
     node: RunningNode, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread reads it, as it imports the classes: the append writes offsets into the bytes that it gives back."""
+    """A thread decodes the first request of a version, as kio's classes are imported then. The append writes offsets
+    into the bytes that the thread hands over."""
     topic = f"first-{version}"
     create(node, topic)
     with node.client() as client:
@@ -127,13 +128,13 @@ def test_a_first_request_of_its_version_for_a_log_that_is_appended_to(
 
 
 def stored(data: Bytes, base_offset: int) -> str:
-    """The batch as the log has it: its offset, and the leader's epoch."""
+    """Return the batch as the log has it, with its offset and the leader epoch."""
     return b64encode(base_offset.to_bytes(8) + data[8:12] + bytes(4) + data[16:]).decode()
 
 
 @contextmanager
 def soon(call: Callable[[], object]) -> Iterator[None]:
-    """Do something in a moment, while something else waits."""
+    """Call a function in a moment, while another call waits."""
     timer = threading.Timer(0.3, call)
     timer.start()
     yield
@@ -231,7 +232,7 @@ def test_refusals(node: RunningNode) -> None:
 
 
 def test_errors_of_records(node: RunningNode) -> None:
-    """A compacted topic wants keys: the answer says which record has none."""
+    """A compacted topic requires keys: the response lists the records without one."""
     from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch
 
     create(node, "compacted", cleanup_policy="compact")
@@ -251,7 +252,7 @@ def test_errors_of_records(node: RunningNode) -> None:
 
 
 def test_no_acks(node: RunningNode) -> None:
-    """acks=0 is not answered; where it fails the connection ends."""
+    """The broker does not answer acks=0; after an error it closes the connection."""
     create(node, "no-acks")
     with node.client() as client:
         client.socket.sendall(client.frame("produce", 9, request(9, "no-acks", batch(b"a"), "", 0, 0)))
@@ -314,7 +315,8 @@ def test_a_waiting_fetch_learns_that_its_topic_is_gone(node: RunningNode) -> Non
 
 @pytest.mark.parametrize("version", [v for v in FETCH_VERSIONS if v >= SESSIONS])
 def test_sessions(node: RunningNode, version: int) -> None:
-    """A session tells only what is new, and ends as it was begun."""
+    """An incremental Fetch returns only partitions that have changed. The session ends when the client asks for
+    that."""
     topic = f"session-{version}"
     topic_id = create(node, topic)
     with node.client() as client:
@@ -346,12 +348,13 @@ def test_sessions(node: RunningNode, version: int) -> None:
 
 @pytest.mark.parametrize("count", [20, 300])
 def test_a_session_of_many_partitions_loses_nothing(node: RunningNode, count: int) -> None:
-    """It is read in parts, whatever is appended, deleted or fenced meanwhile; each partition is told once."""
+    """The broker reads the partitions in parts. Each is answered once, whatever is appended, deleted or fenced
+    meanwhile."""
     topic = f"many-{count}"
     create(node, topic, partitions=count)
 
     def told(answer: dict[str, Any]) -> dict[int, tuple[int, bool]]:
-        """Partition -> its high watermark, and whether there are records."""
+        """Return by partition its high watermark, and whether the response has records of it."""
         (found,) = answer["responses"] or [{"partitions": []}]
         return {
             each["partition_index"]: (each["high_watermark"], bool(each["records"])) for each in found["partitions"]
@@ -419,7 +422,7 @@ def test_session_is_of_ids_or_of_names(node: RunningNode) -> None:
 
 
 def test_large_answers_are_whole(node: RunningNode, tmp_path: Path) -> None:
-    """More than a socket takes at once, from files: every byte in its place."""
+    """A response from files that is larger than the socket's buffer arrives with every byte in its place."""
     create(node, "large", segment_bytes="2000000")
     sent = [batch(bytes([i % 251]) * 400_000, bytes([i % 241]) * 100_000) for i in range(12)]
     with node.client() as client:

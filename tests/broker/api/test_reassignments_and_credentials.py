@@ -1,5 +1,5 @@
-"""What a node tells of moving replicas and of SCRAM credentials, which only a real Kafka may have written, and of ACLs,
-which it has none of."""
+"""A node describes reassignments and SCRAM credentials that only a real Kafka can have written, and answers requests
+about ACLs, of which it has none."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ ACL: dict[str, Any] = {
 
 
 def test_acls(tmp_path: Path) -> None:
-    """As of a Kafka without an authorizer; it hangs up where a request names a kind that is unknown by its own word."""
+    """Without an authorizer the node answers as Kafka does. It closes the connection where a request names a kind of
+    ACL by the number for UNKNOWN."""
     no = {"error_code": SECURITY_DISABLED, "error_message": "No Authorizer is configured."}
     of_the_broker = {**no, "error_message": "No Authorizer is configured on the broker"}
     with running_node(tmp_path / "d") as node:

@@ -1,4 +1,4 @@
-"""Transactions with clients that people use: kafka-python, as its documentation writes it, librdkafka; and kill -9."""
+"""Transactions with common clients: kafka-python as in its documentation, librdkafka; and kill -9 of the broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def librdkafka(bootstrap: str, name: str) -> LibrdkafkaProducer:
 
 
 def read(bootstrap: str, topic: str, partitions: int) -> list[list[str]]:
-    """All values that are committed, by partition; the consumer is assigned, not subscribed."""
+    """Return all committed values by partition, from a consumer with assigned partitions."""
     consumer = LibrdkafkaConsumer(
         {
             "bootstrap.servers": bootstrap,
@@ -179,7 +179,8 @@ def free_port() -> int:
 
 
 def test_transactions_are_atomic_whenever_the_broker_is_killed(tmp_path: Path) -> None:
-    """Two partitions get the same values, or neither does; what was acknowledged as committed is there, once."""
+    """Both partitions have the same values of a transaction, or none. A transaction whose commit was acknowledged is
+    there once."""
     chance = random.Random(0)
     listen = f"127.0.0.1:{free_port()}"
     options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name.replace('_', '.')}={value}")]
@@ -221,7 +222,7 @@ def committed(told: dict[str, str]) -> int:
 
 
 def write_pairs(bootstrap: str, told: dict[str, str], stop: threading.Event) -> None:
-    """Transactions of one value in two partitions, for as long as wanted; a new producer after an error."""
+    """Write transactions of one value in two partitions until told to stop, with a new producer after an error."""
     count = 0
     producer: LibrdkafkaProducer | None = None
     while not stop.is_set():

@@ -1,4 +1,4 @@
-"""Transactions over the wire: what is answered, what readers of committed records see, what a crash leaves."""
+"""Transactions over the wire: responses, what read_committed consumers see, and the state after a crash."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _closed() -> Iterator[None]:
 
 
 def committed(node: RunningNode, topic: str, number: int = 0) -> list[bytes]:
-    """The values that a reader of committed records sees, by the log and the aborted transactions of Fetch."""
+    """Return the values that a read_committed consumer sees: the log without the aborted transactions that Fetch
+    lists."""
     data, offset = b"", 0
     aborted: set[tuple[int, int]] = set()
     with node.client() as client:
@@ -98,7 +99,7 @@ def as_bytes(value: Any) -> bytes:
 
 
 def visible(data: bytes, aborted: set[tuple[int, int]]) -> Iterator[bytes]:
-    """As consumers do it: aborted transactions end with their markers."""
+    """Skip aborted transactions as consumers do: each ends with its marker."""
     while data:
         read = parse_batch(data)
         header = read.header
@@ -231,7 +232,7 @@ def described(node: RunningNode, name: str) -> dict[str, Any]:
 
 
 def wait_for_state(node: RunningNode, name: str, state: str) -> None:
-    """EndTxn is answered before the markers are written."""
+    """Wait for the state, since the coordinator answers EndTxn before the markers are written."""
     wait_for(lambda: described(node, name)["transaction_state"] == state, f"{state} of {name}", WAIT_S)
 
 
@@ -289,7 +290,8 @@ def test_offsets_of_a_group_are_part_of_a_transaction(node: RunningNode) -> None
 
 
 def test_offsets_join_a_transaction_before_there_is_a_topic_for_them(tmp_path: Path) -> None:
-    """A client looks for the group's coordinator, which creates the topic, only once this request has succeeded."""
+    """A client looks up the group's coordinator, which creates __consumer_offsets, only after AddOffsetsToTxn has
+    succeeded."""
     with running_node(tmp_path, None, **OPTIONS) as node:
         producer = Transactional(node.address, "first", modern=False)
         producer.init()

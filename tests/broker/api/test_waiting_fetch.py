@@ -30,8 +30,7 @@ EACH = {
 
 
 class Watched(Partition):
-    """An open partition without records, whose end is offset 0. It keeps its watchers, and counts how often it is
-    read."""
+    """An open partition whose log is empty. It keeps its watchers, and counts its reads."""
 
     opened_log = SimpleNamespace(high_watermark=0)  # type: ignore[assignment]
 
@@ -47,7 +46,7 @@ class Watched(Partition):
 
 
 class Fetches:
-    """Fetches to a broker whose partitions are all one, or all unknown."""
+    """Fetches to a broker all of whose partitions are one object, or are all unknown."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_known: bool = True) -> None:
         self.broker: Any = node(PROPERTIES, started())
@@ -72,7 +71,7 @@ class Fetches:
         monkeypatch.setattr(module, "_read_partition", read)
 
     def fetch(self, count: int, session: tuple[int, int] = (0, -1), max_wait_ms: int = 10_000) -> Any:
-        """The answer to a Fetch of so many partitions, or an awaitable of it."""
+        """Return the response to a Fetch of `count` partitions, or an awaitable of it."""
         topics = [{"topic": "a", "partitions": [{"partition": i, **EACH} for i in range(count)]}] if count else ()
         asked: Any = call(
             FETCH,
@@ -93,7 +92,7 @@ class Fetches:
         return module.fetch(self.broker, asked)
 
     async def begin(self, count: int) -> int:
-        """A new session of so many partitions. Return its id."""
+        """Begin a new session of `count` partitions. Returns its id."""
         answer = self.fetch(count, (0, 0), max_wait_ms=0)
         await answer if not isinstance(answer, Laid) else None
         (session_id,) = self.broker.sessions._sessions
@@ -101,7 +100,7 @@ class Fetches:
 
 
 async def rounds_of(task: asyncio.Task[Any], count: Any) -> int:
-    """The greatest increase of `count()` in one round of the event loop until the task is done."""
+    """Return the largest increase of `count()` within one round of the event loop until the task is done."""
     most = 0
     while not task.done():
         before = count()
@@ -168,7 +167,7 @@ def test_a_session_reads_only_what_has_changed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_record_behind_the_offset_ends_a_wait_for_one_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The partition is read once, for the answer."""
+    """The partition is read once only, for the response."""
 
     async def main() -> None:
         fetches = Fetches(monkeypatch)
@@ -185,7 +184,7 @@ def test_a_record_behind_the_offset_ends_a_wait_for_one_byte(monkeypatch: pytest
 
 
 def test_a_wait_goes_on_in_turns_where_many_partitions_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where its time is over then; one that is given up leaves nothing behind."""
+    """The turns also go on where the Fetch times out meanwhile. A Fetch that is cancelled leaves no watchers."""
 
     async def main() -> None:
         fetches = Fetches(monkeypatch)
@@ -216,7 +215,7 @@ def test_a_wait_goes_on_in_turns_where_many_partitions_have_changed(monkeypatch:
 @pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("is_session", [False, True])
 def test_many_partitions_are_read_in_parts(monkeypatch: pytest.MonkeyPatch, is_known: bool, is_session: bool) -> None:
-    """Also the 45 bytes of an incremental Fetch, whose session has very many partitions."""
+    """Even an incremental Fetch of 45 bytes is answered in parts if its session has very many partitions."""
 
     async def main() -> None:
         fetches = Fetches(monkeypatch, is_known=is_known)
@@ -236,7 +235,7 @@ def test_many_partitions_are_read_in_parts(monkeypatch: pytest.MonkeyPatch, is_k
 
 
 def test_hundreds_of_fetches_at_the_same_time_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has a millisecond of work, and a client that comes meanwhile does not wait for all of them."""
+    """Each Fetch takes a millisecond, and a client that connects meanwhile does not wait for all of them."""
 
     async def main() -> None:
         fetches = Fetches(monkeypatch)

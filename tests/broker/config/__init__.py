@@ -1,1 +1,1 @@
-"""What Kafka answers to requests about configurations: the requests, its answers (kafka.jsonl), and how to ask it."""
+"""Requests about configurations: the requests, Kafka's responses (kafka.jsonl), and the program that asks Kafka."""

@@ -1,9 +1,9 @@
-"""Requests about configurations, one after the other, as one conversation: later ones see what earlier ones changed.
+"""Requests about configurations, in an order in which later ones show what earlier ones changed.
 
-CASES        the requests, answered by Kafka 4.3 in `answers.jsonl.gz`, behind its server.properties
-entity       a kio request from plain values
-plain        plain values from a kio response
-ask          send a request to a broker, wait for its answer
+CASES    the requests; Kafka 4.3's responses are in `answers.jsonl.gz`, behind its server.properties
+entity   a kio request from plain values
+plain    plain values from a kio response
+ask      send a request to a broker, wait for its response
 """
 
 # ruff: noqa: E501  (a topic of cases is a line)
@@ -35,7 +35,7 @@ KEYS = {
 }
 TOPICS = ("orders", "other")
 
-# What the broker under test is started with, beside what it needs to start at all.
+# The configuration of the broker under test, besides what it needs to start.
 PROPERTIES = {
     "unknown.thing": "abc",
     "log.initial.task.delay.ms": "20000",
@@ -52,7 +52,7 @@ PROPERTIES = {
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One request. A request that changed something is followed by a description of what it changed."""
+    """A request. One that changes configurations is followed by a description of these."""
 
     api: str
     request: Plain
@@ -275,7 +275,7 @@ def entity(kind: type, values: Plain) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """What can be written as JSON, of a kio response; its order is that of the names where Kafka has none."""
+    """Return a kio response as JSON values, sorted by name where Kafka has no order."""
     if dataclasses.is_dataclass(value):
         each = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         each.pop("throttle_time", None)
@@ -288,7 +288,7 @@ def plain(value: Any) -> Any:
 
 
 def in_order(case: Case, answer: Plain) -> Plain:
-    """The answer, without the order that hash tables gave it."""
+    """Return the response with a fixed order where hash tables decide it."""
     if case.api == "describe_configs":
         for result in answer["results"]:
             result["configs"].sort(key=lambda config: config["name"])

@@ -45,7 +45,7 @@ VALUES = (
     " x , y ",
 )
 
-# A class is loaded by Kafka, and never by kcli.
+# kcli never loads a class that a configuration names; Kafka does.
 NOT_SWEPT = (ConfigType.CLASS,)
 
 WITHOUT = "<without>"
@@ -172,7 +172,7 @@ CROSS: list[dict[str, str]] = [
 
 
 def sweep() -> Iterator[dict[str, str]]:
-    """One configuration after the other, with each of VALUES."""
+    """Yield configurations: each of them with each of VALUES."""
     for name, key in BROKER_KEYS.items():
         if key.type not in NOT_SWEPT:
             yield from ({name: value} for value in VALUES)

@@ -1,4 +1,4 @@
-"""A default that no topic may have, taken by Kafka as by kcli, must not end what runs nor the next start."""
+"""Kafka and kcli accept a default that no topic may have. It must end neither the running broker nor its next start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs names a resource's configurations in Kafka's order: that of a hash map of all that it has.
+"""DescribeConfigs lists the configurations of a resource in the order of a Java hash map, as Kafka does.
 
 order.json is what real Kafka 4.3 answered; `python -m tests.broker.config.test_config_order HOST:PORT` writes it anew.
 """

@@ -15,7 +15,7 @@ from tests.conftest import read_jsonl
 
 
 def judge(changes: dict[str, str]) -> tuple[str, str]:
-    """As the Java program says it: "ok" and the value of the first configuration, or "no" and why not."""
+    """Return what the Java program prints: "ok" and the value of the first configuration, or "no" and the reason."""
     name = next(iter(changes), "")
     try:
         config = BrokerConfig(with_base(changes))
@@ -117,7 +117,7 @@ def test_a_contradiction_changes_nothing() -> None:
 
 
 def test_a_default_that_no_topic_may_have_is_passed_over() -> None:
-    """Kafka answers such a change with success, logs that it "could not be applied", and starts again with it."""
+    """Kafka answers such a change with success, logs that it "could not be applied", and keeps it over a restart."""
     config = BrokerConfig(BASE)
     before = dict(config.__dict__)
     with pytest.raises(InvalidConfig, match=r"Invalid value -1 for configuration flush\.ms"):

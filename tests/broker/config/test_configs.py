@@ -44,7 +44,7 @@ NODE = 1
 
 @dataclass
 class Node:
-    """A broker that has an image and a configuration, and a metadata log that is this image."""
+    """A broker with an image, a configuration, and a metadata log that has the records of this image."""
 
     config: BrokerConfig
     image: MetadataImage = field(default_factory=MetadataImage)
@@ -88,7 +88,7 @@ class Node:
 
 
 def node(properties: dict[str, str]) -> Node:
-    """A node as Kafka's was before it was asked anything: freshly formatted, with two topics."""
+    """A freshly formatted node with two topics, as Kafka's was before the first request."""
     found = Node(BrokerConfig(properties))
     started: list[Record] = [
         ("FeatureLevelRecord", 0, {"name": "metadata.version", "featureLevel": 30}),
@@ -126,7 +126,7 @@ def test_every_answer_is_kafkas() -> None:
 
 
 def test_topics_are_created_with_what_counts() -> None:
-    """CreateTopics tells values as they are written, and from where."""
+    """CreateTopics returns the configurations that apply to the topic, each with its text and its source."""
     asked = node(properties_of_kafka())
     effective = {each.name: each for each in effective_topic_configs(asked.config, {"flush.ms": "5"})}
     described = {each.name: each for each in describe(asked.config, asked.image, TOPIC_RESOURCE, "orders")}

@@ -1,5 +1,5 @@
-"""Config providers: what Kafka resolves is resolved, what it leaves as it is written ends the start, and no secret is
-told."""
+"""Config providers: kcli resolves what Kafka resolves, refuses to start where Kafka leaves a variable as it is, and
+shows no secret."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_value_is_resolved_as_kafkas(text: str, value: str, folder: Path) -> None:
-    """Once, wherever it stands, and in values alone."""
+    """A variable is resolved once, at any place in a value, but not in a name."""
     found = resolve({**PROVIDERS, "a": text.replace("DIR", str(folder)), "${env:WHO}": "b"}).properties
     assert found == {**PROVIDERS, "a": value, "${env:WHO}": "b"}
 
@@ -102,7 +102,8 @@ def test_a_value_is_resolved_as_kafkas(text: str, value: str, folder: Path) -> N
     ],
 )
 def test_what_no_provider_has_ends_the_start(changes: dict[str, str], text: str, reason: str, folder: Path) -> None:
-    """Kafka leaves a variable that no provider has as it is: the password would be known to all who know the file."""
+    """Kafka keeps a variable that no provider resolves as text: whoever knows the file would know the password. kcli
+    does not start."""
     properties = {**PROVIDERS, **changes, "a": text}
     with pytest.raises(InvalidConfig) as raised:
         resolve({name: each.replace("DIR", str(folder)) for name, each in properties.items()})
@@ -137,7 +138,8 @@ def test_a_dynamic_configuration_has_no_variables(folder: Path) -> None:
 
 
 def test_no_password_is_described(folder: Path) -> None:
-    """Its own, that of a listener or of a mechanism, whichever layer has it."""
+    """DescribeConfigs shows no password: neither the broker's, nor a listener's or a mechanism's, from whichever source
+    it comes."""
     passwords = [name for name, key in BROKER_KEYS.items() if key.is_sensitive]
     assert {"ssl.keystore.key", "sasl.jaas.config", "delegation.token.secret.key"} < set(passwords)
     names = [*passwords, *(f"listener.name.x.{name}" for name in passwords)]

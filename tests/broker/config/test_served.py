@@ -1,4 +1,5 @@
-"""What is configured and not honoured ends the start; every name that is accepted is read, refused, or harmless."""
+"""A configuration that kcli does not honour ends the start; each accepted name is read by the code, refused, or
+harmless."""
 
 from __future__ import annotations
 
@@ -72,12 +73,12 @@ SAY_WHAT_THERE_IS = (
     "broker/startup/secure.py",
     "launcher/plan.py",
 )
-"""Files that name configurations and do not act on them."""
+"""Files that name configurations without reading them."""
 ROOMS = ("broker", "metadata", "log", "group", "txn", "raft", "launcher")
 OF_GROUPS = re.compile(
     r"group\.consumer\.(min\.|max\.)?(session\.timeout|heartbeat\.interval|assignment\.interval)\.ms"
 )
-"""The defaults and limits of what a consumer group has for itself; group_config.py."""
+"""The defaults and limits of the configurations that a consumer group may override; see group_config.py."""
 OF_INTERNAL_TOPICS = re.compile(
     r"offsets\.topic\.(segment\.bytes|num\.partitions|replication\.factor)|"
     r"transaction\.state\.log\.(segment\.bytes|num\.partitions|replication\.factor|min\.isr)"
@@ -102,7 +103,7 @@ NOT_KEPT_QUOTAS: set[str] = set()
 
 
 def read_by_the_code() -> set[str]:
-    """Names that occur as strings, and those of `config.an_attribute`."""
+    """Return the names that occur in the code as strings or as `config.an_attribute`."""
     found: set[str] = set()
     for room in ROOMS:
         for path in (KCLI / room).rglob("*.py"):

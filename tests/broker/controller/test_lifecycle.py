@@ -53,7 +53,7 @@ BROKER = {
 
 
 class Remote:
-    """The way to the active controller, for one broker. calls: what went through."""
+    """A broker's channel to the active controller. calls: the requests that were sent."""
 
     def __init__(self, controller: Broker) -> None:
         self._controller = controller
@@ -108,7 +108,7 @@ class Member:
 
 
 class Cluster:
-    """See above; on the loop that runs."""
+    """The active controller and its brokers on the running loop."""
 
     def __init__(self) -> None:
         self.metadata = started()

@@ -1,4 +1,4 @@
-"""Coordinators of a cluster: found by any broker, and their groups and transactions outlive the kill of one."""
+"""Coordinators of a cluster: every broker finds them, and groups and transactions survive the kill of a broker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def processes(started: Cluster) -> Cluster:
-    """Its nodes can be killed: all run again when the next test begins."""
+    """A cluster whose nodes can be killed; all of them run again before the next test."""
     killed = [each for each in started.ids if each not in started.nodes]
     if killed:
         started.start(*killed)
@@ -60,7 +60,7 @@ def processes(started: Cluster) -> Cluster:
 
 
 def create(cluster: Cluster, name: str, partitions: int) -> None:
-    """A topic of three replicas, of which two must be in sync, once all brokers know of it."""
+    """Create a topic with three replicas and min.insync.replicas=2, and wait until all brokers know it."""
     configs = [{"name": "min.insync.replicas", "value": "2"}]
     topic = {"name": name, "num_partitions": partitions, "replication_factor": 3, "assignments": (), "configs": configs}
     with cluster.client(1) as client:
@@ -83,7 +83,7 @@ def find(cluster: Cluster, node_id: int, key_type: int, key: str) -> tuple[int, 
 
 
 def coordinator(cluster: Cluster, key_type: int, key: str) -> int:
-    """The node that all running brokers name, once it has loaded."""
+    """Wait until all running brokers name the same coordinator and it has loaded; return its id."""
     found: set[tuple[int, int]] = set()
 
     def is_there() -> bool:
@@ -135,7 +135,7 @@ def test_any_broker_knows_the_coordinator(cluster: Cluster) -> None:
 
 
 def test_producer_ids_of_all_brokers(cluster: Cluster) -> None:
-    """In blocks that the active controller gives out."""
+    """Brokers allocate producer ids from blocks that the active controller gives them."""
     found = []
     for node_id in cluster.nodes:
         with cluster.client(node_id) as client:
@@ -147,7 +147,7 @@ def test_producer_ids_of_all_brokers(cluster: Cluster) -> None:
 
 
 def rows(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
-    """What a kcli command finds; where it finds nothing it says so on stderr."""
+    """Return the rows that a kcli command prints; without rows it says so on stderr."""
     environment = os.environ | {"KCLI_BOOTSTRAP_SERVER": cluster.bootstrap}
     ended = kcli(*arguments, "--format", "jsonl", env=environment)
     said = "" if ended.stdout else "kcli: no transactional id matches\n"
@@ -156,7 +156,7 @@ def rows(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_commands_ask_every_coordinator(cluster: Cluster) -> None:
-    """Groups and transactions are spread over the brokers."""
+    """Groups and transactions are spread over the brokers, so commands must ask all coordinators."""
     create(cluster, "spread", 6)
     producers = {f"spread-{number}": transactional(cluster, f"spread-{number}") for number in range(6)}
     for partition, producer in enumerate(producers.values()):
@@ -186,7 +186,7 @@ def test_commands_ask_every_coordinator(cluster: Cluster) -> None:
 
 
 class Consuming:
-    """A member of a group on a thread of its own, that commits all it reads."""
+    """A group's member on a thread of its own, which commits every record that it has read."""
 
     def __init__(self, cluster: Cluster, group: str, topic: str, protocol: str) -> None:
         config: Config = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "group.protocol": protocol}
@@ -251,7 +251,8 @@ def transactional(cluster: Cluster, name: str) -> Producer:
 
 
 def test_a_transaction_outlives_its_coordinator(processes: Cluster) -> None:
-    """Begun under one, committed under the next; what was aborted is nowhere."""
+    """A transaction that began under one coordinator is committed under the next. Records of an aborted one are not
+    visible."""
     create(processes, "transactions", 3)
     producer = transactional(processes, "t")
     producer.init_transactions(WAIT_S)
@@ -270,7 +271,7 @@ def test_a_transaction_outlives_its_coordinator(processes: Cluster) -> None:
 
 
 def retried(call: Callable[[], object]) -> None:
-    """As librdkafka wants it: again where it says that this helps."""
+    """Repeat a call of librdkafka while its error is retriable."""
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
@@ -288,7 +289,7 @@ PROGRAM = "tests.interop.clients.python.exactly_once"
 
 
 def test_exactly_once_over_the_kill_of_a_broker(processes: Cluster) -> None:
-    """Consume, transform, produce, with the offsets in the transaction; a broker goes, and comes back."""
+    """Consume, transform and produce, with offsets in the transaction, while a broker is killed and started again."""
     create(processes, "input", 3)
     create(processes, "output", 3)
     loop = Loop(processes)
@@ -309,11 +310,12 @@ def test_exactly_once_over_the_kill_of_a_broker(processes: Cluster) -> None:
 
 
 class Loop:
-    """Exactly once with kafka-python as a process: killed and started again when it gets nowhere.
+    """A consume-process-produce loop on kafka-python as a child process, which is killed and restarted when it makes no
+    progress.
 
-    Both clients of Python may wait for a broker that is gone: kafka-python's sender spins; librdkafka, from 2.10 on,
-    drops the broker that has left the metadata, and with it the question for the coordinator after it, and then
-    send_offsets_to_transaction waits, whatever its timeout, until some other connection ends.
+    Both Python clients may wait for ever for a dead broker. kafka-python's sender spins. librdkafka, from 2.10 on,
+    drops a broker that has left the metadata, and with it the pending FindCoordinator; send_offsets_to_transaction then
+    waits, whatever its timeout, until another connection ends.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -1,4 +1,5 @@
-"""The runtime of coordinators: a machine's records are in the log before its answers are out, and make it anew."""
+"""The runtime of coordinators: it sends an answer only after the machine's records are in the log, and replays them
+into a new machine."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ WAIT_MS = 60
 
 
 class Notes:
-    """A machine that keeps what it is told. Requests: a note to write; or what is in the table below."""
+    """A machine that keeps notes. Its requests are a note to write, or a name in the table below."""
 
     def __init__(self, refuses: bool = False, on_replay: Callable[[], object] | None = None) -> None:
         self.refuses, self.on_replay = refuses, on_replay
@@ -150,7 +151,7 @@ def runtime(tmp_path: Path) -> Iterator[Runtime]:
 
 
 def test_keys_have_kafkas_partitions() -> None:
-    """Each of the golden groups is in the partition that its hash says, and in no other."""
+    """Each golden group is in the partition that the hash of its name gives, and in no other."""
     logs = [GOLDEN / f"groups/data/__consumer_offsets-{number}/00000000000000000000.log" for number in range(4)]
     data = [path.read_bytes() for path in logs]
     groups = json.loads((GOLDEN / "groups/expected/groups.json").read_text())
@@ -191,7 +192,8 @@ def test_time(runtime: Runtime) -> None:
 
 
 def test_it_sleeps_before_its_start_and_after_its_stop(runtime: Runtime) -> None:
-    """Whatever the metadata says meanwhile: an earlier life of the broker may still count as the leader."""
+    """The runtime ignores metadata before its start and after its stop, since an earlier life of the broker may still
+    count as the leader."""
     other = Runtime(runtime.node)
     (topic,) = (each for each in runtime.node.node.broker.image.topics.values() if each.name == TOPIC)
     changes = Changes(partitions={(topic.id, number) for number in topic.partitions})
@@ -211,7 +213,7 @@ def test_messages(runtime: Runtime) -> None:
 
 @pytest.mark.parametrize("request_", ["break", "too large"])
 def test_a_machine_that_fails_is_made_anew(runtime: Runtime, request_: str) -> None:
-    """Whoever waits is told to come again; what was in the log is there again, and nothing else."""
+    """Waiting requests get a retriable error. The new machine has exactly the records of the log."""
     runtime.ask(b"one")
     waits = asyncio.run_coroutine_threadsafe(runtime.coordinator.handle("a", "wait"), runtime.node.loop)
     assert runtime.refused(request_) == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -247,7 +249,7 @@ def eventually(call: Callable[[], Any]) -> Any:
 
 
 def test_a_marker_that_comes_while_the_log_is_loaded(runtime: Runtime) -> None:
-    """It is missed by the machine that is being made; another one is made."""
+    """The machine that is being loaded misses the marker, so another one is loaded."""
     runtime.ask((7, b"pending"))
     partition = runtime.node.node.broker.partitions.find(TOPIC, partition_of("a", 2))
     again = Runtime(runtime.node)
@@ -282,7 +284,8 @@ def test_a_log_that_cannot_be_loaded(runtime: Runtime) -> None:
 
 
 def test_a_log_that_is_loaded_up_to_a_bad_record(runtime: Runtime) -> None:
-    """As Kafka's transaction coordinator has it: the ids behind the record are lost, the partition is not."""
+    """Transactional ids behind the bad record are lost, those before it are loaded, as by Kafka's transaction
+    coordinator."""
     runtime.ask(b"one")
     runtime.ask(b"two")
     again = Runtime(runtime.node)

@@ -1,4 +1,5 @@
-"""Transactions whose partitions, or whose coordinator, are other brokers': what these are asked, and how that ends."""
+"""Transactions whose partitions or coordinator are on other brokers: the requests that these receive, and the
+outcome."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ ELSEWHERE_ID = UUID(int=8)
 
 
 class Peer:
-    """Another broker. asked: the requests, as it reads them; answers: codes by topic and partition, none where there
-    is nothing said; gone: it does not answer."""
+    """Another broker. asked: the requests that it has decoded; answers: error codes by topic and partition, NONE by
+    default; gone: whether it does not respond."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -114,7 +115,8 @@ class Peer:
 
 
 class Fixture:
-    """A broker that leads output-0, and the coordinator's partition if it `coordinates`; others lead `elsewhere`."""
+    """A broker that leads output-0 and, if it `coordinates`, the coordinator's partition; another broker leads
+    `elsewhere`."""
 
     def __init__(self, directory: Path) -> None:
         self.host = OnePartition(directory, "output", SimpleNamespace(channel=self._channel))
@@ -165,7 +167,7 @@ class Fixture:
         self.host.image.apply("PartitionChangeRecord", record, self.host.image.offset + 1)
 
     def write(self, name: str = "t", producer_id: int = 7, *places: TopicPartition, commit: bool = True) -> None:
-        """Have markers written, of the coordinator's partition 0."""
+        """Let the broker write markers for a transaction of the coordinator's partition 0."""
         self.markers.write(WriteMarkers(name, producer_id, 1, commit, places, 2), 0)
 
     def own_markers(self) -> list[bool | None]:
@@ -189,7 +191,7 @@ def open_transaction(fixture: Fixture) -> None:
 
 
 def test_here_and_there(fixture: Fixture) -> None:
-    """All are written before the coordinator hears of it; here it takes the follower."""
+    """The coordinator continues once all markers are written; here this also waits for the follower."""
 
     async def run() -> None:
         open_transaction(fixture)
@@ -297,7 +299,8 @@ def test_whoever_is_not_the_coordinator_any_more(fixture: Fixture) -> None:
 
 
 def test_what_is_said_anew_replaces_what_was(fixture: Fixture) -> None:
-    """As by the machine that was loaded after this one's was dropped."""
+    """A later order for the same transactional id replaces the former one, as after the coordinator's machine was
+    loaded anew."""
 
     async def run() -> None:
         peer = fixture.peers[OTHER]
@@ -315,7 +318,7 @@ def test_what_is_said_anew_replaces_what_was(fixture: Fixture) -> None:
 
 
 def test_a_later_coordinator(fixture: Fixture) -> None:
-    """It was fenced: nothing more is said, unless it was by itself."""
+    """A marker that a later coordinator has fenced is not sent again, unless that coordinator is this broker itself."""
 
     async def run() -> None:
         peer = fixture.peers[OTHER]
@@ -342,7 +345,7 @@ PRODUCER = Producer(7, 0, 0)
 
 
 def check(fixture: Fixture, version: int) -> Any:
-    """What a client of that version of Produce is told."""
+    """Check the error that a client of that version of Produce receives."""
     partition = fixture.host.partition
     return verify(fixture.transactions, "t", producing(version), [(partition, PRODUCER)])
 

@@ -1,5 +1,5 @@
-"""A broker goes on with the transactions of a directory that Kafka wrote: complete ones are as they were, those that
-are open hold the last stable offset, until they have taken too long."""
+"""A broker continues the transactions of a log directory that Kafka wrote: complete ones stay as they are; open ones
+hold back the last stable offset until they time out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Values = dict[tuple[str, int], list[bytes]]
 
 
 def described_by_kafka(path: Path) -> dict[str, list[str]]:
-    """A transactional id, and what kafka-transactions prints of it, but for how long it has lasted."""
+    """Return what kafka-transactions prints of a transactional id, without the duration of its transaction."""
     _, line = path.read_text().splitlines()
     _, *cells = (cell.strip() for cell in line.split("\t"))
     return {cells[0]: [*cells[:6], ",".join(sorted(cells[7].split(",")))]}
@@ -60,7 +60,7 @@ def offsets(node: RunningNode, topic: str, number: int) -> tuple[int, int]:
 
 
 def values(directory: Path, topic: str) -> Values:
-    """What Kafka's consumer read of what is committed."""
+    """Return the values that Kafka's consumer read with read_committed."""
     found: Values = defaultdict(list)
     for each in read_jsonl(directory / f"{topic}.read_committed.jsonl.gz"):
         found[topic, each["partition"]].append(b64decode(each["value"] or ""))
@@ -68,7 +68,7 @@ def values(directory: Path, topic: str) -> Values:
 
 
 def all_values(directory: Path) -> Values:
-    """What is committed once the last open transaction is aborted."""
+    """Return the committed values after the last open transaction is aborted."""
     found: dict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
     for each in read_jsonl(directory / "produced.jsonl.gz"):
         if each["outcome"] in ("commit", "not transactional"):
@@ -113,7 +113,8 @@ def test_transactions_go_on(tmp_path: Path, name: str) -> None:
 
 
 def goes_on(node: RunningNode, name: str, producer_id: int, *, modern: bool) -> None:
-    """The producer that Kafka knew is fenced; a new one has its transactional id, its producer id, a later epoch."""
+    """The former producer is fenced; a new one continues with the transactional id, the producer id and a later
+    epoch."""
     try:
         producer = Transactional(node.address, name, modern=modern)
         producer.id, producer.epoch, producer.sequences = producer_id, 0, {("t-hang", 0): 3}

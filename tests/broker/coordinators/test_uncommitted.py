@@ -1,4 +1,5 @@
-"""Coordinators with a follower: nothing goes out before all that it rests on is committed."""
+"""Coordinators with a follower: an answer leaves the broker only after all records on which it depends are
+committed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TIMEOUT_MS = 5_000
 
 
 class Told(Notes):
-    """A machine that has something to tell when it is loaded, and with each note."""
+    """A machine that sends a message when it is loaded, and with each note."""
 
     def handle(self, token: int, request: Any, now_ms: int) -> Any:
         outcome = super().handle(token, request, now_ms)
@@ -33,7 +34,7 @@ class Told(Notes):
 
 
 class Fixture:
-    """A coordinator of one partition, and what its machines tell."""
+    """The coordinator of one partition, and the messages of its machines."""
 
     def __init__(self, directory: Path, *, changes_nothing: bool = False) -> None:
         self.host = OnePartition(directory, "machines")
@@ -128,7 +129,7 @@ def test_what_is_lost_with_the_lead_was_told_to_nobody(fixture: Fixture) -> None
 
 
 def test_what_is_loaded_waits_too(fixture: Fixture) -> None:
-    """A new leader does not know yet what is committed of what it has."""
+    """A new leader does not know yet which of its records are committed, so its first messages wait too."""
 
     async def run() -> None:
         host = fixture.host
@@ -159,7 +160,8 @@ def test_a_later_epoch_of_its_own_changes_nothing(fixture: Fixture) -> None:
 
 
 def test_who_waits_for_too_long(fixture: Fixture) -> None:
-    """He is told to come again; what the machine tells still comes when it is committed."""
+    """A request that waits for too long gets a retriable error; the machine's message is sent when the record is
+    committed."""
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
@@ -207,7 +209,7 @@ def test_too_few_in_sync_for_a_machine_that_went_ahead(fixture: Fixture) -> None
 
 
 def test_too_few_in_sync_for_a_machine_that_follows_its_records(following: Fixture) -> None:
-    """It goes on, and so do all others who wait for it."""
+    """With too few replicas in the ISR the machine goes on, and so do all requests that wait for it."""
 
     async def run() -> None:
         waits = following.send("wait")
@@ -225,7 +227,7 @@ def test_too_few_in_sync_for_a_machine_that_follows_its_records(following: Fixtu
 
 
 def test_a_topic_of_the_same_name(fixture: Fixture) -> None:
-    """Its machine is another one: no record of the old topic's is in its log."""
+    """A new topic of the same name has a new machine; its log has no record of the old topic."""
     shards: Any = fixture.coordinator
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Kept answers equal those made anew, whatever has changed; they are shared, and bounded in memory."""
+"""Kept answers equal newly made ones after any change; clients share them, and their memory is bounded."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ ACTIONS = st.tuples(
 
 
 def change(broker: Broker, metadata: Metadata, action: str, name: str, number: int, random: Random) -> None:
-    """Change what answers depend on: the metadata image, or the dynamic configuration."""
+    """Change a state on which answers depend: the metadata image, or the dynamic configuration."""
     image = metadata.image
     context = TopicContext(random=random, new_id=lambda: UUID(int=random.getrandbits(128)))
     topic = image.topics.get(name)
@@ -98,7 +98,7 @@ def change(broker: Broker, metadata: Metadata, action: str, name: str, number: i
 
 
 async def frame_of(asked: Call, answer: Any, throttle_ms: int = 0) -> bytes:
-    """The frame of an answer, with that throttle time."""
+    """Return the frame of an answer with this throttle time."""
     found = await answer if isawaitable(answer) else answer
     if isinstance(found, Laid):
         found.set_throttle(throttle_ms)
@@ -117,7 +117,7 @@ def with_frame(asked: Call, client_id: bytes = b"client") -> Call:
 
 
 def found_by_bytes(router: Router, asked: Call) -> KeptAnswer | None:
-    """The answer that is found by the request's bytes."""
+    """Return the answer that is found by the request's bytes."""
     assert asked.frame is not None
     found = router.at_once(memoryview(asked.frame), asked)
     assert found is None or isinstance(found, KeptAnswer)
@@ -125,8 +125,8 @@ def found_by_bytes(router: Router, asked: Call) -> KeptAnswer | None:
 
 
 async def compare(router: Router) -> None:
-    """Each answer as it is kept, with and without a throttle time, as it is found by the request's bytes, and made
-    anew."""
+    """Compare three answers, with and without a throttle time: the kept one, the one found by the request's bytes, and
+    a new one."""
     for key, version, body in REQUESTS:
         asked = with_frame(call(key, version, body))
         kept = found_by_bytes(router, asked)
@@ -177,7 +177,8 @@ def test_an_answer_is_kept(request_: tuple[int, int, dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: f"{APIS[each[0]].name}-{each[1]}")
 def test_the_third_request_is_answered_from_its_bytes(request_: tuple[int, int, dict[str, Any]]) -> None:
-    """Whatever its client id and its correlation id are; not that of another listener, and of no changed state."""
+    """The client id and the correlation id do not matter. Requests of another listener, or after a change of state, are
+    not answered so."""
     key, version, body = request_
     router = of_two_topics()
 
@@ -206,7 +207,7 @@ def test_the_third_request_is_answered_from_its_bytes(request_: tuple[int, int, 
 
 
 def test_the_apis_of_plain_requests() -> None:
-    """A handler's module that imports a function of such a name by chance would answer with it."""
+    """A handler's module that imports a function of that name by chance would be asked for a kept answer."""
     assert [APIS[key].name for key in APIS if plain_of(key) is not None] == ["offset_commit", "heartbeat"]
     assert {APIS[key].name for key in APIS if state_of(key) is not None} == {
         "metadata",
@@ -232,8 +233,8 @@ def test_a_request_whose_client_id_is_torn_is_not_answered_from_its_bytes(length
 
 
 def test_the_forms_of_a_request_are_bounded() -> None:
-    """Requests of ApiVersions whose fields differ share an answer; the memory of their bytes is counted, and given
-    back with the answer."""
+    """ApiVersions requests with different fields share an answer. The memory of their bytes is counted, and released
+    together with the answer."""
     router = of_two_topics()
 
     async def run() -> None:
@@ -263,7 +264,8 @@ def test_the_forms_of_a_request_are_bounded() -> None:
     ids=lambda each: f"{APIS[each[0]].name}-{each[1]}",
 )
 def test_answers_with_an_effect_or_of_any_size_are_not_kept(asked: tuple[int, int, dict[str, Any]]) -> None:
-    """An unknown topic may be created; unknown names would let clients fill the memory with keys."""
+    """Metadata about an unknown topic may create it, and kept answers about unknown names would let clients fill the
+    memory."""
     key, version, body = asked
     router = of_two_topics()
 

@@ -1,4 +1,4 @@
-"""Retention, compaction, flushes, checkpoints and deletions that go on while a broker serves."""
+"""Retention, compaction, flushes, checkpoints and deletions while a broker serves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def small_segments(node: Node) -> None:
 
 
 def fill(node: Node, count: int = 20, first_ms: int = NOW_MS) -> None:
-    """Batches with one key, an hour apart, so that there are several segments."""
+    """Append batches with one key, an hour apart, so that the log has several segments."""
     for i in range(count):
         node.clock.ms = first_ms + i * 3_600_000
         node.partition().append_as_leader(batch(bytes(200), timestamp_ms=node.clock.ms), node.clock.ms)
@@ -64,7 +64,8 @@ def test_old_segments_go_and_their_files_a_little_later(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not DESCRIPTORS.exists(), reason="no /proc")
 def test_a_stop_closes_the_files_of_deleted_topics_and_segments(tmp_path: Path) -> None:
-    """They would stay open for file.delete.delay.ms: in a process that goes on, such as a test's, for ever."""
+    """Otherwise the files would stay open for file.delete.delay.ms; in a process that goes on, such as a test's, for
+    ever."""
     with running_node(tmp_path / "d", internal_segment_bytes="1000") as node, node.client() as client:
         for topic in ("gone", "cut"):
             client.create_topic(topic, 1)
@@ -80,7 +81,7 @@ def test_a_stop_closes_the_files_of_deleted_topics_and_segments(tmp_path: Path) 
 
 
 def open_below(directory: Path) -> list[str]:
-    """The files below a directory that this process has open."""
+    """Return the files below a directory that this process has open."""
     links = [each.readlink() for each in DESCRIPTORS.iterdir() if each.is_symlink()]
     return [str(each) for each in links if each.is_relative_to(directory)]
 

@@ -1,4 +1,4 @@
-"""Too few descriptors: files come before connections, and no disk is blamed."""
+"""With too few file descriptors the broker prefers files to connections, and does not take a log directory offline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHECKPOINTS = ("replica.high.watermark.checkpoint.interval.ms=100", "log.flush.o
 
 
 class Broker:
-    """`kcli serve` with so many descriptors; its log goes to a file."""
+    """`kcli serve` with a limit of descriptors; its log goes to a file."""
 
     def __init__(self, data_dir: Path, soft: int, hard: int, options: Sequence[str]) -> None:
         self.log = data_dir.with_name("log")
@@ -90,7 +90,7 @@ def serving(data_dir: Path, *options: str, soft: int = LIMIT, hard: int = LIMIT)
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Has the broker left it open until now?"""
+    """Return whether the broker has not closed the connection yet."""
     connection.settimeout(0)
     try:
         return bool(connection.recv(1))
@@ -138,7 +138,7 @@ def test_silent_connections(tmp_path: Path) -> None:
 
 
 def test_more_partitions_than_files(tmp_path: Path) -> None:
-    """Those that have no files are refused for a while; nothing fails for good."""
+    """Partitions whose files cannot be opened are refused for a while; no log directory fails."""
     with serving(tmp_path / "data", *CHECKPOINTS) as broker:
         with Client(broker.address) as client:
             for number in range(30):

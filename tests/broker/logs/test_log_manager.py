@@ -1,4 +1,4 @@
-"""The logs of a broker from start to end: directories, partitions that come and go, failures, clean shutdowns."""
+"""A broker's log manager from start to stop: directories, new and deleted partitions, failures, clean shutdowns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def partition_dirs(path: Path) -> list[str]:
 
 
 async def until(condition: object) -> None:
-    """Wait for something that threads or timers do."""
+    """Wait for a result of threads or timers."""
     assert callable(condition)
     for _ in range(500):
         if condition():
@@ -228,7 +228,7 @@ def test_configurations_reach_open_logs(tmp_path: Path) -> None:
 def test_a_configuration_that_comes_while_a_log_is_made_is_not_lost(tmp_path: Path) -> None:
     async def check(node: Node) -> None:
         node.create_topic()
-        while node.partition().made is None:  # made by its thread; the event loop has not heard of it
+        while node.partition().made is None:  # the thread has created the log, and the event loop does not know it yet
             time.sleep(0.001)  # noqa: ASYNC251  (that is the point)
         node.configure("retention.ms", "1000")
         assert node.partition().log.config.retention_ms == 1000

@@ -1,4 +1,5 @@
-"""Brokers that are killed: whatever came and went before, a start finds what was acknowledged, and nothing else."""
+"""Brokers that are killed while partitions are created and deleted: the next start finds the acknowledged records and
+no others."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ INTERVALS = {
 
 @dataclass
 class Life:
-    """Topics that come and go on two directories; `ends` is what was acknowledged, by partition."""
+    """Topics that are created and deleted on two directories. `ends`: the acknowledged log end offsets, by
+    partition."""
 
     random: Random
     ends: dict[tuple[str, int], int] = field(default_factory=dict)

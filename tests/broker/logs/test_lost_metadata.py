@@ -1,4 +1,5 @@
-"""A start with a damaged metadata log: it stops before partitions become strays, unless it is told to go on."""
+"""A start with a damaged metadata log stops before partitions would become strays, unless an option tells it to go
+on."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def damage(directory: Path, how: str) -> None:
         log.write_bytes(b"")
     elif how == "missing":
         shutil.rmtree(directory / "__cluster_metadata-0")
-    else:  # its end is gone, where a batch ends, and nothing was closed
+    else:  # the log ends in front of the topic's batch, after an unclean shutdown
         log.write_bytes(log.read_bytes()[: byte_of(directory, "TopicRecord", DAMAGED_TOPIC)])
         (directory / "__cluster_metadata-0/leader-epoch-checkpoint").unlink()
         (directory / ".kafka_cleanshutdown").unlink()
@@ -50,7 +51,8 @@ def test_a_start_stops_before_it_changes_anything(tmp_path: Path, how: str) -> N
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_start_stops_at_records_without_partition_metadata(tmp_path: Path, is_clean: bool) -> None:
-    """Whatever the metadata log says. Kafka takes a partition without that file for an empty one."""
+    """This holds whatever the metadata log has. Kafka would treat a partition without partition.metadata as an empty
+    one."""
     directory = copied(tmp_path)
     (directory / "mixed-0/partition.metadata").unlink()
     (directory / "new-0").mkdir()
@@ -75,8 +77,8 @@ async def remove(directory: Path, topic: str) -> None:
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_deleted_topics_do_not_hinder(tmp_path: Path, is_clean: bool) -> None:
-    """The broker died before it renamed the directories of a topic that it had deleted, or is told that it was clean;
-    or it died between a partition's directory and the topic's id in it."""
+    """The broker died after a topic's deletion and before it renamed the directories, also with a clean shutdown
+    marker; or after it created a partition's directory and before it wrote partition.metadata."""
     directory = copied(tmp_path)
     asyncio.run(remove(directory, DAMAGED_TOPIC))
     if not is_clean:
@@ -99,7 +101,7 @@ def test_what_a_sound_log_never_named_is_a_stray_after_a_clean_shutdown(tmp_path
 
 
 def test_a_directory_with_the_id_of_another_topic_stops_a_start(tmp_path: Path) -> None:
-    """Kafka starts on it, and serves only some partitions."""
+    """Kafka starts with such a directory, and serves only some partitions."""
     directory = copied(tmp_path)
     foreign, owner = directory / "mixed-0", directory / f"{DAMAGED_TOPIC}-0"
     shutil.copyfile(owner / "partition.metadata", foreign / "partition.metadata")

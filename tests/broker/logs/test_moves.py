@@ -1,4 +1,4 @@
-"""Replicas move from one log directory of a broker to another, while they are written."""
+"""Replicas move from one log directory of a broker to another while clients produce."""
 
 from __future__ import annotations
 

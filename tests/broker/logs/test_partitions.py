@@ -1,4 +1,5 @@
-"""Partitions as handlers see them: appends and the high watermark, waiters, epochs, replicas that others lead."""
+"""Partitions as handlers see them: appends and the high watermark, waiting requests, epochs, replicas that another
+broker leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formatting, against the directories that Kafka's own tool formatted."""
+"""Formatting, compared with the directories that Kafka's own tool formatted."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,8 @@ def test_writes_what_kafka_storage_writes(tmp_path: Path, name: str) -> None:
 
 
 def test_a_new_cluster_has_no_feature_that_nobody_serves(tmp_path: Path) -> None:
-    """As Kafka's with `--feature share.version=0 --feature streams.version=0`, which writes no record of them."""
+    """The same as with Kafka's `--feature share.version=0 --feature streams.version=0`, which writes no record of these
+    features."""
     format_directories([tmp_path / "d"], now_ms=NOW_MS)
     batches = read_snapshot(tmp_path / "d" / FileKind.BOOTSTRAP)
     found = {value["name"]: value["featureLevel"] for batch in batches for _, _, value in batch.records}
@@ -122,7 +123,7 @@ def test_a_directory_of_an_older_kafka_gets_an_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["version=0\n", ""])
 def test_a_directory_of_version_0_stays_one(tmp_path: Path, version: str) -> None:
-    """As with Kafka 4.3.0, which starts, and writes directory.id."""
+    """The directory keeps its version; the start only adds directory.id, as Kafka 4.3.0 does."""
     path = tmp_path / FileKind.META_PROPERTIES
     path.write_text(f"{version}broker.id=3\ncluster.id=5L6g3nShT-eMCtK--X86sw\n")
     found = format_directories([tmp_path], now_ms=NOW_MS)

@@ -1,4 +1,5 @@
-"""The metadata log: what it writes is what Kafka writes, what is acknowledged stays, what is undecided never was."""
+"""The metadata log: its bytes are those that Kafka writes; an acknowledged record stays, and one that is not committed
+is never applied."""
 
 from __future__ import annotations
 
@@ -211,7 +212,7 @@ def test_the_log_below_a_snapshot_makes_what_kafkas_snapshot_says(name: str) -> 
 
 
 def test_voters_follow_where_the_log_does_not_have_them(tmp_path: Path) -> None:
-    """A directory as `kafka-storage format --standalone` leaves it."""
+    """The directory is one of `kafka-storage format --standalone`."""
     directory = golden_copy("kraft/dynamic-quorum", tmp_path)
     for path in (directory / METADATA_DIRECTORY).iterdir():
         if path.name != "00000000000000000000-0000000000.checkpoint":
@@ -280,7 +281,7 @@ def test_decisions_see_what_is_on_its_way_and_readers_do_not(tmp_path: Path) -> 
 
 
 def test_records_are_applied_as_a_replay_reads_them(tmp_path: Path) -> None:
-    """Fields that a record leaves out are there with their defaults."""
+    """Fields that a record leaves out are applied with their defaults."""
 
     async def scenario() -> None:
         log = open_metadata(tmp_path)
@@ -402,7 +403,7 @@ def test_a_record_that_contradicts_the_image_ends_the_log(tmp_path: Path) -> Non
 
 
 class FullDisk(Disk):
-    """A disk on which nothing more can be written, or synced, once it is `full`."""
+    """A disk on which each write and sync fails once it is `full`."""
 
     full = ""
 
@@ -463,7 +464,7 @@ def test_what_does_not_fit_into_a_batch_is_a_transaction(tmp_path: Path) -> None
         records = [config("retention.ms", str(i), f"topic-{i}") for i in range(200)]
         offset = await log.append(records)
         assert offset == log.next_offset - 1 == 10 + 201
-        assert seen == [201]  # all of them at once, beside the default of all brokers
+        assert seen == [201]  # all of these at once, beside the default of all brokers
         written = batches(tmp_path)[2:]
         assert len(written) > 5
         assert max(batch.size_bytes for batch in written) <= 2000
@@ -562,7 +563,7 @@ def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
 
 
 def test_a_power_cut_at_any_moment(tmp_path: Path) -> None:
-    """Every operation on the disk may be the last one; what is not synced may be gone."""
+    """Power may fail at every operation of the disk; what was not synced may be lost."""
 
     async def live(directory: Path, disk: CrashDisk, done: list[int]) -> None:
         log = open_metadata(directory, disk=disk, segment_bytes=600, max_retention_bytes=1)
@@ -617,7 +618,7 @@ def test_a_record_of_no_topic_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_damage_under_good_checksums_is_a_typed_error(tmp_path: Path) -> None:
-    """Whatever the records say: the start works, or says what is wrong, and takes no time and memory for it."""
+    """Whatever the records say, the start works or reports the damage, without much time or memory."""
     random = Random(5)
     found = {"started": 0, "refused": 0}
     for name in ("log", "checkpoint"):
@@ -640,7 +641,7 @@ def test_damage_under_good_checksums_is_a_typed_error(tmp_path: Path) -> None:
 
 
 def damaged(data: bytes, random: Random) -> bytes:
-    """With some bytes of one batch changed, and its checksum made good."""
+    """Return the log with some bytes of a batch changed and the batch's CRC corrected."""
     out = bytearray(data)
     starts, at = [], 0
     while at < len(out):
@@ -689,7 +690,7 @@ def test_snapshots_by_bytes_and_by_time(tmp_path: Path) -> None:
             await log.append([NO_OP])
             await asyncio.sleep(0.001)
         offsets = [each.offset for each in log.snapshots]
-        assert 15 < offsets[1] - offsets[0] < 45  # 72 bytes each, and a few while one is written
+        assert 15 < offsets[1] - offsets[0] < 45  # 72 bytes for each record, and some more while one is written
         before = len(log.snapshots)
         clock.ms += 1000
         await log.append([NO_OP])

@@ -1,4 +1,5 @@
-"""Channels to other nodes: versions agreed on, answers matched, records uncopied, losses noticed and got over."""
+"""Channels to other nodes: they agree on versions, match responses to requests, do not copy records, and recover from
+lost connections."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ Run = Callable[[SocketNetwork], Awaitable[None]]
 
 
 def talk(run: Run) -> None:
-    """Run something with a network of its own."""
+    """Run a coroutine with a network of its own."""
 
     async def inner() -> None:
         network = SocketNetwork(asyncio.get_running_loop())
@@ -45,7 +46,8 @@ def talk(run: Run) -> None:
 
 @asynccontextmanager
 async def answering(answer: Callable[[int, int], bytes | None]) -> AsyncIterator[int]:
-    """A server that answers ApiVersions, then what `answer` says of key and correlation id. Gives its port."""
+    """Run a server that answers ApiVersions, then with what `answer` returns for key and correlation id. Returns its
+    port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

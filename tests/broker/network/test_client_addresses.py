@@ -1,4 +1,4 @@
-"""The address of a client is as Java writes it, whatever the socket calls it: an IPv4 client of a listener at ::."""
+"""A client's address is written as Java writes it, also for an IPv4 client of a listener at ::."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6
 
 @pytest.fixture(params=["[::]", ""])
 def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningNode]:
-    """Whoever comes is a user without rights but those of ACLs."""
+    """A node on which every client has only the rights that ACLs give."""
     options = {
         "listeners": f"PLAINTEXT://{request.param}:0,CONTROLLER://127.0.0.1:{unused_port()}",
         "advertised.listeners": "PLAINTEXT://localhost:9092",
@@ -72,7 +72,7 @@ def test_limits_acls_and_members_know_clients_by_their_own_addresses(node: Runni
 
 
 def asked(client: Client) -> int:
-    """The error code of a question about the group."""
+    """Return the error code of a request about the group."""
     (group,) = client.call("describe_groups", 3, groups=["g"])["groups"]
     code: int = group["error_code"]
     return code

@@ -1,4 +1,4 @@
-"""Frames: whole, in pieces, many at once, absurd; clients that do not read; who is dropped, who stays."""
+"""Frames: whole, in pieces, many at once, absurd; clients that do not read; connections that are closed or stay."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_api_versions(node: RunningNode, version: int) -> None:
 
 
 def test_newer_version_of_api_versions(node: RunningNode) -> None:
-    """The client learns in version 0 what there is."""
+    """The broker answers in version 0, from which the client learns the versions."""
     with node.client() as client:
         client.correlation_id = 7
         client.socket.sendall(struct.pack(">ihhih", 13, 18, 99, 7, 0) + b"\0\0\0")
@@ -79,7 +79,7 @@ def test_many_at_once_are_answered_in_order(node: RunningNode) -> None:
 
 
 def test_floods_of_requests_leave_turns_to_others(tmp_path: Path) -> None:
-    """However many requests have come at once on some connections, each has a few milliseconds in a round."""
+    """However many requests arrive on some connections, each connection gets a few milliseconds in a round."""
     names = [f"t{i}" for i in range(100)]
     with running_node(tmp_path / "data") as node, ExitStack() as stack:
         clients = [stack.enter_context(node.client()) for _ in range(8)]
@@ -138,7 +138,7 @@ def test_what_is_no_request_closes_the_connection(node: RunningNode, frame: byte
 
 
 def test_random_bytes(node: RunningNode) -> None:
-    """Frames whose header is a request's and the rest is not: an answer or a closed connection, never more."""
+    """Frames with a request's header and random bytes behind it get a response or a closed connection."""
     draw = random.Random(4)
     for _ in range(300):
         api = draw.choice(list(APIS.values()))
@@ -157,7 +157,7 @@ def test_random_bytes(node: RunningNode) -> None:
 
 
 def test_half_open_connections_cost_no_memory(node: RunningNode) -> None:
-    """A hundred clients promise 100 kB each and send nothing more; others are answered."""
+    """A hundred clients announce 100 kB each and send nothing more; other clients are answered."""
     waiting = [socket.create_connection(node.address) for _ in range(100)]
     for each in waiting:
         each.sendall(struct.pack(">i", 100_000))
@@ -168,7 +168,8 @@ def test_half_open_connections_cost_no_memory(node: RunningNode) -> None:
 
 
 def test_requests_of_all_connections_share_their_memory(tmp_path: Path) -> None:
-    """Kafka's queued.max.request.bytes: what does not fit waits in its socket, and small requests are served."""
+    """The limit is Kafka's queued.max.request.bytes: a request that does not fit waits in its socket, and small ones
+    are served."""
     size = 1_000_000
     with (
         running_node(tmp_path / "data", socket_request_max_bytes=str(size), queued_max_request_bytes=str(size)) as node,
@@ -190,7 +191,8 @@ def test_requests_of_all_connections_share_their_memory(tmp_path: Path) -> None:
 
 
 def test_client_that_does_not_read(node: RunningNode) -> None:
-    """Its requests stay in the socket once its answers fill it; the broker keeps no more than what it reads at once."""
+    """Its requests stay in the socket once its responses fill the send buffer; the broker keeps only what it reads at
+    once."""
     with node.client() as client:
         client.socket.settimeout(0)
         frames = client.frame("api_versions", 2, {}) * 2000
@@ -209,7 +211,7 @@ def test_client_that_does_not_read(node: RunningNode) -> None:
 def test_an_answer_that_is_not_begun_when_the_connection_goes(
     node: RunningNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is left that complains of never having been awaited."""
+    """Python must not warn of a coroutine that was never awaited."""
     answers: list[Coroutine[None, None, None]] = []
     server = node.node.server
 
@@ -228,7 +230,7 @@ def test_an_answer_that_is_not_begun_when_the_connection_goes(
         assert client.is_closed()
     until = time.monotonic() + 10
     while getcoroutinestate(answers[0]) != CORO_CLOSED and time.monotonic() < until:
-        time.sleep(0.01)  # the broker's thread may still be at it
+        time.sleep(0.01)  # the broker's thread may still be busy with it
     assert {getcoroutinestate(each) for each in answers} == {CORO_CLOSED}
 
 
@@ -248,7 +250,7 @@ def test_limits_of_connections(tmp_path: Path) -> None:
 
 
 def test_a_burst_of_connections_waits_in_the_backlog(tmp_path: Path) -> None:
-    """Of a broker that is busy: a connection for which there is no room tries again after a second."""
+    """A busy broker accepts connections late: a client that finds no room in the backlog tries again after a second."""
     most = Path("/proc/sys/net/core/somaxconn")
     if not most.exists() or int(most.read_text()) < 1000:
         pytest.skip("this system has no backlog of 1,000")

@@ -1,4 +1,4 @@
-"""Limits of connections: who waits, who is refused, and whom the limits of others do not concern."""
+"""Limits of connections: which clients wait or are refused, and which are not affected by the limits of others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TWO = {
 
 
 def limits(**options: str) -> ConnectionLimits:
-    """options: configurations, with _ for the dots, of a node with two listeners for clients."""
+    """Return the limits of a node with two listeners for clients. options: configurations, with _ for the dots."""
     return ConnectionLimits(
         BrokerConfig({**NODE, **TWO, **{name.replace("_", "."): text for name, text in options.items()}})
     )
@@ -110,7 +110,7 @@ def test_a_connection_waits_for_room(name: str, tmp_path: Path) -> None:
 
 
 def test_a_rate_makes_connections_wait(tmp_path: Path) -> None:
-    """The eleventh one of ten windows waits for one of them, and is served."""
+    """Ten windows admit ten connections; the eleventh waits for the next window and is then served."""
     with running_node(tmp_path, max_connection_creation_rate="1") as node:
         begin = time.monotonic()
         clients = [node.client() for _ in range(12)]
@@ -124,7 +124,7 @@ def test_a_rate_makes_connections_wait(tmp_path: Path) -> None:
 
 
 class EarlyTimers:
-    """A loop whose timers come before their time by its own clock, as uvloop's may by less than 1 ms."""
+    """A loop whose timers fire before their time by its own clock, as those of uvloop may by less than 1 ms."""
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Fetch's answers, laid out by hand, are what kio reads of every version."""
+"""kio reads Fetch's responses, which kcli lays out by hand, at every version."""
 
 from __future__ import annotations
 

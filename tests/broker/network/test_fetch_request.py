@@ -1,4 +1,4 @@
-"""The hand-laid request of followers is what kio writes."""
+"""The followers' Fetch request, which kcli lays out by hand, has the bytes that kio writes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""OffsetCommit and Heartbeat as the kernel reads them are what kio reads, and its answers what kio writes; what is not
-ordinary is left to kio."""
+"""The kernel reads OffsetCommit and Heartbeat as kio does, and writes the responses that kio writes. It leaves requests
+that are not ordinary to kio."""
 
 from __future__ import annotations
 

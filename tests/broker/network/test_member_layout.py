@@ -1,4 +1,5 @@
-"""The responses to members of classic groups by hand are what kio would have written, in every version."""
+"""The responses to members of classic groups, which kcli lays out by hand, have the bytes that kio writes, at every
+version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers are built by names: those that another version has are left out, those that no version has are refused."""
+"""Responses are built by field names: a field of another version is left out, a field of no version is refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def test_the_tagged_fields_of_a_header_are_skipped(tags: list[tuple[int, bytes]]
 
 
 def test_the_loop_does_not_read_the_tagged_fields_of_a_header() -> None:
-    """There may be millions of them: they are read with the body, which a thread decodes where the request is long."""
+    """There may be millions of tagged fields. They are read with the body, which a thread decodes where the request is
+    long."""
     api_key_, version = api_key("metadata"), 12
     start = struct.pack(">hhih", api_key_, version, 7, 1) + b"c"
     kind, topics = messages(api_key_, version), b"\0\0\0\0"
@@ -86,7 +87,8 @@ def test_a_class_of_no_version_is_refused(version: int) -> None:
 
 
 def names_used(module: Path) -> Iterator[tuple[str | None, set[str]]]:
-    """Classes and fields that a handler names in `call.new` and `call.respond`; None for the response itself."""
+    """Return the classes and fields that a handler names in `call.new` and `call.respond`; None for the response
+    itself."""
     for node in ast.walk(ast.parse(module.read_text())):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
@@ -99,7 +101,7 @@ def names_used(module: Path) -> Iterator[tuple[str | None, set[str]]]:
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_handlers_name_what_there_is(api: Api) -> None:
-    """Where no test goes, too: a branch with a misspelt field would end in a TypeError."""
+    """A misspelt field in a branch that no test runs would raise a TypeError in production."""
     known: dict[str | None, set[str]] = {}
     for paths in schema_name_map[api_key_map[api.key]].values():
         module, response = paths[EntityType.response].split(":")

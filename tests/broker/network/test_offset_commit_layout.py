@@ -1,4 +1,4 @@
-"""OffsetCommit's response by hand is what kio would have written, in every version."""
+"""OffsetCommit's response, which kcli lays out by hand, has the bytes that kio writes, at every version."""
 
 from __future__ import annotations
 

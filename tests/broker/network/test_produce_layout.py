@@ -24,7 +24,7 @@ MANY_MS = 253_000_000_000_000
 
 
 def refused_records(count: int, no_key: str) -> RefusedRecords:
-    """The invalid records of a batch, whose timestamps are out of range."""
+    """Return the invalid records of a batch whose timestamps are out of range."""
     with pytest.raises(AppendRefused) as refused:
         validate(batch(*[b"value"] * count), 0, 0, 0, AppendRules(after_max_ms=0))
     assert refused.value.records is not None
@@ -46,7 +46,7 @@ answers = st.builds(PartitionAnswer, *fields, st.none(), st.none() | st.text(max
 
 
 def date(timestamp_ms: int) -> datetime | None:
-    """A timestamp as kio has it; None for -1."""
+    """Return a timestamp as kio represents it; None for -1."""
     return EPOCH + timedelta(milliseconds=timestamp_ms) if timestamp_ms >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Produce's request as the kernel reads it is what kio reads, at every version; what is cut off is never whole."""
+"""The kernel reads a Produce request as kio does, at every version, and refuses one that is cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests are looked at before kio reads them: none passes that says more than it has, none is lost that is whole."""
+"""Requests are checked before kio reads them: a request that claims more than it has is refused, a whole one passes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHOUT_TAGS = [
 ]
 METADATA, CREATE_TOPICS = 3, 19
 UNKNOWN = b"\x02\x65\x03abc\x87\x01\x00"
-"""Two tagged fields that nobody knows: 101 and 135."""
+"""Two tagged fields with unknown tags: 101 and 135."""
 
 
 def body_of(random: Random, key: int, version: int) -> bytes:
@@ -39,7 +39,7 @@ def body_of(random: Random, key: int, version: int) -> bytes:
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_whole_requests(key: int, version: int) -> None:
-    """They pass, nothing in them is unknown, every byte less is missed; to go through them changes nothing."""
+    """A whole request passes and has no unknown tags; every truncation is refused; the check changes no bytes."""
     kind = messages(key, version)
     random = Random(key * 100 + version)
     for _ in range(20):
@@ -53,7 +53,7 @@ def test_whole_requests(key: int, version: int) -> None:
 
 @pytest.mark.parametrize(("key", "version"), WITHOUT_TAGS)
 def test_unknown_tags_are_skipped(key: int, version: int) -> None:
-    """Behind the last field of the request; in between they are met by the test below."""
+    """Unknown tags behind the last field of the request; the next test has some in between."""
     kind = messages(key, version)
     data = body_of(Random(version), key, version)
     request, _ = kind.read(data, 0)
@@ -67,7 +67,7 @@ def test_unknown_tags_are_skipped(key: int, version: int) -> None:
     ("byte", "value"), [(0, False), (1, True), (2, True), (0x7F, True), (0x80, True), (0xFF, True)]
 )
 def test_every_byte_but_zero_is_true(byte: int, value: bool) -> None:
-    """Also with tagged fields behind it, and in the versions that have none."""
+    """The same with tagged fields behind the boolean, and in versions without tagged fields."""
     for version, body in ((4, struct.pack(">iB", 0, byte)), (9, bytes([1, byte, byte, byte]) + UNKNOWN)):
         request = read_request(messages(METADATA, version), memoryview(body), 0)
         assert request.allow_auto_topic_creation is value
@@ -144,14 +144,14 @@ def test_absurd_numbers(version: int, data: bytes, error: type[FormatError]) -> 
 
 
 def test_the_longest_string() -> None:
-    """The length of a compact string is a varint, and Kafka's readers take no more than an int16 held before."""
+    """The length of a compact string is a varint, and Kafka's readers accept no more than an int16 could hold."""
     kind = messages(METADATA, 9)
     assert not has_unknown_tags(kind.request_type, b"\2\x80\x80\2" + b"t" * 32_767 + b"\0\0\0\0\0", 0)
 
 
 @pytest.mark.parametrize("duration_ms", [2**63 - 1, -(2**63), -1, 0, 10**15])
 def test_a_duration_may_be_for_ever(duration_ms: int) -> None:
-    """RenewDelegationToken, whose period some clients give as Long.MAX_VALUE."""
+    """Some clients send Long.MAX_VALUE as the period of RenewDelegationToken."""
     longest = timedelta(milliseconds=(2**63 - 1) // 1000)
     data = struct.pack(">i1sq", 1, b"x", duration_ms)
     found = read_request(messages(39, 1), memoryview(data), 0).renew_period

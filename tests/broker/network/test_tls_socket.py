@@ -1,4 +1,4 @@
-"""A connection with TLS on a non-blocking socket, against a client's ssl.SSLSocket in a thread."""
+"""A TLS connection on a non-blocking socket, with a client's ssl.SSLSocket in a thread as its peer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def client(*, has_key: bool = False) -> ssl.SSLContext:
 
 
 class Peer:
-    """What a client does with its socket, in a thread."""
+    """The client's side of a socket, in a thread."""
 
     def __init__(self, act: Callable[[ssl.SSLSocket], object], context: ssl.SSLContext | None = None) -> None:
         self.ours, self._theirs = socket.socketpair()
@@ -81,7 +81,8 @@ def shaken(peer: Peer, context: TlsContext | None = None, **how: float) -> TlsSo
 
 
 def all_received(sock: TlsSocket, size: int) -> bytes:
-    """Receive until the peer ends, as the event loop does: from a readable socket, or while something is unread."""
+    """Receive until the peer closes the connection, as the event loop does: when the socket is readable, or while
+    decrypted bytes are left."""
     buffer, got, until = memoryview(bytearray(size)), bytearray(), time.monotonic() + 30
     while time.monotonic() < until:
         try:
@@ -218,7 +219,7 @@ def test_peeks() -> None:
 
     peer = Peer(talk)
     ours = shaken(peer)
-    for _ in range(20):  # tickets and the like are no bytes of the client's
+    for _ in range(20):  # the server's tickets are no bytes for the client
         with pytest.raises(BlockingIOError):
             ours.recv(1, socket.MSG_PEEK)
     said.set()
@@ -250,7 +251,7 @@ def test_bytes_that_came_with_the_handshake_are_unread() -> None:
 
 def test_bytes_before_a_reset_are_received() -> None:
     class Reset:
-        """A socket that gives what it has, and is then found reset."""
+        """A socket that delivers its bytes and then raises ConnectionResetError."""
 
         def __init__(self, sock: socket.socket) -> None:
             self._sock = sock
@@ -423,7 +424,7 @@ def test_a_slow_handshake_has_a_deadline(sent: bytes) -> None:
 
 
 def test_the_oldest_handshake_makes_room() -> None:
-    """Three clients that never go on, room for two; then one that does."""
+    """Three clients begin a handshake and stop, with room for two; then one completes its handshake."""
 
     def hello() -> bytes:
         outgoing = ssl.MemoryBIO()
@@ -455,7 +456,8 @@ def test_the_oldest_handshake_makes_room() -> None:
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on the PATH")
 def test_renegotiation_is_refused() -> None:
-    """`R` makes openssl's client ask for it; the bytes that it sends next still arrive, or the connection ends."""
+    """`R` lets openssl's client request a renegotiation. Bytes that it sends afterwards still arrive, or the connection
+    is closed."""
 
     async def asked() -> str:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Keys of tokens behind HTTPS: fetched at the start, again and again, and when a token names one that is not there."""
+"""Keys of tokens behind HTTPS: they are fetched at the start, at intervals, and when a token names an unknown key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JAAS = "listener.name.sasl.oauthbearer.sasl.jaas.config"
 
 
 class Endpoint:
-    """An HTTPS server with keys, or with what a test says instead."""
+    """An HTTPS server with keys, or with another response that a test sets."""
 
     def __init__(self, folder: Path) -> None:
         authority = make_authority("issuer", NOW)
@@ -68,7 +68,7 @@ class Endpoint:
         self._server.server_close()
 
     def options(self, **times: str) -> dict[str, str]:
-        """The configuration of a listener whose keys these are. times: refresh_ms and others."""
+        """Return the configuration of a listener with these keys. times: refresh_ms and others."""
         trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{self.trust}";'
         login = LOGINS["OAUTHBEARER"].removesuffix(";") + f" {trust}"
         return {f"{JWKS}.url": self.url, JAAS: login} | {
@@ -88,7 +88,7 @@ ONE_LISTENER = {
     "listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": "file:///dev/null",
     "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN",
 }
-"""Of the other listener of secured_node: it has no tokens."""
+"""The configuration of secured_node's other listener, which has no tokens."""
 
 
 def token(issuer: Issuer) -> str:
@@ -105,7 +105,8 @@ def is_let_in(secured: Secured, issuer: Issuer) -> bool:
 
 
 def test_keys_are_fetched(tmp_path: Path, endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
-    """At the start; soon after a token has named a key that is not there. What is no JWKS changes nothing."""
+    """Keys are fetched at the start, and soon after a token has named an unknown key. A response that is no JWKS
+    changes nothing."""
     first, second = Issuer(), Issuer()
     second.rsa = RSAKey.generate_key(2048, {"kid": "newer"})
     endpoint.document = first.jwks().encode()
@@ -170,7 +171,7 @@ def test_an_endpoint_that_is_not_there_or_not_trusted(
 
 
 def test_what_may_not_be_fetched_is_not(tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the system property of Kafka, or with another URL in it."""
+    """The URL is not fetched unless Kafka's system property lists it."""
     for java_options in ("", f"-D{ALLOWED}={endpoint.url}/more"):
         monkeypatch.setenv("KAFKA_OPTS", java_options)
         with pytest.raises(CannotServe) as refused, secured_node(tmp_path, endpoint.options() | ONE_LISTENER):

@@ -37,7 +37,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 READ_COMMITTED = 1
 POLICY_VIOLATION, CLUSTER_AUTHORIZATION_FAILED, OFFSET_OUT_OF_RANGE = 44, 31, 1
 
-# Each with the truth of its topics, as far as there is one: `{}` is the topic.
+# Each directory with the topics' expected records, where they are known; `{}` stands for the topic.
 DIRECTORIES = {
     "codecs/data": "codecs/expected/truth/{}.jsonl.gz",
     "compact/after": "compact/expected/truth/after/{}.jsonl.gz",
@@ -79,7 +79,7 @@ def content(records: list[Json]) -> set[str]:
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
 def test_every_sound_record_is_served(directory: str) -> None:
-    """Through the wire comes what the inspector reads from the files, and what a consumer read from Kafka."""
+    """Clients receive the records that the inspector reads from the files, and that a consumer read from Kafka."""
     root = GOLDEN / directory
     before = state_of(root)
     compared = 0
@@ -88,7 +88,7 @@ def test_every_sound_record_is_served(directory: str) -> None:
             topic, number = partition.key
             served, there = read_all(client, topic, number), sound_batches(partition.log.directory)
             start = list_offset(client, topic, number, EARLIEST)["offset"]
-            if served != there:  # some lie below the log start, or out of order
+            if served != there:  # some records lie below the log start offset, or out of order
                 found, wanted = records_of(served, topic, number), records_of(there, topic, number)
                 assert content(found) <= content(wanted)
                 assert content(found) >= content([each for each in wanted if each["offset"] >= start]), partition
@@ -144,7 +144,7 @@ def test_offsets_are_kafkas(directory: str) -> None:
 
 
 def consume(bootstrap: str, topic: str, numbers: list[int]) -> set[tuple[int, int]]:
-    """Partition and offset of each record that librdkafka reads, committed ones only, as is its default."""
+    """Return partition and offset of each record that librdkafka reads; it reads committed records only, by default."""
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False}
@@ -170,7 +170,7 @@ def consume(bootstrap: str, topic: str, numbers: list[int]) -> set[tuple[int, in
 @pytest.mark.parametrize("directory", ["txn/data", "txn/data-tv0"])
 @pytest.mark.parametrize("is_bare", [False, True], ids=["whole", "logs alone"])
 def test_a_client_reads_what_was_committed(directory: str, is_bare: bool, tmp_path: Path) -> None:
-    """librdkafka sees what the Java client saw in Kafka, also where nothing but the logs is left."""
+    """librdkafka reads what the Java client read from Kafka, also where only the logs are left."""
     expected = GOLDEN / "txn" / "expected" / Path(directory).name
     root = GOLDEN / directory
     if is_bare:
@@ -341,7 +341,7 @@ def error_codes(answer: Any) -> set[int]:
 
 
 def test_what_would_write_is_refused() -> None:
-    """With an error that says so, where the clients of each API look for it."""
+    """The response has an error that says so, where the clients of each API look for it."""
     root = GOLDEN / "txn" / "data"
     before = state_of(root)
     with read_only_node(root) as node, node.client() as client:
@@ -357,7 +357,8 @@ def test_what_would_write_is_refused() -> None:
 
 
 def test_metadata_is_that_of_the_directory() -> None:
-    """Ids and configurations of the metadata log, all of it led by this node; sizes of what is in the directory."""
+    """Ids and configurations come from the metadata log, this node leads all partitions, and sizes are those of the
+    directory."""
     root = GOLDEN / "kraft" / "broker-2"
     with read_only_node(root) as node, node.client() as client:
         expected = json.loads((GOLDEN / "kraft" / "expected" / "topics.json").read_text())
@@ -400,7 +401,7 @@ def test_broken_files_of_the_directory_are_passed_over(case: str, tmp_path: Path
 
 @pytest.mark.parametrize("broken", ["metadata log", "snapshot", "partition.metadata"])
 def test_broken_metadata_is_passed_over(broken: str, tmp_path: Path) -> None:
-    """What can be read of it counts; clients get an id for each topic."""
+    """The readable records of the metadata log are used; each topic gets an id."""
     root = tmp_path / "data"
     shutil.copytree(GOLDEN / "kraft" / "broker-1", root)
     metadata = root / "__cluster_metadata-0"
@@ -422,7 +423,7 @@ def test_broken_metadata_is_passed_over(broken: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_partition_is_left_out(tmp_path: Path) -> None:
-    """What Kafka is about to delete or has put aside, and whatever else lies there."""
+    """Directories that Kafka is about to delete or has renamed to strays are left out, and other files."""
     known = GOLDEN / "legacy" / "data" / "v1-none-0"
     names = [
         "t-0",
@@ -453,7 +454,7 @@ def test_a_missing_directory_ends_the_start(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("files", [(), ("meta.properties",), ("notes.txt", "logs/orders-0/00000000000000000000.log")])
 def test_nothing_to_serve_ends_the_start(files: tuple[str, ...], tmp_path: Path) -> None:
-    """As where the parent of a log directory is named."""
+    """The error is the same where the parent of a log directory is named."""
     for each in files:
         (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / each).touch()
@@ -462,7 +463,7 @@ def test_nothing_to_serve_ends_the_start(files: tuple[str, ...], tmp_path: Path)
 
 
 def test_a_fetch_of_many_partitions_is_prepared_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A segment is surveyed once, however often the request names its partition; and there are no sessions, as each
+    """A segment is surveyed once, however often the request names its partition. There are no sessions, since each
     Fetch looks at the files."""
     shutil.copytree(GOLDEN / "codecs" / "data" / "java-zstd-0", tmp_path / "t-0")
     prepared: list[object] = []
@@ -498,7 +499,8 @@ def test_one_partition_alone() -> None:
 
 
 def test_a_log_that_grows_rolls_and_is_cut(tmp_path: Path) -> None:
-    """As under a running Kafka: a fetch that waits hears of new records; segments come and go."""
+    """The log changes as under a running Kafka: a waiting Fetch returns new records; segments are rolled and
+    deleted."""
     source = GOLDEN / "codecs" / "data" / "java-none-0"
     segments = sorted(source.glob("*.log"))
     assert len(segments) > 2
@@ -547,7 +549,8 @@ SMALL = ["codecs/data/java-none-0", "codecs/data/mixed-0", "txn/data/t-txn-1", "
 )
 @settings(max_examples=40)
 def test_whatever_is_damaged_the_sound_rest_is_served(directory: str, changes: list[tuple[int, bytes, bool]]) -> None:
-    """Bytes overwritten or put in between anywhere, in logs and all other files: no error, no batch lost."""
+    """Bytes are overwritten or inserted anywhere in logs and other files: the broker fails nowhere, and serves all
+    sound batches."""
     with TemporaryDirectory() as temporary:
         root = Path(temporary) / "t-0"
         shutil.copytree(GOLDEN / directory, root)
@@ -589,7 +592,7 @@ def batches(data: bytes) -> set[tuple[bytes, int]]:
 
 @pytest.mark.parametrize("directory", ["txn/data", "txn/data-tv0"])
 def test_producers_are_kafkas(directory: str) -> None:
-    """DescribeProducers answers what Kafka's tool printed, less what it forgets with time."""
+    """DescribeProducers returns what Kafka's tool printed, without producers that expire."""
     root = GOLDEN / directory
     before = state_of(root)
     with read_only_node(root) as node, node.client() as client:

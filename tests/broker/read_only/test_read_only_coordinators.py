@@ -1,4 +1,4 @@
-"""`kcli serve --read-only` tells of the groups and transactions in any directory, and changes not a byte of it."""
+"""`kcli serve --read-only` describes the groups and transactions of any directory, and does not change a byte of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def consumer(node: ReadOnlyRunning, group: str) -> Consumer:
 
 
 def test_groups_are_those_of_kafka(node: ReadOnlyRunning) -> None:
-    """As Java's Admin told of them before the broker was shut down; librdkafka asks."""
+    """librdkafka gets the groups that Java's Admin described before the broker was shut down."""
     groups = Groups(Connection(node.bootstrap))
     listed = [each for each in groups.all() if isinstance(each, Listing)]
     assert {each.group: (each.type, each.state) for each in listed if each.group in TOLD} == {
@@ -72,7 +72,7 @@ def test_groups_are_those_of_kafka(node: ReadOnlyRunning) -> None:
 
 
 def test_metadata_of_offsets(node: ReadOnlyRunning) -> None:
-    """librdkafka's face for Python may add to them: a request of our own."""
+    """librdkafka for Python may add to the metadata of offsets, so the test sends a request of its own."""
     with node.client() as client:
         for name, told in ALIVE.items():
             asked = {"groups": [{"group_id": name, "topics": None}], "require_stable": False}
@@ -116,7 +116,7 @@ def test_transactions_are_those_of_the_files(directory: str) -> None:
 
 
 def test_a_client_goes_on_where_its_group_was(node: ReadOnlyRunning) -> None:
-    """Partitions are assigned; the group's offsets are where reading begins, and cannot be changed."""
+    """The client assigns partitions itself. It starts at the group's committed offsets, and cannot commit."""
     reader = consumer(node, "cg-empty")
     (committed,) = reader.committed([confluent_kafka.TopicPartition("g-a", 0)], timeout=10)
     assert committed.offset == 3
@@ -134,7 +134,7 @@ def test_a_client_goes_on_where_its_group_was(node: ReadOnlyRunning) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_nobody_becomes_a_member(node: ReadOnlyRunning, protocol: str) -> None:
-    """And the client hears of it at once."""
+    """The client gets an error at once."""
     config = {"bootstrap.servers": node.bootstrap, "group.id": "cg-empty", "log_level": 0, "group.protocol": protocol}
     reader = Consumer(config)
     reader.subscribe(["g-a"])
@@ -160,7 +160,7 @@ def test_where_there_are_no_groups_nobody_is_disturbed(tmp_path: Path) -> None:
 
 
 def test_what_other_partitions_know_is_not_made_up(tmp_path: Path) -> None:
-    """A group whose partition is on another broker has offsets, but nobody here knows them."""
+    """Offsets of a group whose partition is on another broker are unknown, and the broker returns none."""
     shutil.copytree(GROUPS, tmp_path, dirs_exist_ok=True)
     shutil.rmtree(tmp_path / "__consumer_offsets-1")
     shutil.rmtree(tmp_path / "__transaction_state-0")
@@ -175,7 +175,7 @@ def test_what_other_partitions_know_is_not_made_up(tmp_path: Path) -> None:
 
 
 def test_files_without_metadata(tmp_path: Path) -> None:
-    """How many partitions there were is what is configured then; groups of both protocols are told."""
+    """The number of partitions then comes from the configuration; groups of both protocols are described."""
     for number in range(1, PARTITIONS):
         shutil.copytree(GROUPS / f"__consumer_offsets-{number}", tmp_path / f"__consumer_offsets-{number}")
     before = state_of(tmp_path)
@@ -192,7 +192,7 @@ def test_files_without_metadata(tmp_path: Path) -> None:
 
 
 def test_what_a_running_kafka_writes_shows(tmp_path: Path) -> None:
-    """Records come, and files are put in the place of others."""
+    """A running Kafka appends records and replaces files; the broker shows the new state."""
     shutil.copytree(GROUPS, tmp_path, dirs_exist_ok=True)
     logs = sorted(tmp_path.glob("__consumer_offsets-*/*.log"))
     whole = {path: path.read_bytes() for path in logs}
@@ -215,7 +215,7 @@ def test_what_a_running_kafka_writes_shows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_damage_is_passed_over(tmp_path: Path, seed: int) -> None:
-    """Whatever bytes are overwritten, lost or doubled: what can be read is told, and nothing breaks."""
+    """Bytes are overwritten, lost or doubled: the broker describes what it can read, and fails nowhere."""
     rng = random.Random(seed)
     source = GROUPS / f"__consumer_offsets-{seed % PARTITIONS}"
     directory = tmp_path / source.name

@@ -1,4 +1,4 @@
-"""A batch with a right CRC that no client reads: a log that is only looked at passes over it, as over other damage."""
+"""A batch with a correct CRC that no client can read: the read-only log skips it like other damage."""
 
 from __future__ import annotations
 

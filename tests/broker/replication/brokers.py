@@ -1,5 +1,5 @@
-"""Some brokers in one process, with real logs: requests go over the wire's bytes but no socket, and a controller that
-does what it is asked for, or what a test says."""
+"""Some brokers in one process, with real logs. Requests are encoded, but no socket carries them; the controller grants
+every request, or acts as a test says."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LISTENER = "PLAINTEXT"
 
 
 class WireChannel:
-    """To one broker, as its handlers see it; nobody answers where it is down or cut off."""
+    """A channel to one broker's handlers; it raises Unanswered where the broker is down or cut off."""
 
     def __init__(self, cluster: Brokers, node_id: int) -> None:
         self._cluster, self._to = cluster, node_id
@@ -90,7 +90,7 @@ async def answer(broker: Broker, frame: memoryview) -> bytes:
 
 
 class Controller:
-    """One broker's way to the controller of all: AlterPartition as asked, unless a test refuses it."""
+    """A broker's channel to the controller, which grants AlterPartition unless a test refuses it."""
 
     def __init__(self, cluster: Brokers) -> None:
         self._cluster = cluster
@@ -125,7 +125,8 @@ class Controller:
 
 
 class Brokers:
-    """See above. records: what the metadata log has; cut_off: who does not answer; refusal: no controller answers."""
+    """The brokers. records: those of the metadata log; cut_off: brokers that do not respond; refusal: the error of the
+    controller, if any."""
 
     def __init__(self, directory: Path, **config: str) -> None:
         self.directory = directory
@@ -141,7 +142,7 @@ class Brokers:
     # the metadata
 
     def apply(self, *records: tuple[str, dict[str, Any]], but: tuple[int, ...] = ()) -> None:
-        """Metadata records, seen by all brokers but some."""
+        """Apply metadata records on all brokers except for some."""
         for name, value in records:
             self.records.append((name, value))
             self.image.apply(name, dict(value), self.image.offset + 1)
@@ -156,7 +157,7 @@ class Brokers:
     def create_topic(
         self, name: str = "t", partitions: int = 1, topic_id: UUID = TOPIC_ID, replicas: tuple[int, ...] = (1, 2, 3)
     ) -> None:
-        """A topic led by the first of `replicas`, all in sync."""
+        """Create a topic led by the first of `replicas`, with all of them in the ISR."""
         records: list[tuple[str, dict[str, Any]]] = [("TopicRecord", {"name": name, "topicId": from_uuid(topic_id)})]
         for number in range(partitions):
             record = {
@@ -173,7 +174,7 @@ class Brokers:
         self.apply(*records)
 
     def change(self, number: int = 0, but: tuple[int, ...] = (), **value: Any) -> None:
-        """What becomes of a partition of topic t."""
+        """Change a partition of topic t."""
         self.apply(("PartitionChangeRecord", {"partitionId": number, "topicId": from_uuid(TOPIC_ID), **value}), but=but)
 
     def configure(self, name: str, value: str, topic: str = "t") -> None:
@@ -254,7 +255,7 @@ class Brokers:
         self.apply(("BrokerRegistrationChangeRecord", {"brokerId": node_id, "brokerEpoch": epoch, "fenced": 1}))
 
     async def kill(self, node_id: int) -> None:
-        """End a broker without a word: what is in its files stays."""
+        """Kill a broker; its files stay."""
         broker = self.nodes.pop(node_id)
         broker.replicas.stop()
         for session in list(broker.sessions._sessions):
@@ -298,7 +299,7 @@ class Brokers:
         return found.error_code, found.base_offset
 
     async def fetch(self, node_id: int, offset: int = 0, *, number: int = 0, wait_ms: int = 0, rack: str = "") -> Any:
-        """What a consumer gets from one broker: the partition's answer."""
+        """Fetch as a consumer from one broker; return the partition's part of the response."""
         asked = {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
         response = await self.ask(
             node_id,
@@ -337,7 +338,7 @@ async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
 
 
 def run(directory: Path, test: Callable[[Brokers], Awaitable[None]], **config: str) -> None:
-    """Run a test with brokers in a directory, and stop those that are left."""
+    """Run a test with brokers in a directory, then stop the brokers that still run."""
 
     async def whole() -> None:
         cluster = Brokers(directory, **config)

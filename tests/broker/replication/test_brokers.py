@@ -1,4 +1,4 @@
-"""Replication between brokers in one process: what is acknowledged, who is in sync, what followers cut off."""
+"""Replication between brokers in one process: acknowledgements, the ISR, and the truncation of followers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def contents(cluster: Brokers, node_id: int, number: int = 0) -> bytes:
 
 
 def ends(cluster: Brokers, number: int = 0) -> set[tuple[int, int]]:
-    """Log end and high watermark of all replicas."""
+    """Return log end offset and high watermark of all replicas."""
     logs = [cluster.partition(each, number).log for each in cluster.nodes]
     return {(log.log_end_offset, log.high_watermark) for log in logs}
 
@@ -79,12 +79,13 @@ def test_a_follower_that_is_gone_leaves_and_comes_back(tmp_path: Path) -> None:
         cluster.configure("min.insync.replicas", "3")
         assert await cluster.produce(1, b"refused") == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
         assert await cluster.produce(1, b"one", acks=1) == (NONE, 3)
-        assert cluster.partition(1).log.high_watermark == 3  # fewer in sync than must be: nothing is committed
+        # the ISR is smaller than min.insync.replicas: nothing is committed
+        assert cluster.partition(1).log.high_watermark == 3
         await cluster.start(3)
         await until(lambda: cluster.altered == [(1, 2), (1, 2, 3)])
         await until(lambda: ends(cluster) == {(4, 4)})
         assert await cluster.produce(1, b"all") == (NONE, 4)
-        assert len(cluster.partition(1)._end_watchers) == 2  # that of the first life of 3 is forgotten
+        assert len(cluster.partition(1)._end_watchers) == 2  # the watcher of broker 3's first life is gone
 
     run(tmp_path, check, replica_lag_time_max_ms="1500")
 

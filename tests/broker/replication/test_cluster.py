@@ -1,4 +1,4 @@
-"""Replication in clusters of real nodes: a leader is killed, too few are in sync, who was away catches up."""
+"""Replication in clusters of real nodes: a leader is killed, the ISR is too small, a returning broker catches up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def create_topic(cluster: Cluster, partitions: int = 1, replicas: int = 3, **con
 
 
 def partition_of(cluster: Cluster, node_id: int, number: int = 0) -> dict[str, Any]:
-    """What a broker's metadata says of a partition."""
+    """Return a partition's state in a broker's metadata."""
     with cluster.client(node_id) as client:
         (topic,) = client.call("metadata", 12, topics=[{"topic_id": "A" * 22, "name": TOPIC}])["topics"]
     found: dict[str, Any] = next(each for each in topic["partitions"] if each["partition_index"] == number)

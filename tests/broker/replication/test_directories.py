@@ -23,7 +23,7 @@ def producer_to(cluster: Cluster) -> confluent_kafka.Producer:
 
 
 def send(producer: confluent_kafka.Producer, begin: int, end: int) -> None:
-    """A number each, to all partitions in turn; all are acknowledged."""
+    """Produce a number to each partition in turn; all are acknowledged."""
     failed: list[Any] = []
     for i in range(begin, end):
         producer.produce(
@@ -46,7 +46,7 @@ def dirs_of(node: Node) -> LogDirs:
 
 
 def homes(cluster: Cluster, node_id: int) -> dict[int, Path]:
-    """Where a node has its replicas of the topic; not those that are offline."""
+    """Return the log directories in which a node has its replicas of the topic, without offline ones."""
 
     def look(node: Node) -> dict[int, Path]:
         online = dirs_of(node).online
@@ -62,7 +62,7 @@ def homes(cluster: Cluster, node_id: int) -> dict[int, Path]:
 
 
 def told(cluster: Cluster, node_id: int, of: int) -> dict[int, Any]:
-    """Where, as a node knows of the controller, another has its replicas: directory ids."""
+    """Return the directory ids of another node's replicas, as this node knows them from the controller."""
 
     def look(node: Node) -> dict[int, Any]:
         partitions = node.broker.image.topics[TOPIC].partitions

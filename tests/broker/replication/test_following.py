@@ -1,4 +1,4 @@
-"""What a follower asks for next, and where it cuts its log."""
+"""The offset that a follower fetches next, and the offset to which it truncates its log."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_an_answer_is_for_what_was_asked() -> None:
     plan.request(0)
     new = followed(offset=3)
     new.leader_epoch = 4
-    plan.add(new)  # a new leader epoch while the answer is on its way
+    plan.add(new)  # a new leader epoch begins while the response is on its way
     plan.answered(ErrorCode.NONE, 77)
     assert not plan.is_current(old)
     assert not plan.is_current(new)
@@ -152,7 +152,7 @@ def test_where_a_log_is_cut(leader: tuple[int, int], own: tuple[int, int], end: 
 
 
 history = st.lists(st.integers(1, 3), min_size=1, max_size=12)
-"""Epochs of the records of a log, as steps from one to the next."""
+"""The leader epochs of a log's records, as steps from one to the next."""
 
 
 @given(st.data())
@@ -164,7 +164,7 @@ def test_cutting_until_the_leader_agrees_leaves_a_common_prefix(data: st.DataObj
         return epochs
 
     common = sorted(data.draw(st.lists(st.integers(0, 3), max_size=6)))
-    # who leads in an epoch wrote it alone: two logs have the same epoch at different places only as copies of one
+    # one leader alone writes an epoch: two logs have an epoch at different offsets only as copies of one log
     leader = [2 * each for each in log("leader", common)]
     own = [2 * each for each in common] + [2 * each + 1 for each in log("own", common)[len(common) :]]
     own.sort()
@@ -184,7 +184,7 @@ def test_cutting_until_the_leader_agrees_leaves_a_common_prefix(data: st.DataObj
         if epoch == own[-1] and end >= len(own):
             break
         if -1 in (epoch, end):
-            return  # out of range: found by asking where the log ends
+            return  # out of range: the follower asks for the leader's log end offset
         cut = truncation((epoch, end), cache(own).end_offset_for(epoch, len(own)), len(own))
         assert cut < len(own) or own[-1] != epoch
         if cut == len(own):

@@ -1,4 +1,4 @@
-"""What a leader decides: the high watermark, who comes into the ISR and who leaves it."""
+"""The decisions of a leader: the high watermark, and the followers that join or leave the ISR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATE = Partition(
 
 
 class World:
-    """A leadership of broker 1 over two followers, and who of them is eligible."""
+    """The leadership of broker 1 over two followers, and which of them are eligible."""
 
     def __init__(self, state: Partition = STATE, log_end: int = 100) -> None:
         self.refused: set[int] = set()
@@ -102,7 +102,8 @@ def test_who_lags_leaves_once_the_controller_says_so() -> None:
     assert world.led.shrinking(100, 5 * LAG_MS, 51) is None
     world.led.accepted(change, 4, 8, (1, 2))
     assert world.high_watermark(100, now_ms=LAG_MS + 20) == 100
-    assert world.led.shrinking(100, 5 * LAG_MS, 51) is None  # 2 has all: it does not lag, however long it is silent
+    # follower 2 has all records: it does not lag, however long it sends no Fetch
+    assert world.led.shrinking(100, 5 * LAG_MS, 51) is None
     assert world.led.shrinking(101, 5 * LAG_MS, 51) is not None
 
 
@@ -160,7 +161,7 @@ def test_a_new_epoch_forgets_what_followers_had() -> None:
     world.fetched(2, 100, 10, 100)
     world.led.update(replace(STATE, leader_epoch=5, partition_epoch=8), 120, 500)
     assert world.led.epoch_start_offset == 120
-    assert world.led.followers[2].log_end_offset == 100  # the same leader: what it had it has
+    assert world.led.followers[2].log_end_offset == 100  # the leader is the same one, so its log has all that it had
     assert world.led.followers[2].last_caught_up_ms == 500
     world.led.update(replace(STATE, replicas=(1, 2), isr=(1, 2), leader_epoch=5, partition_epoch=9), 120, 600)
     assert set(world.led.followers) == {2}

@@ -1,4 +1,4 @@
-"""Batches behind one that waits for its followers are appended at once, and everything is answered in order."""
+"""Batches behind one that waits for its followers are appended at once, and all responses are in order."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
 
 
 def compared(value: Any, names: dict[str, str], field: str = "") -> Any:
-    """What of an answer is compared: its error codes, what they are about, and authorized operations;
-    lists in an order of our own."""
+    """Return what is compared of a response: its error codes, their subjects, and authorized operations; lists are
+    sorted."""
     match value:
         case dict():
             kept = {
@@ -83,8 +83,8 @@ def compared(value: Any, names: dict[str, str], field: str = "") -> Any:
 
 
 def grant(admin: Ask, granted: Rights) -> dict[str, str]:
-    """Give the client these rights and no others, and make anew what is gone of topics and groups. Return the ids of
-    the topics."""
+    """Give the client these rights and no others, and create missing topics and groups. Returns the ids of the
+    topics."""
     wanted = acls(granted)
     every = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "operation": 1}
     every |= {"principal_filter": None, "host_filter": None, "permission_type": 1}
@@ -111,7 +111,7 @@ def grant(admin: Ask, granted: Rights) -> dict[str, str]:
 
 
 def _topics(admin: Ask) -> dict[str, str]:
-    """The ids of the topics that have leaders, the missing ones made and others deleted."""
+    """Create missing topics and delete others. Returns the ids of the topics that had leaders before."""
     found = admin("metadata", 12, {"topics": None})["topics"]
     names = {each["name"] for each in found if not each["name"].startswith("__")}
     made = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
@@ -142,8 +142,8 @@ def _begin_transactions(admin: Ask) -> None:
 
 
 def ask_all(admin: Ask, ask: Ask, sets: Iterable[Rights], pause_s: float = 0.0) -> list[list[Any]]:
-    """What the answers to all questions tell, one list for each set of rights. pause_s: until a topic that a question
-    has made is there."""
+    """Ask all questions with each set of rights. Returns the compared parts of the responses, one list for each set.
+    pause_s: the time until a topic that a question has created is visible."""
     for key_type in (0, 1):  # makes the coordinators' topics
         until = time.monotonic() + 30
         while True:
@@ -168,7 +168,7 @@ def ask_all(admin: Ask, ask: Ask, sets: Iterable[Rights], pause_s: float = 0.0) 
 
 
 def ask_one(ask: Ask, question: Question, ids: dict[str, str]) -> Any:
-    """What the answer to a question tells. ids: of the topics."""
+    """Return the compared part of a response. ids: of the topics."""
     names = {topic_id: f"${name}" for name, topic_id in ids.items()}
     api, version, request = question
     try:
@@ -198,10 +198,10 @@ def _bytes(data: bytes) -> bytes:
 def real_node(
     directory: Path, port: int, *java: str, users: Iterable[str] = (), passwords: Iterable[str] = (), more: str = ""
 ) -> Iterator[AdminClient]:
-    """Real Kafka, which logs into DIRECTORY/log; a client of its administrator.
+    """Start real Kafka, which logs into DIRECTORY/log; yield its administrator's client.
 
-    java: options of the JVM. users: who may do everything beside the administrator, with the password p. passwords:
-    who else has that password. more: of server.properties.
+    java: options of the JVM. users: super users beside the administrator, with the password p. passwords: other users
+    with that password. more: further lines of server.properties.
     """
     kafka = Path(os.environ.get("KAFKA_SCRIPT", "kafka"))
     properties = directory / "server.properties"

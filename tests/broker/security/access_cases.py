@@ -44,7 +44,7 @@ OPERATIONS = {
 
 
 def rights() -> Iterator[Rights]:
-    """The rights that the client has, one set after the other."""
+    """Yield the rights of the client, one set after the other."""
     yield ()
     for kind, operations in OPERATIONS.items():
         for operation in operations:

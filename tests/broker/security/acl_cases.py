@@ -1,4 +1,4 @@
-"""What is asked of a fresh node with StandardAuthorizer about ACLs, in this order: an API key, a version, a request."""
+"""Requests about ACLs to a fresh node with StandardAuthorizer, in this order: an API key, a version, a request."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def record(directory: Path, port: int) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """The audit lines about the client: level and message."""
+    """Return the audit lines about the client: level and message."""
     found = []
     for line in text.splitlines():
         head, is_audit, message = line.partition(NAME)

@@ -1,6 +1,6 @@
-"""Authorization without one of its checks: whether any test would notice that a handler has lost it.
+"""Authorization without one of its checks: would a test notice that a handler has lost the check?
 
-A check is a call of one of Authorization's methods in kcli/broker/api, or in the module that a handler leaves it to.
+A check is a call of one of Authorization's methods in kcli/broker/api, or in a module to which a handler leaves it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kcli.security.acls import CLUSTER_NAME, Operation, ResourceType
 ROOT = Path(kcli.broker.__file__).parent
 METHODS = frozenset(("allows", "allows_any", "among", "operations", "require"))
 OF_HANDLERS = {"config_admin": ("alter_configs", "incremental_alter_configs")}
-"""Modules beside the handlers that have checks -> the APIs whose checks these are."""
+"""Modules with checks beside the handlers, and the APIs whose checks they make."""
 
 
 class Check(NamedTuple):
-    """One check, by its place in the source. apis: those that it is for."""
+    """A check, identified by its place in the source. apis: the APIs that make it."""
 
     path: Path
     first_line: int
@@ -54,7 +54,7 @@ def _is_access(owner: ast.expr) -> bool:
 
 
 class Blind(Authorization):
-    """As Authorization, but for the check `without`, which allows everything."""
+    """An Authorization that allows everything at the check `without`."""
 
     without: Check | None = None
 
@@ -91,10 +91,10 @@ class Blind(Authorization):
 
 
 def unnoticed(asked: Any, access: Blind, cases: Iterator[tuple[Any, list[Any]]]) -> list[Check]:
-    """The checks without which all answers are those that are expected.
+    """Return the checks without which every response is the expected one.
 
     asked: grants rights and asks (tests.broker.security.test_access.Asked). cases: rights, and for each of them
-    questions with the expected answers.
+    questions with the expected responses.
     """
     left = checks()
     for granted, questions in cases:

@@ -1,5 +1,5 @@
-"""The requests of nodes as an attacker sends them who has logged in as an ordinary user: whole, with epochs and ids
-that a node would take, so that nothing but the user's rights is in their way."""
+"""The requests of nodes, sent by an attacker who has logged in as an ordinary user. Their epochs and ids are valid, so
+that only the user's rights stand in their way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANY_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
 class NodeRequest(NamedTuple):
-    """A request. what: where an API has several."""
+    """A request. what: tells it apart where an API has several."""
 
     api: str
     version: int
@@ -32,8 +32,8 @@ class NodeRequest(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What the requests are about. topic_id: of the topic, whose partition 0 is led by `leader` in `leader_epoch`.
-    broker: another one, with its epoch, in whose name they are sent. quorum_epoch: of the metadata log."""
+    """The subject of the requests. topic_id: of the topic whose partition 0 is led by `leader` in `leader_epoch`.
+    broker: another broker, which the requests claim to come from, with its epoch. quorum_epoch: of the metadata log."""
 
     topic: str
     topic_id: UUID | str
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
 
 def node_requests(target: Target) -> Iterator[NodeRequest]:
-    """The requests of all listeners, in the newest version, unless an older one has more to do."""
+    """Return the requests of all listeners, in the newest version, or in an older one with more fields."""
     requests: list[tuple[str, dict[str, Any]]] = [*_of_brokers(target), *_of_controllers(target)]
     for api, request in requests:
         yield NodeRequest(api, APIS[api_key(api)].most, request)
@@ -56,7 +56,7 @@ def node_requests(target: Target) -> Iterator[NodeRequest]:
 
 
 def _fetches(target: Target) -> Iterator[NodeRequest]:
-    """As a follower: whatever it asks for, it would move the high watermark."""
+    """Fetches that claim to be a follower's; an accepted one would move the high watermark."""
     limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": 1000, "isolation_level": 0, "rack_id": ""}
     limits |= {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": []}
     part = {"partition": 0, "fetch_offset": 1_000, "partition_max_bytes": 1000, "log_start_offset": -1}
@@ -93,7 +93,7 @@ def _of_brokers(target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _of_controllers(target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
-    """From voter to voter: to make the attacker's node leader of the metadata log in the next epoch."""
+    """Requests between voters that would make the attacker's node leader of the metadata log in the next epoch."""
     epoch = target.quorum_epoch + 1
 
     def of_log(**partition: Any) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def _of_controllers(target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def answers(connect: Callable[[], Client], requests: Iterable[NodeRequest]) -> dict[str, Any]:
-    """What a user is told, without what differs from node to node; "closed" where the connection ends instead. connect:
+    """Return what a user is answered, without what differs between nodes; "closed" for a closed connection. connect:
     makes a connection that is logged in."""
     found: dict[str, Any] = {}
     client = connect()
@@ -146,14 +146,15 @@ def codes(found: Any) -> Iterator[int]:
 
 
 def of_listener(requests: Iterable[NodeRequest], listener: str) -> list[NodeRequest]:
-    """The requests of APIs that a listener has, and two that brokers' listeners have not."""
+    """Return the requests of the APIs that a listener has, and two of controllers' APIs that brokers' listeners
+    lack."""
     if listener == "CONTROLLER":
         return [each for each in requests if api_key(each.api) in CONTROLLER_APIS]
     return [each for each in requests if api_key(each.api) in BROKER_APIS or each.api in ("envelope", "vote")]
 
 
 def at_controllers() -> list[Question]:
-    """The questions of access_cases.py that are for controllers too, and the requests of nodes."""
+    """Return the questions of access_cases.py that concern controllers too, and the requests of nodes."""
     both = {each.name for each in CONTROLLER_APIS.values()}
     ids = dict.fromkeys("mnptuvwxyz", ANY_ID)
     asked = [(api, version, resolved(request, ids)) for api, version, request in questions() if api in both]
@@ -162,8 +163,8 @@ def at_controllers() -> list[Question]:
 
 
 def of_few_rights(topic: str) -> list[Question]:
-    """Requests to a controller of a user who may do everything with that topic, and with others of its first letter,
-    but with no other one: about what he may not change, then about that and what he may."""
+    """Return requests to a controller of a user with all rights on that topic and on those with its first letter: first
+    about other topics, then about both."""
     may, may_not, missing = topic, "t", f"{topic[0]}-missing"
     new = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
     config = {"name": "retention.ms", "value": "5000"}

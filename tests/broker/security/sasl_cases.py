@@ -30,13 +30,13 @@ SASL = {
     "listener.name.sasl.plain.connections.max.reauth.ms": "3000",
     **{f"listener.name.sasl.{name.lower()}.sasl.jaas.config": text for name, text in LOGINS.items()},
 }
-"""Of the listener SASL; another one, PLAINTEXT, is between nodes."""
+"""The configuration of the listener SASL; nodes use another one, PLAINTEXT."""
 DELAY_S = 0.25
 """connection.failed.authentication.delay.ms."""
 LATE_S = 0.8 * DELAY_S
-"""The event loop counts a delay from the begin of a round."""
+"""Tolerance, since the event loop counts a delay from the begin of its round."""
 Step = tuple[str, int, dict[str, Any]] | bytes | float
-"""A request; bytes that are sent as they are, and answered with a frame; or a pause, seconds."""
+"""A request; bytes that are sent as they are and answered with a frame; or a pause in seconds."""
 
 ALICE = b"\0alice\0secret"
 VERSIONS: Step = ("api_versions", 3, {"client_software_name": "x", "client_software_version": "1"})
@@ -98,7 +98,7 @@ CASES: dict[str, tuple[Step, ...]] = {
 
 
 def ask(address: Address, steps: tuple[Step, ...]) -> Iterator[Any]:
-    """What each step leads to: an answer, or "closed"; with "late" where that took LATE_S."""
+    """Return the result of each step: a response, or "closed"; with "late" where it took LATE_S."""
     with Client(address) as client:
         for step in steps:
             began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What is asked of a fresh node about SCRAM credentials, in this order: an API key, a version and a request."""
+"""Requests about SCRAM credentials to a fresh node, in this order: an API key, a version and a request."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SecuredBroker(ABC):
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / "ca.pem")}
 
     def connect(self, listener: str, user: str | None = None) -> Client:
-        """A new connection; through TLS where the listener has it, with the certificate of a user."""
+        """Open a connection, with TLS and a user's certificate where the listener needs them."""
         client = Client(("127.0.0.1", self.port(listener)))
         if listener.endswith("SSL"):
             settings = self.trust()
@@ -61,7 +61,7 @@ class Secured(SecuredBroker):
 
 
 def listeners(folder: Path, authority: Authority) -> dict[str, str]:
-    """The configuration of the listeners. folder: takes the files that it names."""
+    """Return the configuration of the listeners. folder: receives the files that it names."""
     (folder / "ca.pem").write_bytes(authority.certificate_pem)
     (folder / "server.pem").write_bytes(authority.server(["localhost", "127.0.0.1"], NOW).pem)
     (folder / "alice.pem").write_bytes(authority.client("CN=alice,O=Acme", NOW).pem)

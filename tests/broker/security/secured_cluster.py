@@ -20,7 +20,8 @@ REAUTH_MS = 2000
 
 
 def plain(own_password: str = PASSWORDS["admin"]) -> str:
-    """The login module of nodes that are User:admin. own_password: what this node says to others."""
+    """Return the login module for nodes that are User:admin. own_password: the password with which this node logs in to
+    others."""
     users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
     return f'{LOGIN_MODULE} required username="admin" password="{own_password}" {users};'
 
@@ -74,7 +75,7 @@ class SecuredCluster(Cluster):
 
 
 def logged_in(address: Address, folder: Path, user: str) -> Client:
-    """A connection to a broker's listener, of a user. folder: has ca.pem."""
+    """Return a connection to a broker's listener, logged in as a user. folder: has ca.pem."""
     client = through_tls(address, folder)
     assert client.call("sasl_handshake", 1, mechanism="PLAIN")["error_code"] == 0
     login = f"\0{user}\0{PASSWORDS[user]}".encode()
@@ -83,7 +84,7 @@ def logged_in(address: Address, folder: Path, user: str) -> Client:
 
 
 def through_tls(address: Address, folder: Path, host: str = "127.0.0.1", client_id: str = "test") -> Client:
-    """A connection of nobody to a listener of TLS, from one of this machine's addresses. folder: has ca.pem."""
+    """Return a TLS connection without login, from one of this machine's addresses. folder: has ca.pem."""
     client = Client(address, client_id, from_host=host)
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(folder / "ca.pem")}
     client.socket = client_context(trust, NOW).context.wrap_socket(client.socket, server_hostname=address[0])

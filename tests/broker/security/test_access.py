@@ -1,4 +1,5 @@
-"""Every handler refuses what real Kafka refuses, and tells what it tells: access.py has asked real Kafka."""
+"""Every handler refuses what real Kafka refused, and returns what Kafka returned; access.py has recorded Kafka's
+responses."""
 
 from __future__ import annotations
 
@@ -55,23 +56,23 @@ CONTROLLERS = (
     "update_raft_voter",
     "vote",
 )
-"""APIs with checks that controllers' listeners have alone: the questions do not reach them."""
+"""APIs with checks that only controllers' listeners have, which the questions do not reach."""
 OF_TOKENS = ("create_delegation_token", "describe_delegation_token")
-"""APIs that listeners of PLAINTEXT do not have: test_tokens.py."""
+"""APIs that PLAINTEXT listeners do not have; test_tokens.py tests them."""
 
 
 NO_QUESTION = ("join_group.py", "broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)")
-"""File and text of a check that shows in later answers alone: it is for other members' regular expressions, where a
-classic member joins a consumer group."""
+"""File and text of a check whose effect shows only in later responses: it concerns the regular expressions of other
+members, where a classic member joins a consumer group."""
 
 
 def named(granted: Rights) -> str:
-    """What a set of rights is called in the name of a test."""
+    """Return the name of a set of rights in test ids."""
     return "+".join(f"{kind.name}.{operation.name}" for kind, operation in granted) or "nothing"
 
 
 class Asked:
-    """The node under test: its client, and its administrator, who asks without a connection."""
+    """The node under test: its client, and its administrator's requests, which go directly to the handlers."""
 
     def __init__(self, node: RunningNode) -> None:
         self._node = node
@@ -81,7 +82,7 @@ class Asked:
         return self.direct(kind, message(kind.request_type, request), "PLAINTEXT", ADMIN)
 
     def direct(self, kind: Messages, request: Message, listener: str, principal: str) -> Answer:
-        """The answer to a request that comes through no socket."""
+        """Return the response to a request that bypasses the sockets."""
         header = RequestHeader(kind.api_key, kind.version, 0, "direct", 0)
         asked = Call(kind, header, request, 0, "127.0.0.1", listener, principal=principal)
 
@@ -99,14 +100,14 @@ class Asked:
         return ask_one(self.ask, question, ids)
 
     def without_checks(self) -> Blind:
-        """From now on with an Authorization that a check can be taken from."""
+        """Replace the node's Authorization by a Blind one."""
         broker = self._node.node.broker
         broker.access = access = Blind(broker.authorizer)
         broker.__dict__.pop("config_admin", None)
         return access
 
     def fetch_metadata(self) -> Answer:
-        """The answer to the client's Fetch at the controller's listener."""
+        """Return the response to the client's Fetch at the controller's listener."""
         kind = messages(api_key("fetch"), 17)
         header = RequestHeader(kind.api_key, kind.version, 0, "direct", 0)
         request = kind.request_type(**empty(kind.request_type))
@@ -135,7 +136,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 @pytest.fixture(scope="module")
 def ours(node: Asked) -> list[list[Any]]:
     """What our answers tell."""
-    logging.root.manager.loggerDict.pop("kafka", None)  # kafka-python's, of which the node must not know
+    logging.root.manager.loggerDict.pop("kafka", None)  # these are kafka-python's own, which the node does not know
     return ask_all(node.admin, node.ask, SETS)
 
 
@@ -185,7 +186,7 @@ def test_the_metadata_log_is_for_nodes_alone(node: Asked, ours: list[list[Any]])
 
 
 def test_no_check_is_missed(node: Asked, ours: list[list[Any]]) -> None:
-    """Without any one check some answer is another one."""
+    """Without any one of the checks some response differs."""
     assert ours, "asked before the checks are taken away"
     expected = read_jsonl(ANSWERS)
     cases = (

@@ -1,5 +1,5 @@
-"""CreateAcls, DeleteAcls and DescribeAcls answer what real Kafka's answered, and write its records: record.py has asked
-it."""
+"""CreateAcls, DeleteAcls and DescribeAcls return what real Kafka returned, and write its records; record.py has
+recorded them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POLICY_VIOLATION, INVALID_REQUEST = 44, 42
 
 
 def comparable(found: Any) -> Any:
-    """An answer with resources and matching ACLs in an order of our own: Kafka's differs from run to run."""
+    """Return a response with sorted resources and ACLs, since Kafka's order differs from run to run."""
     for each in (*found.get("filter_results", ()), *found.get("resources", ())):
         comparable(each)
     for name in ("resources", "acls", "matching_acls"):
@@ -58,7 +58,7 @@ def ask(broker: Broker, case: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def ours() -> tuple[list[Any], Metadata]:
-    """Our answers to all the cases, and the metadata after them."""
+    """Return kcli's responses to all cases, and the metadata after them."""
     metadata = started()
     return asyncio.run(ask_all(authorized(metadata))), metadata
 

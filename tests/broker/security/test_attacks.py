@@ -1,7 +1,7 @@
-"""Attacks on a secured node: none of them gets in, further than it may, or in the way of others.
+"""Attacks on a secured node: none gets access, or more rights than its user has, or disturbs other clients.
 
-Renegotiation, and handshakes that are given up, are in tests/broker/network/test_tls_socket.py; what an exchange of
-SASL is answered with, beside real Kafka's answers, in test_listeners.py.
+Renegotiation and abandoned handshakes are in tests/broker/network/test_tls_socket.py; test_listeners.py compares SASL
+exchanges with real Kafka's.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def add_users(secured: SecuredBroker) -> None:
-    """Let those of PASSWORDS log in by SCRAM."""
+    """Add SCRAM credentials for the users of PASSWORDS."""
     with secured.connect("PLAINTEXT") as admin:
         for mechanism in MECHANISMS.values():
             for name, password in PASSWORDS.items():
@@ -111,7 +111,7 @@ def say(client: Client, message: bytes) -> dict[str, Any]:
 
 
 def log_in(client: Client, mechanism: str, *said: bytes) -> int:
-    """The error of the last answer; DENIED where the connection is closed instead."""
+    """Return the error of the last response; DENIED where the connection is closed instead."""
     begin(client, mechanism)
     try:
         code: int = [say(client, each)["error_code"] for each in said][-1]
@@ -130,7 +130,7 @@ def is_in(client: Client) -> bool:
 
 
 def principal(secured: Secured, client: Client) -> str:
-    """Who the connection's client is for the node."""
+    """Return the principal that the node has for the client's connection."""
     server, port = secured.node.node.server, client.socket.getsockname()[1]
     (found,) = secured.node.run(lambda: [x.principal for x in server.connections if x.peer.endswith(f":{port}")])
     return found
@@ -145,14 +145,14 @@ def first_answer(client: Client, mechanism: str, first: bytes) -> str:
 
 
 def proven(mechanism: ScramMechanism, name: str, password: str, nonce: str, answer: str) -> bytes:
-    """The final message to a server's first one, whatever that says."""
+    """Return the final message that answers a server's first message, whatever that has."""
     conversation = converse(mechanism, name, password, nonce)
     next(conversation)
     return conversation.send(answer.encode())
 
 
 OF_OTHER_LENGTHS = [",p=", ",p=AAAA"]
-"""Kafka fails on such proofs itself, and closes the connection without an answer."""
+"""Kafka throws an exception at such proofs, and closes the connection without a response."""
 PROOFS = ["", *OF_OTHER_LENGTHS, "zeros", "the stored key"]
 
 
@@ -171,7 +171,7 @@ def test_scram_without_proof(mechanism: str, proof: str, secured: Secured) -> No
 
 
 def without_proof(mechanism: str, proof: str, answer: str) -> bytes:
-    """The final message to a server's first one, with one of PROOFS."""
+    """Return a final message with one of PROOFS in place of the right one."""
     size = 32 if mechanism.endswith("256") else 64
     known = {"zeros": bytes(size), "the stored key": b"\xff" * size}.get(proof)
     shown = proof if known is None else f",p={base64.b64encode(known).decode()}"
@@ -388,7 +388,7 @@ def test_sasl_authenticate_before_its_handshake(secured: Secured, handled: list[
 
 @pytest.mark.parametrize("version", [-32_768, -1, 99])
 def test_unknown_versions_of_api_versions(version: int, secured: Secured) -> None:
-    """They are answered in version 0, and the client may ask again."""
+    """The node answers them in version 0, and the client may ask again."""
     for listener in ("SASL", "PLAINTEXT"):
         with secured.connect(listener) as client:
             client.socket.settimeout(10)
@@ -399,9 +399,9 @@ def test_unknown_versions_of_api_versions(version: int, secured: Secured) -> Non
 
 
 def test_an_answer_in_front_of_an_illegal_request_is_sent(secured: Secured) -> None:
-    """Although both have come at once, and the second one ends the connection."""
+    """Both requests arrive at the same time, and the second one ends the connection."""
     software = {"client_software_name": "x", "client_software_version": "1"}
-    for _ in range(3):  # the first answer is made by a task, those after it are kept and made at once
+    for _ in range(3):  # a task makes the first response; later ones are kept and made at once
         with secured.connect("SASL") as client:
             versions, metadata = client.frame("api_versions", 3, software), client.frame("metadata", 1, {"topics": []})
             client.socket.sendall(versions + metadata)
@@ -411,7 +411,7 @@ def test_an_answer_in_front_of_an_illegal_request_is_sent(secured: Secured) -> N
 
 @pytest.mark.parametrize("behind", [False, True])
 def test_tagged_fields_of_a_login(behind: bool, secured: Secured) -> None:
-    """As many as fit into sasl.server.max.receive.size are passed over in a moment."""
+    """The node skips the tagged fields that fit into sasl.server.max.receive.size within a moment."""
     tags = uvarint(120_000) + b"".join(uvarint(100 + i) + b"\0" for i in range(120_000))
     message = uvarint(len(ALICE) + 1) + ALICE
     header = struct.pack(">hhih", 36, 2, 5, 1) + b"c"
@@ -427,7 +427,7 @@ def test_tagged_fields_of_a_login(behind: bool, secured: Secured) -> None:
 
 @pytest.mark.parametrize("version", range(3))
 def test_malformed_logins(version: int, secured: Secured, handled: list[tuple[str, str]]) -> None:
-    """Lengths that are not true close the connection."""
+    """A wrong length closes the connection."""
     with secured.connect("SASL") as client:
         whole = client.frame("sasl_authenticate", version, {"auth_bytes": ALICE})[4:]
     for broken in (*(whole[:size] for size in range(10, len(whole))), whole[:14] + b"\xff" * 9):
@@ -467,7 +467,7 @@ def test_requests_behind_a_login_are_the_users_own(secured: Secured, handled: li
 
 
 def test_a_long_request_during_authentication_is_not_decoded(secured: Secured) -> None:
-    """It would hold the event loop for a tenth of a second and more."""
+    """Decoding it would block the event loop for a tenth of a second and more."""
     kind = messages(APIS[3].key, 1)
     reads, read = list[int](), kind.read
 
@@ -509,7 +509,7 @@ def allow(secured: SecuredBroker, *granted: tuple[ResourceType, str, Operation])
 
 @contextmanager
 def alice(secured: SecuredBroker, *granted: tuple[ResourceType, str, Operation]) -> Iterator[Client]:
-    """A connection of hers. granted: all that she may do."""
+    """A connection of alice. granted: her only rights."""
     allow(secured, *granted)
     with secured.connect("SASL") as client:
         assert log_in(client, "PLAIN", ALICE) == 0
@@ -547,7 +547,7 @@ READ_GROUPS = [(ResourceType.GROUP, name, Operation.READ) for name in ("g1", "g2
 
 
 def many(count: int, **fields: Any) -> list[dict[str, Any]]:
-    """So many items, each of a name of its own where a field is "#"."""
+    """Return `count` items, each with a name of its own where a field is "#"."""
     return [{key: f"n{i}" if value == "#" else value for key, value in fields.items()} for i in range(count)]
 
 
@@ -683,7 +683,7 @@ def test_the_session_of_another_user_shows_nothing(secured: Secured, ids: dict[s
 
 
 def asked_of(client: Client, name: str, topic_id: str) -> str:
-    """What requests are told of a topic, in JSON, without its name and id."""
+    """Return what responses reveal about a topic, in JSON, without its name and id."""
     latest = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
     epoch = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
     named = {"name": name, "topic_id": None}
@@ -709,7 +709,7 @@ UNKNOWN_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def test_hidden_and_missing_topics_are_told_alike(secured: Secured, ids: dict[str, str]) -> None:
-    """By name; of an id Kafka tells that it is somebody's, but not whose."""
+    """The responses about a name are the same. For an id Kafka reveals that a topic has it, but not which."""
     unknown = UNKNOWN_TOPIC_ID
     with alice(secured) as client:
         assert asked_of(client, "hidden", ids["hidden"]) == asked_of(client, "absent", unknown)
@@ -777,7 +777,7 @@ def coordinator(client: Client, key_type: int, key: str) -> None:
 
 @pytest.mark.parametrize("api", [each for each in APIS.values() if each.key not in BROKER_APIS], ids=lambda x: x.name)
 def test_controllers_apis_at_a_brokers_listener(api: Api, secured: Secured, handled: list[tuple[str, str]]) -> None:
-    """Envelope, the way to be somebody else, among them: not even a super user has an answer."""
+    """They include Envelope, which carries another user's principal; not even a super user gets a response."""
     for listener in ("PLAINTEXT", "SASL"):
         with secured.connect(listener) as client:
             if listener == "SASL":
@@ -793,7 +793,7 @@ def test_controllers_apis_at_a_brokers_listener(api: Api, secured: Secured, hand
 PLAIN_NAMES: list[Any] = [
     (b"\0alice\0secret", "User:alice"),
     ("\0jos\u00e9\0accent".encode(), "User:jos\u00e9"),
-    ("\0jose\u0301\0accent".encode(), None),  # the same to the eye: Kafka normalizes nothing
+    ("\0jose\u0301\0accent".encode(), None),  # it looks the same, but Kafka normalizes no names
     ("\0\uff41\uff4c\uff49\uff43\uff45\0secret".encode(), None),
     ("\0al\u00adice\0secret".encode(), None),
     (b"\0ALICE\0secret", None),
@@ -804,7 +804,7 @@ PLAIN_NAMES: list[Any] = [
     (b"\0alice\0secret\xff", None),
     (b"ANONYMOUS\0alice\0secret", None),
 ]
-"""What a client says by PLAIN, and whom it logs in."""
+"""The message that a client sends in PLAIN, and the user whom it logs in."""
 
 
 @pytest.mark.parametrize(
@@ -820,7 +820,7 @@ def test_names_of_plain(login: bytes, expected: str | None, secured: Secured) ->
 
 SCRAM_NAMES: list[Any] = [
     ("n=a=3Db=2Cc,r=abc", "User:a=b,c"),
-    ("n=a,r=abc,n=alice", "User:a"),  # an extension with the name of a field
+    ("n=a,r=abc,n=alice", "User:a"),  # an extension named like a field of the message
     ("n=a=b=2Cc,r=abc", None),
     ("n=a=3db=2cc,r=abc", None),
     ("n=a=3Db,c,r=abc", None),
@@ -829,7 +829,7 @@ SCRAM_NAMES: list[Any] = [
     ("n=\u00e1,r=abc", None),
     ("n=a\0,r=abc", None),
 ]
-"""What a client says first by SCRAM, and whom it logs in."""
+"""The first message that a client sends in SCRAM, and the user whom it logs in."""
 
 
 @pytest.mark.parametrize(
@@ -837,7 +837,7 @@ SCRAM_NAMES: list[Any] = [
     SCRAM_NAMES,
 )
 def test_names_of_scram(field: str, expected: str | None, secured: Secured) -> None:
-    """The proof is the one of whom the name is taken for."""
+    """The client proves the password of the user whose name the server reads."""
     mechanism = MECHANISMS["SCRAM-SHA-256"]
     with secured.connect("SASL") as client:
         begin(client, mechanism.name)
@@ -872,7 +872,7 @@ def named(common_name: str, *more: str) -> Name:
 
 
 def certificates(secured: SecuredBroker) -> dict[str, Identity]:
-    """Certificates for alice that are none of hers, by what is wrong with them."""
+    """Return certificates that must not log in alice, by what is wrong with them."""
     authority, subject = secured.authority, "CN=alice,O=Acme"
     server = authority._signed(named("alice", "Acme"), [ExtendedKeyUsageOID.SERVER_AUTH], NOW)
     own = authority.client(subject, NOW)
@@ -909,7 +909,7 @@ SUBJECTS: list[Any] = [
     (("User:alice", "Acme"), "User:User:alice"),
     (("*", "Acme"), "User:*"),
 ]
-"""Names in certificates, and the principals that they are."""
+"""Names in certificates, and the principals that they give."""
 
 
 @pytest.mark.parametrize(
@@ -917,7 +917,8 @@ SUBJECTS: list[Any] = [
     SUBJECTS,
 )
 def test_hostile_subjects(subject: tuple[str, ...], expected: str | None, secured: Secured) -> None:
-    """None of them is alice. The listener's rule is RULE:^CN=(.*?),.*$/$1/. None: whoever it is, it is not alice."""
+    """None of these subjects is alice's under the listener's rule RULE:^CN=(.*?),.*$/$1/. Expected None: any principal
+    other than alice."""
     identity = secured.authority._signed(named(*subject), [ExtendedKeyUsageOID.CLIENT_AUTH], NOW)
     with connect(secured, identity) as client:
         assert is_in(client)
@@ -927,7 +928,7 @@ def test_hostile_subjects(subject: tuple[str, ...], expected: str | None, secure
 
 
 def lax(secured: SecuredBroker, ciphers: str, most: ssl.TLSVersion) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server and a client that know weak ciphers and old versions; skips where this OpenSSL has none of them."""
+    """Return a server and a client that accept weak ciphers and old versions; skip where this OpenSSL has none."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     server.load_cert_chain(secured.folder / "server.pem")
     client.load_cert_chain(secured.folder / "alice.pem")
@@ -947,7 +948,7 @@ DOWNGRADES: list[Any] = [
     ("ALL", ssl.TLSVersion.TLSv1_1),
     *((each, ssl.TLSVersion.TLSv1_2) for each in ("eNULL", "aNULL", "3DES")),
 ]
-"""Ciphers and the newest version of TLS that an attacker leaves to a client."""
+"""Ciphers and the newest TLS version that an attacker leaves in a client's handshake."""
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
@@ -957,7 +958,7 @@ DOWNGRADES: list[Any] = [
 )
 def test_downgrades_of_tls(ciphers: str, most: ssl.TLSVersion, listener: str, secured: Secured) -> None:
     server, client = lax(secured, ciphers, most)
-    shaken(server, client, "127.0.0.1")  # the client can, with a server that does
+    shaken(server, client, "127.0.0.1")  # the client can use them with a server that does
     with Client(("127.0.0.1", secured.port(listener))) as plain_client, pytest.raises((ssl.SSLError, ConnectionError)):
         client.wrap_socket(plain_client.socket, server_hostname="127.0.0.1")
 
@@ -972,7 +973,7 @@ def test_no_early_data(secured: Secured) -> None:
 
 
 def test_a_slow_handshake(secured: Secured) -> None:
-    """Byte by byte: it is done in the end, and others are served meanwhile."""
+    """The client sends the handshake byte by byte: it completes, and others are served meanwhile."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = client_context(secured.trust(), NOW).context
     session = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
@@ -997,7 +998,8 @@ def test_a_slow_handshake(secured: Secured) -> None:
 
 
 def is_served(client: Client) -> bool:
-    """Whether a client that has not logged in is answered: it may send ApiVersions with an error for ever."""
+    """Return whether a client that has not logged in is answered: it may send ApiVersions with an error as often as it
+    likes."""
     request = {"client_software_name": "", "client_software_version": "1"}
     code: int = client.call("api_versions", 3, **request)["error_code"]
     return code == ErrorCode.INVALID_REQUEST
@@ -1062,7 +1064,8 @@ def resident_bytes(pid: int) -> int:
     ids=["silent", "half a long request"],
 )
 def test_connections_that_never_authenticate(begun: bytes, most: int, growth_max: int, tmp_path: Path) -> None:
-    """10,000 of them, or as many as this machine has descriptors for: what they take up is bounded, others log in."""
+    """The test opens 10,000 connections, or as many as descriptors allow: their memory is bounded, and other clients
+    log in."""
     raise_limit()
     count = min(most, (limit() or most + 2000) - 2000)
     port = unused_port()

@@ -1,4 +1,4 @@
-"""The audit: its lines are real Kafka's (audit.py has recorded them), and none is made where its level is off."""
+"""The audit log: its lines are real Kafka's, which audit.py has recorded; a line whose level is off is not made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.conftest import read_jsonl
 
 QUESTIONS = list(questions())
 UNNAMED = "on resource = Topic:LITERAL: for request"
-"""What Kafka writes for a topic id that it does not know; kcli decides nothing there."""
+"""Kafka's line for an unknown topic id, about which kcli makes no decision."""
 NAMES = {number: name for name, number in LEVELS.items()}
 METADATA = {"topics": [{"name": "n", "topic_id": None}], "allow_auto_topic_creation": False}
 
@@ -47,7 +47,7 @@ class Lines(logging.Handler):
             self.records.append(record)
 
     def take(self) -> list[str]:
-        """The lines since the last call: level and message, sorted."""
+        """Return the lines since the last call: level and message, sorted."""
         found, self.records = self.records, []
         return sorted(f"{NAMES[each.levelno]} {each.getMessage()}" for each in found)
 
@@ -114,7 +114,7 @@ def test_a_level_that_is_off_makes_no_line(node: Asked, lines: Lines, monkeypatc
 
 
 def test_a_name_is_decided_once_for_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many partitions of a topic it has."""
+    """The request names many partitions of one topic."""
     authorizer, decided = Authorizer(AuthorizerConfig()), list[str]()
     authorizer.loaded = True
     rule = authorizer.rule
@@ -131,7 +131,7 @@ def test_a_name_is_decided_once_for_a_request(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_each_denied_request_has_its_line(node: Asked, lines: Lines) -> None:
-    """The answers to Metadata are kept; a second request is audited all the same."""
+    """The response to Metadata is kept, and yet the second request is audited."""
     node.grant(())
     for _ in range(3):
         lines.take()

@@ -1,7 +1,7 @@
-"""Certificates of clients that are not accepted: one line of the broker says why, and the client is told by an alert.
+"""Clients' certificates that are not accepted: the broker logs the reason in one line, and the client gets an alert.
 
 Real Kafka's listeners answer certificate_unknown or bad_certificate to all of them, with which a client of Java fails
-as with any alert (SslAuthenticationException); OpenSSL's alerts say more.
+as with any alert (SslAuthenticationException); OpenSSL's alerts are more exact.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MONTH, DAY = dt.timedelta(days=30), dt.timedelta(days=1)
 
 
 def used_for(authority: Authority, *usages: ObjectIdentifier) -> Identity:
-    """A certificate of alice with this extended key usage."""
+    """Return a certificate of alice with this extended key usage."""
     return authority._signed(Name([NameAttribute(NameOID.COMMON_NAME, "alice")]), usages, NOW)
 
 
@@ -72,7 +72,7 @@ CASES: Mapping[str, tuple[Callable[[Authority], Identity | None], str, str]] = {
         "the peer shows no certificate, which ssl.client.auth=required asks for",
     ),
 }
-"""What the client shows, the alert, and what the broker says."""
+"""The client's certificate, the alert, and the broker's line."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def shown(identity: Identity | None, folder: Path) -> dict[str, str]:
-    """The settings of a client that shows a certificate."""
+    """Return the settings of a client with a certificate."""
     if identity is None:
         return {}
     (folder / "shown.pem").write_bytes(identity.pem)
@@ -90,7 +90,7 @@ def shown(identity: Identity | None, folder: Path) -> dict[str, str]:
 
 
 def alert(secured: Secured, context: ssl.SSLContext) -> str:
-    """What the node tells a client that connects and says nothing: "" for no alert."""
+    """Return the alert to a client that connects and sends nothing; "" for no alert."""
     try:
         with Client(("127.0.0.1", secured.port("SSL"))) as client:
             client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")

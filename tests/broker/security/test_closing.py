@@ -58,7 +58,7 @@ class ClosingCluster(Cluster):
         return super().properties(node_id) | lines
 
     def _here(self, node_id: int, name: str, value: str) -> str:
-        """A value of the page, with this node's addresses and files."""
+        """Return a value of the page with this node's addresses and files in place of the page's."""
         if name == "listeners":
             value = value.replace("node1:", f"node{node_id}:")
         value = value.replace("/etc/kafka/node.pem", f"/etc/kafka/node{node_id}.pem")
@@ -83,7 +83,7 @@ class ClosingCluster(Cluster):
         return all(self.on(each, look) for each in self.ids)
 
     def settings(self, user: str | None) -> dict[str, Any]:
-        """Of a client of librdkafka: of nobody at the open listeners, of a user at the closed ones."""
+        """Return librdkafka's settings: without login for the open listeners, of a user for the closed ones."""
         quiet = {"log_level": 0, "topic.metadata.refresh.interval.ms": 1000}
         if user is None:
             return {"bootstrap.servers": self.bootstrap, **quiet}
@@ -99,7 +99,7 @@ class ClosingCluster(Cluster):
 
 
 class Writing:
-    """A program that produces all the time; each record must be acknowledged by all replicas."""
+    """A program that produces without a pause; all replicas must acknowledge each record."""
 
     def __init__(self, settings: dict[str, Any], values: list[bytes]) -> None:
         """values: takes those that were acknowledged."""
@@ -143,7 +143,7 @@ def writing(settings: dict[str, Any], values: list[bytes]) -> Iterator[None]:
 
 
 def read(settings: dict[str, Any], count: int) -> list[bytes]:
-    """Up to so many records of the topic, by a group."""
+    """Read up to `count` records of the topic as a member of a group."""
     consumer = Consumer({**settings, "group.id": "billing", "auto.offset.reset": "earliest"})
     consumer.subscribe(["orders"])
     found: list[bytes] = []
@@ -176,7 +176,7 @@ def add_users(client: Client) -> None:
 
 
 def add_acls(admin: AdminClient) -> None:
-    """alice may write orders, and read them in the group billing."""
+    """Allow alice to write the topic orders, and to read it in the group billing."""
     resources = ((ResourceType.TOPIC, "orders"), (ResourceType.GROUP, "billing"))
     acls = [
         AclBinding(kind, name, Pattern.LITERAL, "User:alice", "*", AclOperation.ALL, AclPermissionType.ALLOW)
@@ -187,7 +187,7 @@ def add_acls(admin: AdminClient) -> None:
 
 
 def test_an_open_cluster_is_closed_while_it_runs(tmp_path: Path) -> None:
-    """No record is lost or refused on the way; at the end only those have access whom an ACL names."""
+    """No record is lost or refused meanwhile; at the end only users whom an ACL names have access."""
     shown = steps()
     assert len(shown) == STEPS
     open_too, nodes_moved, authorized, no_acl_no_access, closed = shown

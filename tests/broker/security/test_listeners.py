@@ -1,4 +1,4 @@
-"""Listeners of TLS and SASL: who is let in, as whom, and how the others are refused."""
+"""TLS and SASL listeners: which clients they accept, with which principal, and how they refuse others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_exchange_is_kafkas(name: str, secured: Secured) -> None:
-    """A late answer is late; how long the rest takes is the machine's."""
+    """A response that Kafka delays is late; the duration of others depends on the machine."""
     found = list(ask(("127.0.0.1", secured.port("SASL")), CASES[name]))
     expected = EXPECTED[name]
     assert [each[0] for each in found] == [each[0] for each in expected]
@@ -178,7 +178,7 @@ def test_the_keys_of_tokens_are_read_again(secured: Secured) -> None:
 
 
 def clients(secured: Secured) -> dict[str, dict[str, Any]]:
-    """librdkafka's settings for alice, by how she proves who she is."""
+    """Return librdkafka's settings for alice, by the way in which she logs in."""
     trust = {"ssl.ca.location": str(secured.folder / "ca.pem")}
     pem = str(secured.folder / "alice.pem")
     keys = {"ssl.certificate.location": pem, "ssl.key.location": pem}
@@ -193,7 +193,7 @@ def clients(secured: Secured) -> dict[str, dict[str, Any]]:
 
 
 def test_librdkafka(secured: Secured) -> None:
-    """Batches beyond what TLS takes at once, produced and consumed whole, in every way of logging in."""
+    """Batches that are longer than a TLS record are produced and consumed whole, with every way to log in."""
     sent: list[bytes] = []
     for settings in clients(secured).values():
         producer = Producer({**settings, "linger.ms": 20})
@@ -252,7 +252,7 @@ def test_a_log_line_is_short_whatever_a_client_names(secured: Secured, caplog: p
 
 
 def test_requests_after_the_login_come_with_it(secured: Secured) -> None:
-    """All in one piece: the handshake, the login and a request."""
+    """The client sends the end of the handshake, the login and a request in one piece."""
     with secured.connect("SASL") as client:
         frames = [
             client.frame("sasl_handshake", 1, {"mechanism": "PLAIN"}),
@@ -269,7 +269,7 @@ def test_requests_after_the_login_come_with_it(secured: Secured) -> None:
 
 
 def test_requests_come_with_the_end_of_the_tls_handshake(secured: Secured) -> None:
-    """In pieces of any size, while the event loop sees nothing more on the socket."""
+    """The bytes arrive in pieces of any size, while the event loop sees no further readable socket."""
     with secured.connect("SSL", "alice") as client:
         request = client.frame("metadata", 1, {"topics": [{"name": f"topic-{number:05}"} for number in range(3_000)]})
         client.socket.sendall(request * 30)

@@ -1,4 +1,4 @@
-"""A node's connections to a listener of another one: let in, refused with one line, never without a pause."""
+"""A node's connections to a listener of another node: accepted, or refused with one line and a pause."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def outbound(secured: Secured, listener: str, login: tuple[str, str, str] | None
 
 
 def talk(how: Outbound, run: Callable[[SocketNetwork], Awaitable[None]]) -> None:
-    """Run something with a network of its own."""
+    """Run a coroutine with a network of its own."""
 
     async def inner() -> None:
         network = SocketNetwork(asyncio.get_running_loop(), how)
@@ -66,7 +66,7 @@ def talk(how: Outbound, run: Callable[[SocketNetwork], Awaitable[None]]) -> None
 @pytest.mark.parametrize("listener", LISTENERS)
 @pytest.mark.parametrize("mechanism", ["PLAIN", *MECHANISMS])
 def test_records_go_there_and_back(mechanism: str, listener: str, secured: Secured) -> None:
-    """Of more bytes than TLS or a socket takes at once."""
+    """The records have more bytes than a TLS record or a socket's buffer."""
     topic = secured.node.run(lambda: secured.node.node.broker.image.topics["t"].id)
     batch = bytes(write_batch([(None, bytes(100_000)) for _ in range(9)], 1))
 
@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[str, tuple[str, str, str] | None, str]] = {
 def test_a_refusal_is_one_line_and_not_repeated_at_once(
     name: str, secured: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of three channels to one address, whose callers ask again and again."""
+    """Three channels lead to one address, and their callers repeat their requests."""
     listener, login, reason = REFUSED[name]
     port = secured.port(listener)
     attempts = 0
@@ -155,7 +155,7 @@ def test_an_authority_that_is_not_trusted(secured: Secured, tmp_path: Path) -> N
 
 
 def test_a_certificate_of_another_host(secured: Secured) -> None:
-    """127.1 is the address 127.0.0.1, and the certificate is not for that name."""
+    """127.1 is the address 127.0.0.1, but the certificate has no such name."""
     login = ("PLAIN", "alice", "secret")
     reason = "TLS: the peer's certificate is not accepted: Hostname mismatch"
     refused(outbound(secured, "SASL_SSL", login), secured.port("SASL_SSL"), reason, host="127.1")

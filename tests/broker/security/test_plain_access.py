@@ -1,4 +1,4 @@
-"""Plain requests, which are answered from their bytes, are answered so only to clients that may send them."""
+"""Plain requests are answered from their bytes only for clients with the right to send them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ GROUP_DENIED = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 @dataclass
 class Member:
-    """A client that writes to the topic, and is the member of the group. plain: whether each of its requests was
-    answered from its bytes."""
+    """A client that writes to the topic and is a member of the group. plain: whether each request was answered from its
+    bytes."""
 
     node: RunningNode
     client: Client
@@ -99,7 +99,7 @@ def permit(node: RunningNode, *rights: Right) -> None:
 
 
 def join(client: Client) -> tuple[str, int]:
-    """Become the group's only member; the member's id, and the generation."""
+    """Become the group's only member; return the member id and the generation."""
     protocols = [{"name": "range", "metadata": b"\0\0\0\0\0\0\xff\xff\xff\xff"}]
     named: dict[str, Any] = {"group_id": GROUP, "group_instance_id": None}
     asked = named | {"session_timeout": 30_000, "rebalance_timeout": 30_000, "protocol_type": "consumer"}
@@ -125,7 +125,7 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
             pass
         member = Member(node, client, *join(client), plain)
         for request, _, _ in REQUESTS.values():
-            assert request(member) == ALLOWED  # the first one makes lanes and imports what answers the next
+            assert request(member) == ALLOWED  # the first request opens lanes and imports what the next ones need
         at_once = node.node.server.at_once
 
         def noted(frame: memoryview, peer: Peer) -> Laid | None:
@@ -186,7 +186,7 @@ def test_before_the_acls_are_loaded(name: str, member: Member, monkeypatch: pyte
 
 
 def calls(path: Path) -> list[tuple[Path, int]]:
-    """Where a module asks whether the client may send a plain request."""
+    """Return the places where a module checks whether the client may send a plain request."""
     asks = {"allows_unaudited", "writes_unaudited"}
     return [
         (path, node.lineno)
@@ -204,7 +204,7 @@ def test_there_are_checks() -> None:
 
 @pytest.mark.parametrize(("path", "line"), CHECKS, ids=[f"{path.stem}-{line}" for path, line in CHECKS])
 def test_no_check_is_missed(path: Path, line: int, member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any one check, a request that is denied is answered from its bytes."""
+    """Without any one of the checks a denied request is answered from its bytes."""
     access = member.node.node.broker.access
     monkeypatch.setattr(member.node.node.broker, "access", Blind(access, path, line))
     allowed = []
@@ -216,7 +216,7 @@ def test_no_check_is_missed(path: Path, line: int, member: Member, monkeypatch: 
 
 
 class Blind:
-    """As an Authorization, but for one check, which allows everything."""
+    """An Authorization that allows everything at one check."""
 
     def __init__(self, access: authorization.Authorization, path: Path, line: int) -> None:
         self._access, self._path, self._line = access, path, line

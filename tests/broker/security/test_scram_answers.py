@@ -1,5 +1,5 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials answer what real Kafka answered, and write its records:
-record.py has asked it."""
+"""AlterUserScramCredentials and DescribeUserScramCredentials return what real Kafka returned, and write its records;
+record.py has recorded them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ ANSWERS = list(read_jsonl(FOLDER / "scram_answers.jsonl.gz"))
 
 
 def comparable(found: Any) -> Any:
-    """An answer with the mechanisms of a user in the order of their codes: Kafka's order differs from run to run."""
+    """Return a response with a user's mechanisms in the order of their codes, since Kafka's order differs from run to
+    run."""
     for user in found["results"]:
         if "credential_infos" in user:
             user["credential_infos"].sort(key=lambda each: each["mechanism"])
@@ -43,7 +44,7 @@ async def ask_all(broker: Broker) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def ours() -> tuple[list[Any], Metadata]:
-    """Our answers to all the cases, and the metadata after them."""
+    """Return kcli's responses to all cases, and the metadata after them."""
     metadata = started()
     return asyncio.run(ask_all(node(PROPERTIES, metadata))), metadata
 

@@ -1,4 +1,5 @@
-"""Nodes log in to each other, authorize each other, and forward their clients' requests with who sends them."""
+"""Nodes log in to each other, authorize each other, and forward their clients' requests together with the clients'
+principals."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ RECORDS = 200
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    """alice may do everything with topics and groups; mallory nothing."""
+    """A cluster in which alice has all rights on topics and groups, and mallory none."""
     with secured_cluster(tmp_path_factory.mktemp("cluster")) as running:
         admin = AdminClient(running.librdkafka("admin"))
         allow = (AclOperation.ALL, AclPermissionType.ALLOW)
@@ -95,7 +96,7 @@ def read(cluster: SecuredCluster, user: str, topic: str, count: int) -> set[byte
 
 
 def in_sync(cluster: SecuredCluster, topic: str, node_id: int = 1) -> set[int]:
-    """The least ISR of a topic's partitions, as a broker has it."""
+    """Return the size of the smallest ISR of a topic's partitions, as a broker has it."""
     with cluster.client(node_id) as client:
         (known,) = client.call("metadata", 12, topics=[{"name": topic, "topic_id": None}])["topics"]
     return set.intersection(*(set(each["isr_nodes"]) for each in known["partitions"]))
@@ -130,8 +131,8 @@ def test_a_user_is_no_node(cluster: SecuredCluster) -> None:
 
 
 def test_the_requests_of_nodes_are_refused(cluster: SecuredCluster) -> None:
-    """To users who have logged in, at each listener of each node; Kafka refuses them with the same answers, as
-    tests/interop/test_secured_cluster_kafka.py shows. Nothing changes in the cluster."""
+    """Users who have logged in get the errors that Kafka gives, at each listener of each node
+    (tests/interop/test_secured_cluster_kafka.py), and nothing changes in the cluster."""
     first = state(cluster)
     topic = cluster.on(1, lambda node: node.broker.image.topics["a-1"])
     partition = topic.partitions[0]
@@ -163,7 +164,8 @@ def at_controller(cluster: SecuredCluster, node_id: int, user: str, asked: Itera
 
 
 def test_each_controller_checks_rights(cluster: SecuredCluster) -> None:
-    """First of all, whether it is the active one or not: what a user without any right is told is the same."""
+    """A controller checks rights before it checks whether it is active: a user without rights gets the same response
+    from each."""
     asked = at_controllers()
     active, other = (at_controller(cluster, each, "mallory", asked) for each in (cluster.leader(), follower(cluster)))
     different = [
@@ -173,8 +175,8 @@ def test_each_controller_checks_rights(cluster: SecuredCluster) -> None:
 
 
 def test_a_controller_that_is_not_active_changes_nothing(cluster: SecuredCluster) -> None:
-    """It answers NOT_CONTROLLER where anything is left that the user may change, otherwise as the active one, also
-    about duplicates, internal topics, and unknown ones to delete. Kafka's controllers answer the same, as
+    """It answers NOT_CONTROLLER if the user has the right to any change; otherwise it answers as the active one, also
+    about duplicates, internal topics, and unknown topics to delete. Kafka's controllers answer the same, as
     tests/interop/test_secured_cluster_kafka.py shows."""
     asked = of_few_rights("a-1")
     found = at_controller(cluster, follower(cluster), "alice", asked)
@@ -208,14 +210,14 @@ def state(cluster: SecuredCluster) -> Any:
 
 
 def logins(node: Node) -> tuple[int, int]:
-    """How many connections of nodes a node has, and how many of them have logged in again."""
+    """Return the number of connections from other nodes, and how many of them have re-authenticated."""
     connections = [each for each in node.server.connections if each.principal == "User:admin"]
     known = [each._authentication for each in connections if each._authentication is not None]
     return len(known), sum(each.is_again for each in known)
 
 
 def test_nodes_log_in_again_before_their_sessions_end(cluster: SecuredCluster) -> None:
-    """On the same connections: of those that are there, all have done so after two sessions."""
+    """They re-authenticate on the same connections: after two sessions all of these have done so."""
     leader = cluster.leader()
 
     def of_others() -> set[int]:
@@ -243,7 +245,7 @@ def test_a_node_comes_back(cluster: SecuredCluster) -> None:
 
 
 def test_a_node_with_a_wrong_password_stays_out(cluster: SecuredCluster, caplog: pytest.LogCaptureFixture) -> None:
-    """It says why, once an address, and does not try again and again; the others go on."""
+    """The node logs the reason once for each address, and waits before it tries again; the other nodes go on."""
     node_id = follower(cluster)
     cluster.stop(node_id)
     caplog.set_level("WARNING", "kcli.broker")
@@ -276,8 +278,8 @@ def test_a_node_with_a_wrong_password_stays_out(cluster: SecuredCluster, caplog:
 
 
 def test_brokers_log_in_by_scram_once_their_user_is_there(tmp_path: Path) -> None:
-    """The broker apart from the controller, whose listener opens after its ACLs are loaded: they log in there by PLAIN.
-    To each other by SCRAM: until the user is in the metadata log nothing is replicated."""
+    """The broker logs in to the separate controller, whose listener opens after its ACLs are loaded, by PLAIN. Brokers
+    log in to each other by SCRAM: nothing is replicated until the user is in the metadata log."""
     mechanism = MECHANISMS["SCRAM-SHA-256"]
     jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="broker" password="brokers";'
     options = {
@@ -308,15 +310,15 @@ def test_brokers_log_in_by_scram_once_their_user_is_there(tmp_path: Path) -> Non
 def test_the_authority_of_all_nodes_is_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trust in the new one first, then its certificates: each node shows and accepts what the files say, also where it
-    connects to another one. A broker apart from the controller has no listener of controllers."""
+    """The nodes first trust the new authority, then get its certificates: each node shows and accepts what the files
+    have, also on its connections to others. A separate broker has no controllers' listener."""
     monkeypatch.setattr(certificates, "LOOK_S", 0.05)
     caplog.set_level("INFO", "kcli.broker")
     options = {"offsets.topic.replication.factor": "2", "transaction.state.log.replication.factor": "2"}
     ca, server = tmp_path / "ca.pem", tmp_path / "server.pem"
 
     def replace(path: Path, data: bytes) -> None:
-        """And wait until all listeners and ways to other nodes have what is there now."""
+        """Replace a file on all nodes, and wait until all listeners and connections to other nodes use it."""
         before = contexts()
         path.with_suffix(".new").write_bytes(data)
         path.with_suffix(".new").replace(path)
@@ -351,7 +353,8 @@ def test_the_authority_of_all_nodes_is_replaced(
 
 
 def test_nodes_that_are_no_super_users_are_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As in Kafka such a quorum never has a leader: nobody may ask anybody for the ACLs."""
+    """Such a quorum never has a leader, as in Kafka: without ACLs, which are in the metadata log, no node may send a
+    Fetch."""
     caplog.set_level("WARNING", "kcli.broker")
     cluster = SecuredCluster(tmp_path, 2, options={"super.users": "User:root"})
     nodes = [ClusterNode(cluster.properties(each)) for each in cluster.ids]

@@ -1,4 +1,4 @@
-"""Delegation tokens: kcli answers what real Kafka has answered (token_cases.py), and lets their owners in."""
+"""Delegation tokens: kcli returns what real Kafka returned (token_cases.py), and their owners log in with them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def connect(secured: Secured, user: str) -> Client:
-    """A connection of a user, who has logged in with PLAIN; of nobody for ""."""
+    """Return a connection of a user who has logged in with PLAIN; without login for ""."""
     client = secured.connect("SASL" if user else "PLAINTEXT")
     if user:
         assert client.call("sasl_handshake", 1, mechanism="PLAIN")["error_code"] == 0
@@ -59,14 +59,14 @@ def connect(secured: Secured, user: str) -> Client:
 
 
 def token(secured: Secured, life_ms: int = -1) -> tuple[str, str]:
-    """A new token of alice's: its id, and its HMAC in base64."""
+    """Create a token for alice; return its id, and its HMAC in base64."""
     with connect(secured, "alice") as client:
         made = client.call(CREATE, 3, **created(life_ms=life_ms))
     return made["token_id"], made["hmac"]
 
 
 def log_in(client: Client, mechanism: str, name: str, password: str, *, with_token: bool = True) -> dict[str, Any]:
-    """Log in by SCRAM with a token. Returns the last answer."""
+    """Log in by SCRAM with a token. Returns the last response."""
     assert client.call("sasl_handshake", 1, mechanism=mechanism)["error_code"] == 0
     conversation = converse(MECHANISMS[mechanism], name, password, new_nonce(), with_token=with_token)
     message = next(conversation)
@@ -96,7 +96,7 @@ def test_the_answers_are_kafkas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("check", [each for each in checks() if each.apis[0] in (CREATE, DESCRIBE)], ids=str)
 def test_no_check_is_missed(check: Check, tmp_path: Path) -> None:
-    """Without any one check some answer is another one."""
+    """Without any one of the checks some response differs."""
     with secured_node(tmp_path, OPTIONS) as node:
         with node.connect("PLAINTEXT") as admin:
             admin.call("create_acls", 3, creations=acls())
@@ -183,7 +183,7 @@ def test_a_sweep_is_bounded() -> None:
 
 
 def test_more_renewers_than_a_token_may_have(secured: Secured) -> None:
-    """Each record of the metadata log has to fit into a batch: one that does not would end the node."""
+    """Each record of the metadata log must fit into a batch: one that does not would end the node."""
     with connect(secured, "alice") as client:
         few, many = (created(None, *(f"r{i}" for i in range(count))) for count in (RENEWERS_MAX, RENEWERS_MAX + 1))
         long = created(None, *(f"{i}{'x' * 30_000}" for i in range(300)))
@@ -193,7 +193,7 @@ def test_more_renewers_than_a_token_may_have(secured: Secured) -> None:
 
 
 def test_the_owners_of_a_long_request_are_not_walked_through(secured: Secured) -> None:
-    """For each token: an authenticated user with a long list of them would hold the event loop for seconds."""
+    """To go through a long list of owners for each token would block the event loop for seconds."""
 
     class Owners(set[str]):
         def __iter__(self) -> Iterator[str]:

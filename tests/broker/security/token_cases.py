@@ -25,7 +25,7 @@ KEY = "delegation.token.secret.key=secret"
 USERS = ("alice", "bob", "carol", "dave")
 CREATE, RENEW, EXPIRE, DESCRIBE = (f"{each}_delegation_token" for each in ("create", "renew", "expire", "describe"))
 Connect = Callable[[str], Client]
-"""A user's name, "" for nobody, to a connection of that user."""
+"""Returns a connection of the user with a name, without login for ""."""
 ACLS = (
     {"resource_type": 7, "resource_name": "User:bob", "principal": "User:alice", "operation": 13},
     {"resource_type": 7, "resource_name": "User:dave", "principal": "User:alice", "operation": 14},
@@ -89,9 +89,9 @@ def cases() -> Iterator[tuple[str, str, int, dict[str, Any]]]:
 
 
 def ask(connect: Connect, pause_s: float = 0.0) -> list[Any]:
-    """What is answered, with numbers in place of tokens, and hours since the beginning in place of times.
+    """Return the responses, with numbers in place of tokens, and hours since the beginning in place of times.
 
-    pause_s: until the node knows what a request has changed.
+    pause_s: the time until the node has applied a request's change.
     """
     hmacs: list[bytes] = []
     texts: list[str] = []

@@ -34,7 +34,7 @@ ENTITIES: list[dict[str, str | None]] = [
 USERS = [f"{kind}{number}" for number in range(len(ENTITIES)) for kind in "uv"]
 RECORDS_BYTES = 20_000
 REQUEST_BYTES = 20_112
-"""Of a request with these records and no client id."""
+"""The size of a Produce request with these records and no client id."""
 
 
 def quotas(case: int) -> Iterator[tuple[dict[str, str | None], float]]:
@@ -46,7 +46,7 @@ def quotas(case: int) -> Iterator[tuple[dict[str, str | None], float]]:
 
 
 def clients(case: int) -> list[tuple[str, str]]:
-    """User and client id of those who produce."""
+    """Yield the users and client ids of the producers."""
     return [(f"u{case}", f"c{case}"), (f"u{case}", f"d{case}"), (f"v{case}", f"c{case}")]
 
 

@@ -1,4 +1,4 @@
-"""The record that the speed of Avro is told for, and many of them."""
+"""The record with which the speed of Avro is measured, and many of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def orders(count: int, seed: int = 1) -> list[dict[str, Any]]:
-    """So many orders, as fastavro takes them; times in milliseconds."""
+    """Return `count` orders as fastavro accepts them; times in milliseconds."""
     chance = random.Random(seed)
     return [
         {

@@ -1,4 +1,4 @@
-"""Avro: the kernel says of every payload what fastavro says."""
+"""Avro: the kernel decodes every payload as fastavro does."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def pairs(draw: st.DrawFn, depth: int = 3) -> Pair:
 
 
 def told_apart(schema: Any, numbers: Iterator[int]) -> Any:
-    """The schema with a name of its own for each type."""
+    """Return the schema with a distinct name for each type."""
     if isinstance(schema, list):
         return [told_apart(part, numbers) for part in schema]
     if not isinstance(schema, dict):
@@ -105,7 +105,7 @@ SCHEMAS = pairs().map(lambda pair: (told_apart(pair[0], count()), pair[1]))
 
 
 def shown(schema: Any, value: Any) -> Any:
-    """What fastavro read, as the column shows it."""
+    """Return what fastavro read in the form of the column."""
     if isinstance(schema, list):
         if schema == ["string", "null", "long"]:
             if value is None:
@@ -193,7 +193,7 @@ def test_a_slice_decodes_as_its_rows() -> None:
         ("boolean", b"\x02", "a boolean that is neither 0 nor 1 (byte 0)"),
         (["null", "int"], b"\x04", "a union has no such branch (byte 1)"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "an enum has no such symbol (byte 1)"),
-        # 2^61 items that take no bytes: refused before any is made
+        # 2^61 items without bytes: the kernel refuses them before it makes any
         ({"type": "array", "items": "null"}, b"\xfe" + b"\xff" * 8 + b"\x01\0", "more items than a payload"),
         ({"type": "map", "values": "int"}, b"\x04\x02a\x02\x02a\x04\0", "a key or a field is there twice"),
         ({"type": "long", "logicalType": "timestamp-millis"}, b"\xff" * 9 + b"\x01", "a number does not fit its type"),

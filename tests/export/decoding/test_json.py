@@ -47,7 +47,8 @@ def payloads(*values: Any) -> pa.BinaryArray:
 
 
 def same(decoded: Any, value: Any) -> bool:
-    """Whether a column shows the value: fields that it has not are null, text may stand for what has no one type.
+    """Return whether a column shows the value: missing fields are null, and text may stand for values without a common
+    type.
 
     Integers among fractions are doubles, as in Spark: from 2^53 on the nearest.
     """
@@ -82,7 +83,7 @@ def test_a_variant_is_the_value_as_pyspark_reads_it(values: list[Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Decimals as the floats that JSON's text stood for."""
+    """Return decimals as the floats that JSON's text means."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Protobuf: the kernel says of every payload what protobuf's own runtime says."""
+"""Protobuf: the kernel decodes every payload as protobuf's own runtime does."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ ALL = st.fixed_dictionaries({}, optional=FIELDS)
 
 
 def shown(message: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """What protobuf's runtime read, as the columns show it."""
+    """Return what protobuf's runtime read in the form of the columns."""
     return {name: shown_field(message, message.DESCRIPTOR.fields_by_name[name]) for name in names}
 
 
@@ -172,7 +172,8 @@ def test_the_kernel_reads_what_protobuf_reads(sources: dict[str, SchemaSource], 
 
 @given(st.data())
 def test_messages_one_behind_the_other_are_merged(sources: dict[str, SchemaSource], data: st.DataObject) -> None:
-    """Fields in any order and in parts: the last number counts, lists go on, messages merge, oneofs change."""
+    """Fields come in any order and in parts: the last number counts, lists are continued, messages are merged, oneofs
+    change."""
     source = sources["All"]
     made = message_class(source)
     small = {
@@ -197,7 +198,8 @@ def test_any_bytes_are_values_or_reasons(sources: dict[str, SchemaSource], data:
         if reason is None:
             continue
         if reason.startswith(("text that is not UTF-8", "a key or a field is there twice", "a number does not fit")):
-            continue  # stricter than the runtime: old text may be any bytes, of keys the last counts, times may be any
+            # stricter than the runtime: old text may be any bytes, of equal keys the last counts, times may be any
+            continue
         with pytest.raises(DecodeError):
             made.FromString(payload)
 

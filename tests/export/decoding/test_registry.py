@@ -86,7 +86,7 @@ SCHEMAS: list[dict[str, Any]] = [
 
 
 class RegistryServer(ThreadingHTTPServer):
-    """A schema registry as far as decoding needs one."""
+    """A schema registry with the requests that decoding needs."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), RegistryHandler)
@@ -184,7 +184,7 @@ def test_ids_may_change_from_record_to_record(server: RegistryServer, tmp_path: 
         None,
     ]
     assert reasons.to_pylist() == [None] * 4
-    assert server.asked == []  # workers need no registry for what the driver has seen
+    assert server.asked == []  # workers need no registry for schemas that the driver has seen
 
 
 @pytest.mark.parametrize("place", ["registry", "dump"])
@@ -233,7 +233,7 @@ def test_a_schema_that_comes_up_later(server: RegistryServer) -> None:
     assert values.to_pylist()[0] == {"id": 1, "total": None, "who": "a"}
     assert reasons.null_count == 4
     older = make_decoder(spec, survey(spec, payloads.slice(0, 1)))
-    values, reasons = older.decode(payloads)  # not the other way round: nothing is lost silently
+    values, reasons = older.decode(payloads)  # not the other way round: no value is lost silently
     assert values.to_pylist() == [{"id": 1, "who": "a"}, None, {"id": 2, "who": "b"}, None]
     assert reasons[1].as_py() == f"schema 2 of {server.url} has fields that the table has not: it came up later"
 
@@ -319,7 +319,7 @@ def test_a_registry_that_does_not_answer(server: RegistryServer, monkeypatch: py
     payloads = mixed_orders()
     decoder = make_decoder(spec, survey(spec, payloads.slice(1, 1)))
     server.failures = [(503, b"")] * 3
-    with pytest.raises(RegistryError):  # a record is not at fault here: the task fails, and may be tried again
+    with pytest.raises(RegistryError):  # the record is not at fault: the task fails, and may be repeated
         decoder.decode(payloads)
     assert decoder.decode(payloads)[1].null_count == 4
 

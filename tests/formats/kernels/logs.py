@@ -1,4 +1,4 @@
-"""Logs that Hypothesis makes: batches of every magic, codec and kind, well framed, their values as odd as can be."""
+"""Logs that Hypothesis makes: batches of every magic, codec and kind, well framed, with odd values."""
 
 from hypothesis import strategies as st
 
@@ -37,7 +37,7 @@ TIMES = st.one_of(st.integers(-1, 2**41), INT64)
 
 @st.composite
 def record_batches(draw: st.DrawFn) -> bytes:
-    """A batch of magic 2: mostly what a producer would send, now and then anything its fields can hold."""
+    """Batches of magic 2: mostly as a producer sends them, sometimes with any values that the fields can hold."""
     control = draw(st.integers(0, 4)) == 0
     wild = draw(st.booleans())
     deltas = draw(st.lists(INT32, max_size=5)) if wild else sorted(draw(st.sets(st.integers(0, 300), max_size=5)))

@@ -1,4 +1,4 @@
-"""The tables and the text as buffers: what one sees of them, and what cannot be done while a view is held."""
+"""Tables and text as buffers: their content, and the operations that are refused while a view is held."""
 
 from typing import Any
 

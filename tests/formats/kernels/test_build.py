@@ -96,7 +96,7 @@ def rows(batches: list[RecordBatch]) -> list[dict[str, Any]]:
 
 
 def built(made: list[dict[str, Any]], cuts: list[int], builder: BatchBuilder | None = None) -> bytes:
-    """What the kernel makes of rows that come in several tables, the later ones as slices of a larger one."""
+    """Return the kernel's bytes of rows that come in several tables, the later ones as slices of a larger one."""
     builder = BatchBuilder(full_bytes=100) if builder is None else builder
     out = bytearray()
     table = pa.RecordBatch.from_pylist([*made[:1], *made], SCHEMA).slice(1)
@@ -131,7 +131,8 @@ def test_a_backup_gives_the_batches_that_were(batches: list[RecordBatch], cuts: 
 @examples(40, soak=5000)
 @given(logs(), st.integers(1, 300), st.lists(st.integers(0, 20), max_size=3))
 def test_records_alone_give_batches_of_their_own(batches: list[RecordBatch], batch_bytes: int, cuts: list[int]) -> None:
-    """Nothing is known of batches: they hold the records with their offsets and times, and no others."""
+    """Without columns of batches the kernel makes batches that hold the records with their offsets and times, and no
+    others."""
     made = rows([each for each in batches if not each.header.attributes & 32])
     unknown = {"batch_base": -1, "batch_last": -1, "batch_id": -1, "base_timestamp": BUILD_UNKNOWN_TIMESTAMP}
     made = [{**row, **unknown, "attributes": row["attributes"] & 15} for row in made]
@@ -195,7 +196,8 @@ def test_faults(made: list[dict[str, Any]], reason: str) -> None:
 
 
 def test_what_does_not_fit_one_batch() -> None:
-    """Offsets further apart than a batch can hold, another producer, a sequence with a hole, another append time."""
+    """A new batch begins at offsets further apart than a batch can hold, another producer, a gap in sequences, another
+    append time."""
     far = [ROW, {**ROW, "offset": 7 + LARGEST_DELTA}, {**ROW, "offset": 8 + LARGEST_DELTA}]
     assert [each.header.base_offset for each in _batches(built(far, []))] == [7, 8 + LARGEST_DELTA]
     owned = {**ROW, "producer_id": 1, "producer_epoch": 0}
@@ -206,7 +208,7 @@ def test_what_does_not_fit_one_batch() -> None:
 
 
 def test_stated_offsets_that_others_have() -> None:
-    """The same batch from two copies of a log, of which one has lost something: no two batches overlap."""
+    """Two copies of a log have the same batch, and one lacks some records: no two built batches overlap."""
     first = {**ROW, "batch_base": 0, "batch_last": 20, "batch_id": 1}
     made = [first, {**ROW, "offset": 9, "batch_base": 0, "batch_last": 30, "batch_id": 2}, {**first, "offset": 12}]
     bounds = [

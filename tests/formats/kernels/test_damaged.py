@@ -1,4 +1,4 @@
-"""Damaged and random bytes: the kernels mark faults, stay inside their buffers and come to an end."""
+"""Damaged and random bytes: the kernels mark faults, stay inside their buffers and end."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ FLIPS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size
 
 
 def flipped(data: bytes, flips: list[tuple[int, int]], *, behind: int = 0) -> bytes:
-    """Some bytes of it changed, none of the first `behind`."""
+    """Return the bytes with some of them changed, none of the first `behind`."""
     damaged = bytearray(data)
     for place, bits in flips:
         if len(damaged) > behind:
@@ -29,7 +29,7 @@ def flipped(data: bytes, flips: list[tuple[int, int]], *, behind: int = 0) -> by
 
 
 def look_at_everything(data: bytes, capacity: int) -> None:
-    """Scan and decode as far as it goes, and print it in every form."""
+    """Scan and decode as far as possible, and print the result in every form."""
     table = BatchTable()
     done, _, needed = scan(data, 0, len(data), 0, table)
     assert 0 <= done <= len(data)
@@ -69,7 +69,7 @@ def test_flipped_bytes(data: bytes, flips: list[tuple[int, int]], capacity: int)
 
 @given(record_batches(), FLIPS, CAPACITIES)
 def test_flipped_records(data: bytes, flips: list[tuple[int, int]], capacity: int) -> None:
-    """Header and framing are right, so that the decoder sees the damage."""
+    """Header and framing are right, so that the decoder meets the damage."""
     damaged = flipped(data, flips, behind=57)
     table = scanned(damaged).batches
     assert (batch_rows(table)[0].faults & FAULT_BAD_CRC != 0) == (damaged != data)
@@ -102,7 +102,7 @@ def test_a_scan_stops_behind_the_first_bad_crc(data: bytes, flips: list[tuple[in
 def test_the_next_sound_batch_is_found(before: bytes, batch: bytes, behind: bytes, stop: int) -> None:
     data = before + batch + behind
     if int.from_bytes(batch[:8], signed=True) < 0 or batch[21] or batch[22] & 128 or batch[23] & 128:
-        return  # no header that a producer or a broker writes: not searched for
+        return  # a header that neither producers nor brokers write, so the search ignores it
     at, whole, _ = find_batch(data, 0, len(data), len(data))
     assert whole
     assert at <= len(before)

@@ -74,7 +74,7 @@ def test_rows_equal_the_definitions(data: bytes, capacity: int) -> None:
 
 @given(LOGS, st.integers(0, 200))
 def test_scanning_piece_by_piece(data: bytes, step: int) -> None:
-    """However a log is cut into windows, the rows are those of the whole; what is needed next is said exactly."""
+    """The rows are those of the whole log however it is cut into windows, and the size of the missing part is exact."""
     whole, table = scanned(data).batches, BatchTable()
     at, stop = 0, 0
     while at < len(data):

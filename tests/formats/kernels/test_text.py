@@ -1,4 +1,4 @@
-"""What the kernels print, against slow Python: Kafka's lines, JSON lines, the table."""
+"""The kernels' text, compared with slow Python: Kafka's lines, JSON lines, the table."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ STYLES = [
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """Kafka's text for the markers that the kernel prints by itself; for others anything."""
+    """Return Kafka's text for the markers that the kernel prints by itself; for others any text."""
     if key in {b"\0\0\0\0", b"\0\0\0\1"} and value is not None and len(value) == 6 and value[:2] == b"\0\0":
         outcome = "COMMIT" if key[3] else "ABORT"
         return f" endTxnMarker: {outcome} coordinatorEpoch: {int.from_bytes(value[2:], signed=True)}"
@@ -44,7 +44,7 @@ def control_text(key: bytes | None, value: bytes | None) -> str:
 
 
 def printed(window: Window, capacity: int, each: Each) -> str:
-    """What a printer makes of all records of a window."""
+    """Return what a printer makes of all records of a window."""
     out = TextBuffer()
     records = RecordTable(capacity)
     for _ in decode(window, records):

@@ -1,4 +1,4 @@
-"""What a kernel is told and must not take for true: names, indexes, counts, tables of other buffers, programs."""
+"""Inputs that a kernel must not trust: names, indexes, counts, tables of other buffers, programs."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def new_map() -> KeyMap:
 
 
 def test_bits_end_where_a_segment_s_name_says_though_keys_lie_behind() -> None:
-    """The name of the next segment lies below offsets that the map holds: memory for bits ends there."""
+    """The next segment's base offset is below offsets in the map: the memory for bits ends at that base offset."""
     data = b"".join(batch(base) for base in range(0, 600_000, 3))
     offset_map = new_map()
     filled(offset_map, data)
     offset_map.reach = 9_998
     assert offset_map.mark(0)
-    assert offset_map.all_superseded(0, 9_998)  # by keys behind, which are in the map
+    assert offset_map.all_superseded(0, 9_998)  # by keys behind the base offset, which are in the map
     assert not offset_map.all_superseded(0, 9_999)
     kept = BatchFilter(offset_map, now_ms=TIME_MS, delete_retention_ms=0)
     table = scanned(data)
@@ -174,7 +174,7 @@ def test_records_of_another_batch() -> None:
 
 
 def test_a_table_without_records_is_none() -> None:
-    """Nothing was started: there is no table of batches to look at."""
+    """No batch was started, so there is no table of batches to read."""
     records, out = RecordTable(), TextBuffer()
     for printer in (KafkaPrinter(), TablePrinter(), JsonPrinter(b"{")):
         printer.records(records, out)
@@ -184,7 +184,7 @@ def test_a_table_without_records_is_none() -> None:
 
 
 def test_header_bytes_that_change_after_they_were_decoded() -> None:
-    """Lengths of headers are read again: they must not lead out of the buffer whatever they have become."""
+    """Lengths of headers are read again: whatever they have become, they must not lead out of the buffer."""
     record = bytes([0, 0, 0, 1, 1, 2]) + bytes([6]) + b"abc" + bytes([6]) + b"xyz"
     data = bytearray(batch(0, 1))[:61] + bytes([len(record) << 1]) + record
     data[8:12] = (len(data) - 12).to_bytes(4)
@@ -246,7 +246,7 @@ def test_the_largest_offset_has_none_behind_it() -> None:
 
 
 def test_recovery_at_the_ends_of_offsets() -> None:
-    """A last offset that passes 2^63 - 1 goes on below 0, as in Java; with what lies behind Kafka deletes the log."""
+    """A last offset beyond 2^63 - 1 continues below 0, as in Java; with batches behind it Kafka deletes the log."""
     for keys in (2, 3):
         recovery = SegmentRecovery(ProducerTable(read_control), LAST - 1)
         data = batch(LAST - 1, keys)

@@ -31,7 +31,7 @@ def test_checksums(data: bytes, cut: int) -> None:
 
 
 def test_checksums_of_long_data() -> None:
-    """Long data takes another way through the kernel than short data: in lanes, of 1024 and of 128 bytes."""
+    """The kernel has a separate path for long data: in lanes of 1024 and of 128 bytes."""
     data = Random(1).randbytes(51_200)
     for size in (383, 384, 393, 1024, 3071, 3072, 3081, 3463, 8191, 24_576, 51_200):
         for start in range(9):

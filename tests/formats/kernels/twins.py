@@ -239,7 +239,7 @@ def kafka_lines(batches: list[BatchTwin], **options: Any) -> Iterator[str]:
 
 
 def json_object(row: BatchRow, record: RecordTwin) -> dict[str, Any]:
-    """What a JSON line says of a record."""
+    """Return a record as the kernel's JSON line has it."""
 
     def field(data: bytes | None) -> Any:
         if data is None or is_utf8(data):

@@ -1,4 +1,4 @@
-"""Groups to assign, as questions to Kafka's own classes; assignments.jsonl.gz holds some with Kafka's answers."""
+"""Groups to assign, as questions for Kafka's own classes; assignments.jsonl.gz has some with Kafka's answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def question(name: str, members: Members, topics: Topics, *, homogeneous: bool) 
 
 
 def answer(question: Json) -> Json:
-    """Our answer to a question, as Kafka's would be."""
+    """Return kcli's answer to a question in the form of Kafka's."""
     members = {
         member["id"]: MemberSubscription(
             rack_id=None,
@@ -63,7 +63,7 @@ def answer(question: Json) -> Json:
 
 
 def complete(question: Json, theirs: Json) -> Json:
-    """Kafka's answer with those who get nothing: where nobody reads anything it leaves out the members."""
+    """Add members without partitions to Kafka's answer, which leaves them out where no member subscribes to a topic."""
     return {member["id"]: theirs.get(member["id"], []) for member in question["members"]}
 
 

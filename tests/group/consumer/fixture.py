@@ -23,7 +23,7 @@ TIMEOUT_MS = 60_000
 
 
 class Topics:
-    """What a coordinator reads of the cluster, in memory."""
+    """The topics of a cluster that a coordinator reads, in memory."""
 
     def __init__(self) -> None:
         self.version = 1
@@ -71,7 +71,7 @@ class Topics:
 
 
 class Cluster(Running):
-    """See above."""
+    """A consumer group on a running machine, with topics that can change."""
 
     def __init__(self, *, assignment_interval_ms: int = 0, **config: Any) -> None:
         self.topics = Topics()
@@ -114,7 +114,7 @@ class Cluster(Running):
         return client
 
     def settle(self, *clients: Client) -> None:
-        """Heartbeats until all have what they shall have."""
+        """Send heartbeats until all members have their target assignments."""
         for _ in range(20):
             self.pass_time(0)
             for client in clients:
@@ -140,7 +140,7 @@ class Cluster(Running):
 
 
 class Client:
-    """A member that gives away what it must at once, and says what it has."""
+    """A member that revokes partitions at once, and reports the partitions that it owns."""
 
     def __init__(self, cluster: Cluster, member_id: str, topics: Iterable[str], values: dict[str, Any]) -> None:
         self.cluster, self.id, self.topics, self.values = cluster, member_id, frozenset(topics), values
@@ -157,7 +157,7 @@ class Client:
         return self._take(self.cluster.enter(self.id, *self.topics, **self.values))
 
     def beat(self) -> ConsumerHeartbeatAnswer:
-        """Says what it has; whoever is fenced joins again."""
+        """Send a heartbeat with the owned partitions; join again where the member is fenced."""
         answer = self.cluster.beat(self.id, self.epoch, owned=self.owned, **self._identity)
         if answer.error:
             return self.join()
@@ -179,7 +179,7 @@ class Client:
 
     @property
     def is_current(self) -> bool:
-        """Has it what the coordinator thinks that it has?"""
+        """Return whether the member has the partitions that the coordinator believes it has."""
         member = self.cluster.group.members[self.id]
         has = {(topic_id, number) for topic_id, numbers in member.assigned.items() for number in numbers}
         return self.partitions == has and self.epoch == member.epoch

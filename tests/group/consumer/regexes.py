@@ -1,4 +1,4 @@
-"""Regular expressions, valid and not, that the tests of this package and Kafka itself are asked about."""
+"""Valid and invalid regular expressions, on which the tests of this package compare kcli with Kafka."""
 
 from collections.abc import Iterable
 
@@ -103,7 +103,7 @@ INVALID = {
 
 
 def matching(topic_names: Iterable[str], patterns: Iterable[str]) -> dict[str, set[str]]:
-    """The topics that a whole search finds for each pattern."""
+    """Return the topics that a search of the whole name finds for each pattern."""
     search = Search(topic_names, patterns)
     while not search.is_over:
         search.go_on()

@@ -1,4 +1,4 @@
-"""Who gets which partitions. tests/interop asks Kafka about many more groups than are kept here."""
+"""Assignments of partitions. tests/interop compares many more groups with Kafka than are kept here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC_IDS = [UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128)) 
 
 
 def test_as_kafka() -> None:
-    """Member for member, and topics in the order of Kafka's maps."""
+    """Assignments equal Kafka's member for member, with topics in the order of Kafka's maps."""
     for sample in samples():
         assert answer(sample["question"]) == complete(sample["question"], sample["answer"])
 
@@ -82,7 +82,7 @@ cluster = st.lists(st.integers(1, 9), min_size=len(TOPIC_IDS), max_size=len(TOPI
 def test_every_partition_has_one_owner_who_reads_it(
     before: dict[str, frozenset[UUID]], after: dict[str, frozenset[UUID]], counts: list[int], name: str
 ) -> None:
-    """In a new group, in the group that it becomes; and asked again, nothing moves."""
+    """This holds in a new group and in the group that follows from it; and a second assignment moves nothing."""
     topics: Topics = dict(zip(TOPIC_IDS, counts, strict=True))
     assign = ASSIGNORS[name]
     members = {member_id: member(*read) for member_id, read in before.items()}

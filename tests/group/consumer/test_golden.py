@@ -1,4 +1,4 @@
-"""Consumer groups that real Kafka wrote: as its tools described them; members go on as if nothing had happened."""
+"""Consumer groups that real Kafka wrote are described as by its tools, and their members continue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTITIONS = 4
 
 
 class Image:
-    """The topics of the golden cluster, in racks of none."""
+    """The topics of the golden cluster, without racks."""
 
     version = 1_000
 
@@ -101,7 +101,7 @@ def test_described(machine: GroupMachine, name: str) -> None:
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_members_go_on(machine: GroupMachine, name: str) -> None:
-    """The metadata's hash is the one that Kafka computed: nothing is written."""
+    """The hash of the metadata is the one that Kafka computed, so nothing is written."""
     for member in GROUPS[name]["members"]:
         request = ConsumerHeartbeat(
             group_id=name,

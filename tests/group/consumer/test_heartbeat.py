@@ -1,4 +1,4 @@
-"""Members of one protocol: they join, share, give away, leave, are too late; what they may not do."""
+"""Members of the consumer protocol: they join, share, revoke, leave, and miss deadlines; and their errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_partition_moves_when_it_was_given_away(cluster: Cluster, topic: UUID)
 
 
 def test_what_is_written(cluster: Cluster, topic: UUID) -> None:
-    """In Kafka's order, and nothing where nothing happens."""
+    """Records have Kafka's order, and a heartbeat without a change writes none."""
     cluster.client("1", "t")
     assert [record.type for record in cluster.records()] == [5, 3, 7, 6, 8]
     written = len(cluster.log)
@@ -93,7 +93,7 @@ def test_topics_come_grow_and_go(cluster: Cluster) -> None:
 
 
 def test_subscription_changes(cluster: Cluster, topic: UUID) -> None:
-    """What is not read any more is given away at once."""
+    """Partitions of a topic that the member no longer subscribes to are revoked at once."""
     other = cluster.create("u", 1)
     member = cluster.client("1", "t", "u")
     answer = cluster.beat("1", 2, topics=frozenset(("u",)))
@@ -105,7 +105,7 @@ def test_subscription_changes(cluster: Cluster, topic: UUID) -> None:
 
 
 def test_lost_answer(cluster: Cluster, topic: UUID) -> None:
-    """The epoch before is fine, as long as the member has nothing but its own."""
+    """The previous epoch is accepted while the member owns only partitions of its assignment."""
     one = cluster.client("1", "t")
     cluster.client("2", "t")
     one.beat()
@@ -139,7 +139,7 @@ def test_session_ends(cluster: Cluster, topic: UUID) -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_rebalance_timeout(cluster: Cluster, topic: UUID, restarts: bool) -> None:
-    """Who does not give away in time is out, however alive it is."""
+    """A member that does not revoke in time is fenced, even if it sends heartbeats."""
     one, two = cluster.client("1", "t"), cluster.client("2", "t")
     cluster.beat("1", one.epoch)
     if restarts:
@@ -155,7 +155,7 @@ def test_rebalance_timeout(cluster: Cluster, topic: UUID, restarts: bool) -> Non
 
 
 def test_assignment_interval() -> None:
-    """Between two assignments there is time for more members to come."""
+    """Between two assignments more members may join."""
     cluster = Cluster(assignment_interval_ms=1000)
     topic = cluster.create("t", 2)
     one, two = cluster.client("1", "t"), cluster.client("2", "t")
@@ -217,7 +217,7 @@ def fetch(cluster: Cluster, member_id: str | None = None, epoch: int = -1) -> Er
 
 
 class TestCommits:
-    """At a member's epoch, or since it got the partition."""
+    """A commit is accepted at the member's epoch, or at an epoch since it was assigned the partition."""
 
     @pytest.fixture(autouse=True)
     def member(self, cluster: Cluster, topic: UUID) -> Client:  # noqa: ARG002 (the topic is to be there)

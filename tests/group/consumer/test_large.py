@@ -16,19 +16,19 @@ ENOUGH, LITTLE = 1_048_588, 700
 
 
 def limit(running: Running, batch_bytes_max: int) -> None:
-    """From now on no more goes into a batch."""
+    """Limit the size of a batch from now on."""
     running.machine._shard.config = type(running.config)(batch_bytes_max=batch_bytes_max)
 
 
 def grow(cluster: Mixed, members: int) -> list[str]:
-    """So many more classic members, all in their places."""
+    """Add that many classic members, all of them stable."""
     more = [cluster.join_new()[0] for _ in range(members)]
     cluster.pass_time(0)
     return more
 
 
 def test_all_leave_at_once() -> None:
-    """Three tombstones for each of them are too much: none leaves; a part of them can."""
+    """Three tombstones for each member do not fit: no member leaves. A part of the members can leave."""
     cluster = Cluster()
     cluster.create("t", 4)
     members = [f"member-{number:032}" for number in range(150)]
@@ -52,7 +52,7 @@ def test_all_leave_at_once() -> None:
 
 
 def test_a_downgrade_waits_until_it_fits() -> None:
-    """The last member of the consumer protocol leaves, or is late; it is there until the rest can be written down."""
+    """The last member of the consumer protocol leaves or expires; it stays until the records of the downgrade fit."""
     cluster = Mixed()
     member = cluster.client("new", "t")
     grow(cluster, 5)
@@ -96,7 +96,8 @@ def test_a_static_member_is_not_replaced_by_the_last_classic_one() -> None:
 
 
 def test_an_upgrade_that_does_not_fit_changes_nothing() -> None:
-    """The classic group goes on: who waits for its rebalance waits on, and its members' sessions end when they do."""
+    """The group stays classic: a JoinGroup that waits for the rebalance is still answered, and sessions of members
+    still expire."""
     cluster = Mixed()
     other, token = cluster.join_new()
     limit(cluster, 300)
@@ -110,7 +111,7 @@ def test_an_upgrade_that_does_not_fit_changes_nothing() -> None:
 
 
 def test_a_static_member_of_a_classic_group_stays_what_it_was() -> None:
-    """Its new subscription would be too much for the group's record."""
+    """A JoinGroup whose subscription makes the group's record too large leaves the static member as it was."""
     running = Running()
     token = running.join(instance_id="i")
     running.pass_time(3_000)

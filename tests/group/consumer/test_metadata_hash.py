@@ -1,4 +1,4 @@
-"""Hashes of topics and groups, as Kafka's own classes gave them (tests/interop asks them anew)."""
+"""Hashes of topics and groups, as Kafka's own classes computed them (tests/interop asks them again)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_racks_come_in_any_order() -> None:
 
 
 def test_golden() -> None:
-    """Every hash that Kafka wrote for its groups is that of some of its topics."""
+    """Every hash that Kafka wrote for its groups is one of some of its topics."""
     hashes = {
         name: topic_hash(name, UUID(bytes=urlsafe_b64decode(uuid + "==")), dict.fromkeys(range(int(count)), ()))
         for name, uuid, count in DESCRIBED.findall((GOLDEN / "groups/expected/topics-describe.txt").read_text())

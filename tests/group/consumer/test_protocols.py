@@ -14,7 +14,7 @@ from tests.group.consumer.fixture import Cluster
 from tests.group.group_log import GROUP, RANGE, REBALANCE_MS, SESSION_MS
 
 ASSIGNED = b"\0\1\0\0\0\1\0\1t\0\0\0\4\0\0\0\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\0"
-"""All of t, as a leader writes it."""
+"""The assignment of all partitions of t, as a leader writes it."""
 CUSTOM_ASSIGNOR = (
     "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before"
     " re-attempting the upgrade"
@@ -55,7 +55,7 @@ def test_there_and_back() -> None:
         *[(2, True), (5, False), (3, False), (7, False), (6, False), (8, False)],
         *[(5, False), (3, False), (7, False), (7, False), (6, False), (8, False)],
     ]
-    # the classic member is told to rebalance, gives away, and goes on with the rest
+    # the classic member is told to rebalance, revokes, and continues with its other partitions
     assert cluster.heartbeat(cluster.classic, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     joined = cluster.rejoin()
     assert (joined.error, joined.generation, joined.protocol, joined.leader) == (ErrorCode.NONE, 2, "range", "")
@@ -137,7 +137,7 @@ def test_no_downgrade(policy: str) -> None:
 
 
 def test_waiting_members_join_again() -> None:
-    """Those in the midst of a classic rebalance are answered when the group becomes another."""
+    """Members in a classic rebalance are answered when the group changes its protocol."""
     cluster = Mixed()
     other, token = cluster.join_new()
     assert token not in cluster.answers
@@ -147,7 +147,7 @@ def test_waiting_members_join_again() -> None:
 
 
 class TestClassicMembers:
-    """What is refused to them in a consumer group."""
+    """Errors of classic members in a consumer group."""
 
     @pytest.fixture
     def cluster(self) -> Mixed:
@@ -186,7 +186,7 @@ class TestClassicMembers:
         assert cluster.state().state == "PreparingRebalance"
 
     def test_too_late_to_join(self, cluster: Mixed) -> None:
-        """The rebalance time-out begins with the first heartbeat that says so."""
+        """The rebalance timeout begins with the first heartbeat that asks the member to rebalance."""
         for _ in range(REBALANCE_MS // 5000):
             assert cluster.heartbeat(cluster.classic, 1) == ErrorCode.REBALANCE_IN_PROGRESS
             cluster.pass_time(5000)
@@ -207,7 +207,8 @@ class TestClassicMembers:
 
 
 def test_static_member_changes_protocol() -> None:
-    """A classic one takes the place of the last of the new protocol: the group is classic again, without rebalance."""
+    """A classic member replaces the last one of the consumer protocol: the group is classic again, without a
+    rebalance."""
     cluster = Cluster()
     cluster.create("t", 4)
     member = cluster.client("1", "t", instance_id="i")
@@ -239,7 +240,7 @@ def test_empty_groups_change_freely() -> None:
 
 
 def test_a_classic_member_finds_its_group_empty() -> None:
-    """One that got its id from a consumer group, whose members have gone since: it has to begin anew."""
+    """The member got its id from a consumer group whose members have gone since: it must join as a new one."""
     cluster = Cluster()
     cluster.create("t", 4)
     member = cluster.client("1", "t")
@@ -252,7 +253,7 @@ def test_a_classic_member_finds_its_group_empty() -> None:
 
 
 def test_a_static_member_upgrades_its_own_group_in_a_rebalance() -> None:
-    """It takes its own place, so nothing is new; but the leader has not assigned anything yet."""
+    """The member replaces itself, so its assignment is unchanged; but the leader has not assigned anything yet."""
     cluster = Cluster()
     topic = cluster.create("t", 4)
     token = cluster.join(instance_id="i")

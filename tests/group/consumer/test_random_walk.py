@@ -1,9 +1,10 @@
-"""Members of both protocols that join, work, fall silent, lose answers, leave and come back in any order, topics that
-come, grow and go, and a coordinator that crashes.
+"""Members of both protocols join, commit, fall silent, lose answers, leave and come back in any order; topics are
+created, grow and are deleted; and the coordinator crashes.
 
-After every step: no partition has two members, and no member that is not fenced has what it was not given. Now and
-then: a machine made anew from the log has the same group. In the end, when those who live have had time, the
-group is stable with exactly them, and every partition that is read has one member. A failing seed is the test's name.
+After every step no partition has two owners, and no member that is not fenced owns a partition that was not assigned to
+it. Now and then a machine is loaded from the log and must have the same group. At the end the living members get time:
+the group must be stable with exactly these members, and every subscribed partition have one owner. The failing test's
+name has the seed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Modern:
         if loses_answer and self.epoch:
             return
         if answer.error in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.UNKNOWN_SERVER_ERROR):
-            return  # as Kafka answers where a classic group has not had its first generation yet
+            return  # Kafka gives this error where a classic group has not had its first generation yet
         if answer.error:
             assert answer.error in (
                 *(ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID),

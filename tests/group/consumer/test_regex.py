@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression: found by the coordinator, written down, looked for again."""
+"""Subscriptions by regular expression: the coordinator resolves them, writes them down, and resolves them again."""
 
 from __future__ import annotations
 

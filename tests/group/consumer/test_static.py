@@ -1,4 +1,5 @@
-"""Static members: they come back under another id and have what they had; nobody else is who they are."""
+"""Static members: they come back with a new member id and keep their partitions; no other member can use their instance
+id."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_invalid(pattern: str) -> None:
 
 
 def test_matching() -> None:
-    """Whole names, every pattern for itself; what does not compile matches nothing."""
+    """A pattern matches whole names, independently of other patterns; one that does not compile matches nothing."""
     assert matching(TOPICS, ["orders", "orders.*", "(", "a|ab"]) == {
         "orders": {"orders"},
         "orders.*": {"orders", "orders-eu", "orders.eu.v1"},
@@ -37,7 +37,7 @@ def test_matching() -> None:
 
 
 def test_no_backtracking() -> None:
-    """An expression that would take Python's own engine for ever."""
+    """Python's own engine would need for ever for this expression."""
     name = "a" * 249
     assert matching([name], ["(a*)*b", "(a|aa)+"]) == {"(a*)*b": set(), "(a|aa)+": {name}}
 

@@ -1,4 +1,4 @@
-"""The job that every client is given, and the report that a Kafka makes them give. See README.md beside this file."""
+"""The job of every client, and the report that each client gives on a real Kafka. See README.md beside this file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BEGIN_MS = 1_700_000_000_000
 STEP_MS = 10
 PARTITIONS = 2
 PER_PARTITION = 24
-LATEST = 17  # of each partition: this record has the latest timestamp
+LATEST = 17  # the record of each partition with the latest timestamp
 AT = 11  # the record that a look-up by time finds
 DELETE_BEFORE = 7
 LARGE_BYTES = 3 << 20
@@ -55,7 +55,7 @@ def records(*, null_headers: bool) -> list[Json]:
 
 
 def job(codecs: tuple[str, ...], *, idempotent: bool = True, null_headers: bool = True) -> Json:
-    """Everything that a client is told. The records are old: for brokers with log.retention.ms=-1."""
+    """Return the job. Its records are old, so brokers need log.retention.ms=-1."""
     runs: list[Json] = [
         {"topic": f"idempotent-{codec}" if exactly_once else codec, "codec": codec, "idempotent": exactly_once}
         for exactly_once in ((False, True) if idempotent else (False,))
@@ -79,7 +79,7 @@ def job(codecs: tuple[str, ...], *, idempotent: bool = True, null_headers: bool 
 
 
 def report(job: Json) -> Json:
-    """What is to be reported, apart from the client's name, what depends on the node, and times."""
+    """Return the expected report, without the client's name, times, and what depends on the node."""
     acked, read = {}, {}
     for run in job["runs"]:
         sent = [record for record in job["records"] if record["partition"] < run["partitions"]]

@@ -1,4 +1,4 @@
-"""Members of groups, of any client: in this process, or in a program (see README.md) that can be killed."""
+"""Members of groups with any client library: in this process, or in a program (see README.md) that can be killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ ENOUGH_S = 30.0
 class Options:
     """How a consumer joins a group.
 
-    reset: earliest, latest, none. protocol: one of PROTOCOLS. regex: `topic` is one, for the broker to match."""
+    reset: earliest, latest, none. protocol: one of PROTOCOLS. regex: whether `topic` is a regular expression for the
+    broker.
+    """
 
     topic: str
     regex: bool = False
@@ -33,10 +35,10 @@ class Options:
 
 
 class Member(Protocol):
-    """A consumer in a group, whatever its library calls things."""
+    """A consumer in a group, with the same methods for every library."""
 
     def poll(self) -> list[bytes]:
-        """Values that have come within a short while. Raises NoOffset."""
+        """Return the values that arrive within a short time. Raises NoOffset."""
 
     def assignment(self) -> set[int]:
         """The partitions that it has now."""
@@ -49,14 +51,14 @@ class Member(Protocol):
 
 
 class NoOffset(Exception):
-    """There is no commit, and the reset policy is none."""
+    """There is no committed offset, and the reset policy is none."""
 
 
 NO_OFFSET = "no offset"
 
 
 class Host:
-    """A program that has members: commands go in, what happens comes out."""
+    """A program with members: it reads commands, and writes events."""
 
     def __init__(self, command: Sequence[str], bootstrap: str) -> None:
         self._process = subprocess.Popen(
@@ -86,7 +88,7 @@ class Host:
         self._end()
 
     def close(self) -> None:
-        """The end of its input is the end of the program."""
+        """Close the program's standard input, at which it ends."""
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()

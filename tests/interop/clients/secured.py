@@ -10,7 +10,7 @@ from typing import Any
 
 VALUES = ("one", "two", "three")
 KEPT, LOST = "committed", "aborted"
-"""What is sent in a transaction that commits, and in one that aborts."""
+"""The values of a transaction that commits, and of one that aborts."""
 WAIT_S = 30.0
 
 
@@ -38,7 +38,8 @@ class Job:
 
 
 class Program:
-    """A program that does one job after the other: a line of JSON each, and a line of JSON for its report."""
+    """A program that does one job after the other: it reads a JSON line for each, and writes a JSON line with the
+    report."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
@@ -50,8 +51,8 @@ class Program:
         )
 
     def do(self, job: Job) -> dict[str, Any]:
-        """Do a job. Returns the report. Raises AssertionError, with what the program complained of, if it ends; it is
-        started again for the next job."""
+        """Do a job and return the report. Raises AssertionError with the program's complaint if it ends; it is started
+        again for the next job."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asdict(job)) + "\n")
@@ -65,7 +66,7 @@ class Program:
         return report
 
     def close(self) -> None:
-        """The end of its input is the end of the program."""
+        """Close the program's standard input, at which it ends."""
         try:
             self._process.communicate(timeout=WAIT_S)
         finally:

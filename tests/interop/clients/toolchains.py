@@ -1,4 +1,5 @@
-"""How each client's program is started; what has to be built or fetched for it, once, outside the repository."""
+"""The commands that start each client's program; what a program needs is built or fetched once, outside the
+repository."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def python(module: str) -> Callable[[], list[str]]:
 
 
 def java(program: str = "JavaClient") -> list[str]:
-    """Kafka's own client, compiled from java/ by the compiler that is in java itself."""
+    """Return the command for Kafka's own client, which `java` compiles from java/."""
     try:
         jars = kit.set_up()
     except kit.KafkaUnavailableError as unavailable:
@@ -45,7 +46,7 @@ def java(program: str = "JavaClient") -> list[str]:
 
 
 def go() -> list[str]:
-    """franz-go, built from go/ with the modules that go.sum names."""
+    """Return the command for franz-go's program, built from go/ with the modules of go.sum."""
     _need("go")
     sources = HERE / "go"
 
@@ -79,7 +80,7 @@ def _need(program: str) -> None:
 
 
 def _built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
-    """The directory of what `build` makes of these sources; made once, by one process."""
+    """Return the directory of what `build` makes from these sources. One process makes it, once."""
     digest = hashlib.sha256()
     for path in sorted(sources):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -98,7 +99,7 @@ def _built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) ->
 
 
 def _fetch(command: list[str], directory: Path) -> None:
-    """Run what needs a registry. Raises ToolchainMissing if it fails: there may be none to reach."""
+    """Run a command that needs a registry. Raises ToolchainMissing if it fails, since there may be no network."""
     try:
         done = subprocess.run(
             command, cwd=directory, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False

@@ -1,4 +1,4 @@
-"""Logs with everything that the cleaner treats in its own way, made up from a seed and built by the Construct twins."""
+"""Logs with everything that the cleaner treats specially, made from a seed and built by the Construct twins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SegmentData:
 
 
 class RandomLog:
-    """A log: segments in order. `now_ms` lies a bit behind its last record."""
+    """A log: its segments in order. `now_ms` is a little later than its last record."""
 
     def __init__(self, seed: int, *, batches: int = 60, legacy: bool = False) -> None:
         self.random = Random(seed)
@@ -121,7 +121,7 @@ class RandomLog:
         return build_batch(RecordBatch(header, records))
 
     def _marker(self, producer: int) -> None:
-        """End a transaction; of one that has no records any more, too."""
+        """Append the marker that ends the producer's transaction, even where compaction has removed all its records."""
         self.time_ms += self.random.randrange(1000)
         kind = self.random.choice((ControlType.ABORT, ControlType.COMMIT))
         first = self.open.pop(producer, None)
@@ -136,7 +136,7 @@ class RandomLog:
         self._append(self._build(attributes, 0, base, self.time_ms, producer, (record,)))
 
     def _legacy(self) -> bytes:
-        """One message of magic 0 or 1, or a compressed one around several."""
+        """Return a message of magic 0 or 1, or a compressed wrapper around several."""
         random = self.random
         magic = random.choice((0, 1))
         codec = random.choice((0, 0, 1, 2, 3))

@@ -1,4 +1,4 @@
-"""Kafka's cleaner once more, record by record over the Construct twins: slow, and simple enough to be read."""
+"""Kafka's cleaner once more, record by record with the Construct twins: slow and simple."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def entries(data: bytes) -> list[Plain]:
 
 
 class ReferenceCleaner:
-    """One pass over all segments but the last, or up to `end_offset`."""
+    """One pass over all segments except for the last, or up to `end_offset`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Damaged logs: the cleaner does them as Kafka would or gives them up with a reason; it never fails in another way."""
+"""Damaged logs: the cleaner cleans them as Kafka would, or gives up with a reason; it fails in no other way."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCES = [COMPACTED / name for name in ("c-txn-0", "c-zstd-0", "c-mixed-0", "c-
 
 
 def with_active_segment(source: Path, target: Path) -> Path:
-    """A copy in which what there is may be cleaned: an empty segment follows."""
+    """Copy the log and add an empty segment, so that all existing ones may be cleaned."""
     shutil.copytree(source, target)
     (target / f"{1 << 40:020}.log").write_bytes(b"")
     return target
@@ -63,7 +63,7 @@ def test_bytes_changed_under_a_good_crc(source: Path, data: st.DataObject) -> No
 
 
 def spoiled(log: bytearray, data: st.DataObject) -> bytearray:
-    """Some batches with some bytes changed, and the CRC that goes with them."""
+    """Return some batches with changed bytes and correct CRCs."""
     starts, at = [], 0
     while at < len(log):
         starts.append(at)

@@ -1,5 +1,5 @@
-"""A cleaner that dies at any operation: after Kafka's recovery nothing is lost or invented, and cleaning ends as if it
-had not died."""
+"""A cleaner that dies at any operation: after Kafka's recovery nothing is lost or invented, and the next cleaning gives
+the result of an undisturbed one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.log.crash_disk import Crash, CrashDisk
 
 
 class DeadDisk(CrashDisk):
-    """Nothing works any more once it has died, tidying up neither."""
+    """A disk on which no operation works after its death, not even the removal of files."""
 
     def dies(self) -> bool:
         super().dies()
@@ -30,7 +30,7 @@ class DeadDisk(CrashDisk):
 
 
 def config(segment_bytes: int) -> LogConfig:
-    """Cleaned whatever the ratio; nothing expires while the test runs."""
+    """Return a configuration that cleans at any ratio, and under which nothing expires during the test."""
     return LogConfig(
         {
             "cleanup.policy": "compact",
@@ -47,8 +47,8 @@ def clean(directory: Path, now_ms: int, rules: LogConfig, broker: CleanerConfig,
 
 
 def everything(directory: Path) -> list[Record]:
-    """The records of the partition, in the order of the log. No markers: which are left depends on how often it was
-    cleaned."""
+    """Return the records of the partition in the log's order, without markers, which depend on the number of
+    cleanings."""
     logs = sorted((directory / "made-0").glob("*.log"))
     return [record for log in logs for record in records(log) if not record[-1]]
 

@@ -53,7 +53,7 @@ CASES: dict[str, Case] = {
 
 
 def write(directory: Path, base: int, first: int, stop: int) -> None:
-    """A segment named `base` that holds offsets [first, stop), 97 keys over and over."""
+    """Write a segment named `base` with offsets [first, stop) of 97 repeating keys."""
     log = b"".join(
         write_batch(
             [(b"k%d" % (i % 97), b"v%d" % i) for i in range(at, min(stop, at + BATCH))], TIME_MS, base_offset=at
@@ -64,7 +64,7 @@ def write(directory: Path, base: int, first: int, stop: int) -> None:
 
 
 def clean(directory: Path) -> tuple[dict[int, bytes], int | None]:
-    """The logs that are left, by base offset, and the checkpoint."""
+    """Clean; return the remaining logs by base offset, and the checkpoint."""
     target = directory / "cleaned"
     target.mkdir()
     now_ms = TIME_MS + 86_400_000
@@ -84,7 +84,8 @@ def test_an_empty_segment_among_others(case: Case, tmp_path: Path) -> None:
 
 
 def test_bits_of_the_map_stay_in_their_memory(tmp_path: Path) -> None:
-    """Offsets two thousand million behind the name of the next segment: bits for them would lie 250 MB behind."""
+    """The offsets lie two thousand million behind the next segment's base offset, so their bits would lie 250 MB behind
+    the map's."""
     log = write_batch([(b"k", b"1")], TIME_MS) + write_batch([(b"k", b"2")], TIME_MS, base_offset=2_000_000_000)
     (tmp_path / f"{0:020}.log").write_bytes(log)
     (tmp_path / f"{9_999:020}.log").touch()
@@ -97,7 +98,7 @@ def test_bits_of_the_map_stay_in_their_memory(tmp_path: Path) -> None:
 
 
 def test_a_log_that_ends_where_offsets_end(tmp_path: Path) -> None:
-    """Nothing can be behind 2^63 - 1: neither a log's end, nor a checkpoint that Kafka could read."""
+    """No offset lies behind 2^63 - 1: neither a log's end, nor one in a checkpoint that Kafka could read."""
     base = LAST_OFFSET - 10
     log = write_batch([(b"k", b"v")] * 11, TIME_MS, base_offset=base)
     (tmp_path / f"{base:020}.log").write_bytes(log)

@@ -39,7 +39,7 @@ Record = tuple[Any, ...]
 
 
 def config_of(topic: str, directory: Path) -> LogConfig:
-    """As the directory's metadata log has it when the cleaner ran: that of the broker which ran it."""
+    """Return the topic's configuration in the metadata log of the broker that ran the cleaner."""
     image = read_image(directory)
     assert image is not None
     return LogConfig(image.topic_configs(topic), {**BROKER, **image.broker_configs(0)})
@@ -55,14 +55,15 @@ def windows(log: Path) -> list[Window]:
 
 
 def headers(log: Path) -> list[BatchRow]:
-    """Its batch headers, without what depends on a codec's build: size and CRC of compressed batches, positions."""
+    """Return a log's batch headers, without what depends on a codec's build: size and CRC of compressed batches,
+    positions."""
     rows = [BatchRow._make(window.batches.row(i)) for window in windows(log) for i in range(window.batches.count)]
     plain = {"position": 0, "start": 0}
     return [row._replace(**plain, **({"size": 0, "crc": 0, "crc_computed": 0} if row.codec else {})) for row in rows]
 
 
 def records(log: Path) -> list[Record]:
-    """Offset, timestamp, key, value, number of headers of each record; whether it is a control record."""
+    """Return offset, timestamp, key, value and number of headers of each record, and whether it is a control record."""
     found: list[Record] = []
     table = RecordTable(512)
     for window in windows(log):
@@ -81,7 +82,8 @@ def records(log: Path) -> list[Record]:
 
 
 def cleaning_time(after: str, name: str, delete_retention_ms: int) -> int:
-    """When Kafka's cleaner ran on the partition: any horizon set then, less the retention; else within the window."""
+    """Return the time when Kafka's cleaner ran on the partition: a new delete horizon less the retention, else a time
+    within the window."""
     times = PARAMS["times"][after]
     horizons = {
         row.base_timestamp - delete_retention_ms
@@ -154,7 +156,8 @@ def compare_files_beside(source: Path, target: Path, expected: Path, *, compress
 
 @pytest.mark.parametrize("before", ROUNDS)
 def test_a_whole_directory(before: str, tmp_path: Path) -> None:
-    """All partitions at one time: what is left and the cleaner's checkpoint are Kafka's, horizons differ by a bit."""
+    """All partitions are cleaned at one time: the records and the checkpoint equal Kafka's, delete horizons differ a
+    little."""
     after = ROUNDS[before]
     now_ms = PARAMS["times"][after]["cleaner_settled_ms"]
     source, target = COMPACT / before, tmp_path / "cleaned"

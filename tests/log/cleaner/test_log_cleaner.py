@@ -27,7 +27,7 @@ class FullFile(DiskFile):
 
 
 class FullDisk(Disk):
-    """Names can be made, bytes cannot be written."""
+    """A disk on which files can be created, and no bytes written."""
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
         return FullFile(path, super().open(path, create=create, truncate=truncate, read_only=read_only).fd)

@@ -1,4 +1,4 @@
-"""What the cleaner leaves by the bits of its map is what it leaves by looking every key up."""
+"""The cleaner keeps the same records by the bits of its map as by looking up every key."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def compare(directory: Path, checkpoint: int | None = None, keys: int = 10_000) 
 
 
 def segment(directory: Path, offset: int, batches: Sequence[Sequence[Pair]], gap: int = 0) -> int:
-    """Write a segment of plain batches, (key, value) a record, `gap` offsets between them. Returns the next offset."""
+    """Write a segment of plain batches, one (key, value) in each record, with `gap` offsets between them. Returns the
+    next offset."""
     data = b""
     base = offset
     for records in batches:
@@ -113,7 +114,7 @@ def test_plain_logs(seed: int) -> None:
 
 
 def test_what_is_dead_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three windows of a segment: the first two are written again in the third."""
+    """A segment has three windows; the third repeats all keys of the first two."""
     directory = tmp_path / "made-0"
     directory.mkdir()
     offset = segment(directory, 0, [[(b"key %d" % (i % 100), bytes(1000))] for i in range(3000)])
@@ -139,13 +140,13 @@ def test_what_is_dead_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_offsets_that_do_not_rise_are_looked_up(tmp_path: Path) -> None:
-    """A batch whose records lie beyond its last offset: its bits would be those of others."""
+    """The batch has records beyond its last offset, whose bits would be those of other records."""
     directory = tmp_path / "made-0"
     directory.mkdir()
     offset = segment(directory, 0, [[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], [(b"a", b"4")], [(b"b", b"5")]])
     path = directory / f"{0:020}.log"
     data = bytearray(path.read_bytes())
-    data[23:27] = bytes(4)  # last offset delta; outside nothing but the CRC
+    data[23:27] = bytes(4)  # the last offset delta; no checksum but the CRC covers it
     end = 12 + int.from_bytes(data[8:12])
     data[17:21] = crc32c(data[21:end]).to_bytes(4)
     path.write_bytes(data)

@@ -1,4 +1,4 @@
-"""The offset map: what it remembers, when it is full, how much memory it takes."""
+"""The offset map: its entries, when it is full, and its memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Keys = list[list[bytes | None]]
 
 
 def log_of(directory: Path, keys: Keys) -> CleanerLog:
-    """A log of a batch for each list of keys, all in one segment, and an active segment behind it."""
+    """Return a log with a batch for each list of keys, all in one segment, and an active segment behind it."""
     directory.mkdir()
     offset, parts = 0, []
     for batch in keys:
@@ -92,7 +92,7 @@ def test_several_passes_end_where_one_does(tmp_path: Path) -> None:
 
 
 def test_memory_stays_within_the_setting() -> None:
-    """A map that is all but full takes what Kafka's would have taken, a nearly empty one next to nothing."""
+    """A map that is nearly full takes the memory of Kafka's, a nearly empty one hardly any."""
     count, memory = 27_000, 30_000 * ENTRY_BYTES
     offset_map = KeyMap(memory, 0.9, bytes(16))
     assert (offset_map.slots, offset_map.limit) == (30_000, 27_000)

@@ -1,4 +1,4 @@
-"""The kernels against Kafka's rules written down once more in plain Python, on logs made up from seeds."""
+"""The kernels, compared with Kafka's rules in plain Python on logs made from seeds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = LogConfig(
 
 
 def compare(made: RandomLog, directory: Path) -> None:
-    """Clean a log and compare every byte; all closed segments become one, for they are small."""
+    """Clean a log and compare every byte; the closed segments become one, since they are small."""
     made.write_to(directory)
     log = read_log(directory, now_ms=made.now_ms, producer_expiration_ms=86_400_000)
     cleaner = PartitionCleaner(log, CONFIG, CleanerConfig(), now_ms=made.now_ms, disk=Disk(), target=directory)

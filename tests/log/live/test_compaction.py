@@ -1,4 +1,4 @@
-"""Compaction of a log that is open: the same as of one that is not, while appends, reads and cuts go on."""
+"""Compaction of an open log gives the same as that of a closed one, while appends, reads and truncations go on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ BATCHES = 40
 def compact(
     log: PartitionLog, broker: CleanerConfig, checkpoint: int | None, now_ms: int
 ) -> tuple[int | None, list[Removal]]:
-    """Passes as long as they are worth it. Returns the checkpoint, and what is to be removed."""
+    """Run passes while the log is dirty enough. Returns the checkpoint, and the files to remove."""
     removals = []
     while (compaction := log.begin_compaction(broker, checkpoint, now_ms)) is not None:
         while (group := compaction.clean_next()) is not None:
@@ -75,7 +75,7 @@ def filled(directory: Path, disk: Disk | None = None, keys: int = 3) -> Partitio
 
 
 def keyed(key: int, value: int) -> bytearray:
-    """A batch of one record; `batch` gives every record the key b"key"."""
+    """Return a batch of one record; `batch` gives every record the key b"key"."""
     from formats.record_batch import BatchHeader, RecordBatch, build_batch
     from formats.record_batch import Record as BuiltRecord
 
@@ -84,7 +84,7 @@ def keyed(key: int, value: int) -> bytearray:
 
 
 def offsets_read(log: PartitionLog) -> dict[int, int]:
-    """Offset asked for -> base offset of the batch that a read gives, -1 where it gives none."""
+    """Return, for each fetch offset, the base offset of the batch that a read gives, -1 for none."""
     found = {}
     for offset in range(log.log_start_offset, log.log_end_offset + 1):
         region = log.read(offset, 1, Isolation.LOG_END).region
@@ -109,7 +109,7 @@ def test_an_open_log_is_cleaned_as_kafka_did(before: str, name: str, tmp_path: P
     )
     times = {path.name: path.stat().st_mtime_ns for path in directory.iterdir()}
     log = PartitionLog(directory, Disk(), rules, now_ms, options)
-    for path in directory.iterdir():  # opening may trim, which is no reason to keep legacy tombstones
+    for path in directory.iterdir():  # opening may trim the log; this must not keep legacy tombstones
         if path.name in times:
             os.utime(path, ns=(times[path.name], times[path.name]))
     removals = log.delete_old_segments(now_ms)
@@ -296,7 +296,7 @@ def test_a_change_while_the_cleaner_works_aborts(tmp_path: Path, change: Callabl
 
 
 def goes_on(log: PartitionLog, *, usable: bool) -> None:
-    """Nothing of the compaction is left; the log can be written, closed, opened and compacted."""
+    """Check that the compaction has left no files, and that the log can be written, closed, opened and compacted."""
     assert not [path.name for path in log.directory.iterdir() if path.suffix in {".cleaned", ".swap"}]
     if usable:
         log.append_as_leader(keyed(0, 0), 0, NOW_MS)
@@ -340,7 +340,7 @@ def test_after_a_failed_swap_nothing_is_appended(tmp_path: Path) -> None:
 
 
 def live_records(log: PartitionLog) -> list[Record]:
-    """The records of all segments, without markers; see test_crash."""
+    """Return the records of all segments, without markers; see test_crash."""
     logs = [log.directory / f"{base:020}.log" for base in log.base_offsets]
     return [record for each in logs for record in records(each) if not record[-1]]
 
@@ -348,7 +348,7 @@ def live_records(log: PartitionLog) -> list[Record]:
 @examples(5, soak=500)
 @given(st.integers(0, 2**32 - 1))
 def test_compaction_of_an_open_log_dies(seed: int) -> None:
-    """The machine goes down at any operation of the cleaner; a start finds all that was left, and nothing new."""
+    """The machine fails at any operation of the cleaner; the next start finds all kept records, and no others."""
     random = Random(seed)
     made = RandomLog(seed, batches=30)
     rules = config(random.choice((1000, 1 << 20)))
@@ -380,14 +380,14 @@ def test_compaction_of_an_open_log_dies(seed: int) -> None:
 
 
 def opened(directory: Path, disk: Disk, rules: LogConfig, now_ms: int) -> tuple[PartitionLog, Sequence[Record]]:
-    """An open log, all replicated, and its records."""
+    """Return an open log, all of it replicated, and its records."""
     log = PartitionLog(directory, disk, rules, now_ms, OpenOptions(clean=False))
     log.update_high_watermark(log.log_end_offset)
     return log, live_records(log)
 
 
 def whole(directory: Path) -> None:
-    """No log is torn, whatever its name: what was swapped in was durable."""
+    """Check that no log file is torn, whatever its name: a swapped log must be durable."""
     from kcli.log.source import FileSource
 
     for path in [*directory.glob("*.log"), *directory.glob("*.log.swap")]:

@@ -1,4 +1,4 @@
-"""Flushes that run beside appends, and leader epochs that wait for their first batch."""
+"""Flushes beside appends, and leader epochs that are written with their first batch."""
 
 from __future__ import annotations
 

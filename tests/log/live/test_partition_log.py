@@ -31,7 +31,7 @@ NOT_OF_THE_LOG = {"partition.metadata", "quorum-state"}
 
 @dataclass(frozen=True)
 class Stored:
-    """A partition's directory that Kafka left: its batches, its topic's configuration."""
+    """A partition's directory that Kafka wrote: its batches, and its topic's configuration."""
 
     directory: Path
     config: dict[str, str]
@@ -48,7 +48,7 @@ class Stored:
                 yield row, data[row.position : row.position + row.size]
 
     def restarts(self) -> set[int]:
-        """Where the broker was restarted: leader epochs that began in the midst of the log."""
+        """Return the leader epochs that began in the middle of the log, when the broker was restarted."""
         found = parse_leader_epochs((self.directory / "leader-epoch-checkpoint").read_bytes())
         return {entry.start_offset for entry in found} - {0}
 
@@ -77,7 +77,7 @@ def open_log(directory: Path, config: dict[str, str], **options: int | bool) -> 
 
 
 def as_sent(row: BatchRow, data: bytes) -> bytearray:
-    """The batch as it came to the leader: without offset and leader epoch, CreateTime."""
+    """Return the batch as its producer sent it: without offset and leader epoch, with CreateTime."""
     sent = bytearray(bytes(8) + data[8:12] + b"\xff\xff\xff\xff" + data[16:])
     if row.is_append_time:
         struct.pack_into(">h", sent, 21, row.attributes & ~8)
@@ -86,7 +86,7 @@ def as_sent(row: BatchRow, data: bytes) -> bytearray:
 
 
 def compare(written: Path, expected: Path) -> None:
-    """Every file byte for byte; snapshots by their entries, which have no order."""
+    """Compare every file byte for byte, and snapshots by their entries, which have no order."""
     names = {path.name for path in expected.iterdir()} - NOT_OF_THE_LOG
     assert {path.name for path in written.iterdir()} == names
     for name in sorted(names):
@@ -137,7 +137,7 @@ def test_appending_as_follower_gives_the_files_of_kafka(stored: Stored, tmp_path
 
 @every_partition
 def test_a_follower_that_gets_many_batches_at_once_ends_where_kafka_did(stored: Stored, tmp_path: Path) -> None:
-    """When a segment is rolled depends on how batches come; what the log holds and knows does not."""
+    """The roll of segments depends on how batches arrive; the log's records and state do not."""
     draw = Random(3)
     batches = list(stored.batches())
     log = open_log(tmp_path / "p-0", stored.config)
@@ -154,7 +154,7 @@ def test_a_follower_that_gets_many_batches_at_once_ends_where_kafka_did(stored: 
     written = b"".join(path.read_bytes() for path in sorted(log.directory.glob("*.log")))
     assert written == b"".join(data for _, data in batches)
     last = max(stored.directory.glob("*.snapshot"))
-    entries = set(parse_snapshot(last.read_bytes()).entries)  # less those that a restart forgot for their age
+    entries = set(parse_snapshot(last.read_bytes()).entries)  # without producers that had expired at a restart
     assert entries <= set(map(ProducerEntry._make, log.producers.table.entries()))
     aborted = [
         each for path in sorted(stored.directory.glob("*.txnindex")) for each in parse_txn_index(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The short way of a plain batch into the log against the long one: the same bytes, or left to the long one."""
+"""The short way of a plain batch into the log writes the same bytes as the long way, or leaves the batch to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def accepted(data: bytearray, rules: AppendRules) -> BatchRow | None:
 
 
 def same_as_in_full(data: bytearray, rules: AppendRules) -> bool:
-    """Was the batch accepted? Then the long way must make the same of it; else it must be as it was."""
+    """Return whether the batch was accepted. The long way must then give the same; otherwise the batch must be
+    unchanged."""
     before = bytearray(data)
     row = accepted(data, rules)
     if row is None:

@@ -1,4 +1,4 @@
-"""A writer that dies at any operation on the disk: nothing flushed is lost, nothing is invented."""
+"""A writer that dies at any operation on the disk: no flushed record is lost, and none is invented."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ CONFIG = LogConfig(
 
 @dataclass
 class Writer:
-    """A log that is written to at random, and what must be there after a crash.
+    """A log with random writes, and its expected content after a crash.
 
-    batches: (base offset, bytes) of all that were handed over, the last one perhaps not written. safe_offset: what lies
-    below it is flushed, and no truncation was on its way to it. recovery_point and log_start_offset: the checkpoints.
+    batches: (base offset, bytes) of all that were appended; the last one is perhaps not written. safe_offset: records
+    below it are flushed, and no truncation to a lower offset had begun. recovery_point and log_start_offset: the
+    checkpoints.
     """
 
     directory: Path
@@ -110,9 +111,10 @@ class Writer:
         log.append_as_leader(data, epoch, NOW_MS, origin=origin)
 
     def check(self) -> None:
-        """What is there after the crash is what was appended, and all of it that was flushed.
+        """Check that the log after the crash has appended batches only, and all flushed ones.
 
-        Of what was not flushed, a segment may be lost whose successor is there: Kafka does not mind the gap either.
+        Of the batches that were not flushed, a segment may be lost whose successor is there: Kafka accepts the gap,
+        too.
         """
         log = PartitionLog(self.directory, Disk(), CONFIG, NOW_MS, self.options())
         assert log.log_end_offset >= self.safe_offset
@@ -137,7 +139,7 @@ class Writer:
             aborted,
         )
         again.close(NOW_MS)
-        if found:  # else Kafka's start forgets the last epoch, which begins where the log ends
+        if found:  # otherwise Kafka's start drops the last epoch, which begins at the log end
             after = self.files()
             assert later(after.pop(LEADER_EPOCHS), again.log_start_offset) == later(
                 files.pop(LEADER_EPOCHS), again.log_start_offset
@@ -151,14 +153,15 @@ class Writer:
 
 
 def later(data: bytes, log_start_offset: int) -> list[EpochEntry]:
-    """The leader epochs from the log start on; a start knows that from a checkpoint, which may be older."""
+    """Return the leader epochs from the log start on. A start knows the log start from a checkpoint, which may be
+    older."""
     epochs = LeaderEpochCache(parse_leader_epochs(data))
     epochs.truncate_from_start(log_start_offset)
     return list(epochs.entries)
 
 
 def batches_of(log: PartitionLog) -> list[tuple[int, bytes]]:
-    """Base offset and bytes of the batches from the log start on."""
+    """Return base offset and bytes of the batches from the log start on."""
     found: list[tuple[int, bytes]] = []
     offset = log.log_start_offset
     while (region := log.read(offset, 1, Isolation.LOG_END).region) is not None:
@@ -174,7 +177,7 @@ def end_of(data: bytes) -> int:
 
 
 def operations(seed: int) -> int:
-    """How many operations on the disk the run takes that nothing interrupts."""
+    """Return the number of disk operations of an undisturbed run."""
     with tempfile.TemporaryDirectory() as root:
         disk = CrashDisk()
         run(Writer(Path(root), Random(seed)), disk)

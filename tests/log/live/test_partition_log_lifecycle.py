@@ -1,4 +1,5 @@
-"""An open log over time: segments begin and go, the log is cut at either end, flushed, closed and opened again."""
+"""An open log over time: segments are rolled and deleted, the log is truncated at either end, flushed, closed and
+opened again."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ SMALL = {"internal.segment.bytes": "1000", "index.interval.bytes": "100", "segme
 
 
 def filled(directory: Path, config: dict[str, str], count: int = 20, **more: int) -> PartitionLog:
-    """A log of `count` batches of two records, an hour apart, all replicated."""
+    """Return a log of `count` batches of two records, an hour apart, all replicated."""
     log = open_log(directory, config)
     for i in range(count):
         time_ms = NOW_MS + i * HOUR_MS
@@ -121,7 +122,7 @@ def test_truncation_cuts_the_batch_with_the_offset_and_all_behind(tmp_path: Path
 
 
 def log_of(directory: Path, end_offset: int) -> bytes:
-    """What a log holds that ends at the batch with that offset."""
+    """Return a log that ends at the batch with that offset."""
     log = filled(directory, SMALL, min(20, end_offset // 2))
     data = all_bytes(log)
     log.close_handles()
@@ -129,7 +130,7 @@ def log_of(directory: Path, end_offset: int) -> bytes:
 
 
 def test_no_offset_index_without_a_time_index_while_a_log_is_in_use(tmp_path: Path) -> None:
-    """As kcli verify says of a damaged one. What waits to be written of the offset index is when somebody reads."""
+    """kcli verify reports such a log as damaged. A read writes the pending entries of the offset index."""
     log = filled(tmp_path / "p-0", {"index.interval.bytes": "100"}, count=40)
     paths = [tmp_path / "p-0" / f"{0:020}{suffix}" for suffix in (".index", ".timeindex")]
     assert not any(any(path.read_bytes()) for path in paths)
@@ -231,7 +232,7 @@ def test_flushes_are_due_by_messages_by_time_and_after_a_roll(tmp_path: Path) ->
 
 
 class FullDisk(Disk):
-    """A disk on which there is no room for logs any more, once it is `full`."""
+    """A disk without room for logs once it is `full`."""
 
     full = False
 

@@ -1,4 +1,4 @@
-"""Idempotence and transactions in an open log: what a leader appends, answers as before, or refuses."""
+"""Idempotence and transactions in an open log: batches that a leader appends, answers as duplicates, or refuses."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_unknown_producer_may_begin_anywhere_a_new_epoch_at_0(log: PartitionL
 def test_the_last_five_batches_are_recognised_after_a_restart(
     log: PartitionLog, rolled_behind: tuple[int, ...], clean: bool
 ) -> None:
-    """A snapshot has the last one of each producer: the log has the others."""
+    """A snapshot has only the last batch of each producer; the others are in the log."""
     for i in range(7):
         append(log, batch(*VALUES, producer=(P, 1), sequence=3 * i, timestamp_ms=NOW_MS + i))
         append(log, batch(b"x", producer=(Q, 0), sequence=i))
@@ -130,8 +130,8 @@ def test_the_last_stable_offset_waits_for_markers_below_the_high_watermark(log: 
 def test_a_start_that_reads_markers_waits_for_the_high_watermark(
     log: PartitionLog, tmp_path: Path, clean: bool, stable: int
 ) -> None:
-    """As Kafka, it waits for markers that it replays behind a snapshot. Recovery takes a snapshot behind them first,
-    and a snapshot does not tell of transactions that have ended."""
+    """As in Kafka, it waits for markers that it replays behind a snapshot. Recovery writes a snapshot behind them
+    first, which has no complete transactions."""
     append(log, batch(b"one", b"two", b"three"))
     log.roll(NOW_MS)
     append(log, batch(b"p", producer=(P, 0), sequence=0, transactional=True))
@@ -163,7 +163,7 @@ def test_markers_come_from_the_latest_epoch_and_coordinator(log: PartitionLog, v
     again = marker((P, 5 if version == 0 else 6), commit=True, coordinator_epoch=2)
     fenced = ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert refused(log, again, origin=origin, version=version) is fenced
-    end(log, same, version)  # a coordinator that did not hear of it writes its marker again
+    end(log, same, version)  # a coordinator that did not learn of it writes its marker again
 
 
 def test_clients_write_no_markers(log: PartitionLog) -> None:
@@ -195,7 +195,8 @@ def test_a_follower_takes_no_batch_that_contradicts_a_transaction(log: Partition
 
 
 def test_what_a_leader_was_asked_for_is_over_when_another_has_appended_it(log: PartitionLog) -> None:
-    """Here it is asked for sequence 3, and is the leader no more; under another one 3 and 4 are a transaction."""
+    """A producer was verified for sequence 3 here, then another leader appended sequences 3 and 4 of its
+    transaction."""
     data = batch(b"x", producer=(P, 0), sequence=2, transactional=True)
     append(log, data)
     end(log, marker((P, 0), commit=True))
@@ -212,7 +213,8 @@ def test_what_a_leader_was_asked_for_is_over_when_another_has_appended_it(log: P
 
 
 def test_what_is_tried_again_late_holds_up_nothing(log: PartitionLog) -> None:
-    """Sequence 0 once more, behind the end of its transaction; what is tried and missing still holds up the rest."""
+    """The repeated sequence 0 belongs to a transaction that has ended; a producer whose first batch is still missing
+    may send no later one."""
     append(log, batch(b"x", producer=(P, 0), sequence=0, transactional=True))
     end(log, marker((P, 0), commit=True))
     log.producers.begin_verification(P, 0, 0, NOW_MS, begins_at_0=False)

@@ -1,4 +1,4 @@
-"""Reading an open log: what a fetch gets, which offset a time has, what consumers of committed records see."""
+"""Reads of an open log: the batches of a Fetch, offsets by timestamp, and what read_committed consumers see."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.log.live.test_partition_log import STORED, Stored, every_partition, o
 OFFSETS = json.loads((GOLDEN / "codecs/expected/offsets.json").read_text())
 
 ABORTED = Path(__file__).with_name("fetch_aborted.jsonl.gz")
-"""What Kafka 4.3 lists in its response to a read_committed Fetch: at each offset of the golden logs with transactions,
-with several partition_max_bytes, [producer id, first offset] of each aborted transaction."""
+"""The response of Kafka 4.3 to a read_committed Fetch: at each offset of the golden logs with transactions, with
+several partition_max_bytes, [producer id, first offset] of each aborted transaction."""
 
 
 def opened(stored: Stored, tmp_path: Path) -> PartitionLog:
-    """The log in a copy of the directory, everything replicated."""
+    """Open the log in a copy of the directory, with everything replicated."""
     directory = tmp_path / stored.directory.name
     shutil.copytree(stored.directory, directory)
     log = open_log(directory, stored.config)
@@ -51,7 +51,7 @@ def content(found: LogRead) -> bytes:
 
 
 def headers(data: bytes) -> list[BatchRow]:
-    """The batches in `data`, which must be whole."""
+    """Return the batches in `data`, which must be whole."""
     table = BatchTable()
     _, how, _ = scan(data, 0, len(data), 0, table)
     assert how == SCAN_END
@@ -77,7 +77,7 @@ SEGMENTED = next(each for each in STORED if len(list(each.directory.glob("*.log"
 
 @pytest.mark.parametrize("kept", [10, 30, 70])
 def test_a_fetch_goes_on_behind_a_segment_that_is_cut_within_a_batch(tmp_path: Path, kept: int) -> None:
-    """Nothing of a cut batch is found, as in Kafka: a reader that comes to it goes on in the next segment."""
+    """A cut batch is never returned, as in Kafka: a reader that reaches it continues in the next segment."""
     directory = tmp_path / SEGMENTED.directory.name
     shutil.copytree(SEGMENTED.directory, directory)
     first, second, *_ = sorted(directory.glob("*.log"))
@@ -92,7 +92,7 @@ def test_a_fetch_goes_on_behind_a_segment_that_is_cut_within_a_batch(tmp_path: P
 
 
 def test_a_segment_without_a_whole_batch_has_no_first_timestamp(tmp_path: Path) -> None:
-    """Kafka counts its age from when the broker made it."""
+    """Kafka computes its age from the time when the broker created it."""
     directory = tmp_path / SEGMENTED.directory.name
     shutil.copytree(SEGMENTED.directory, directory)
     last = max(directory.glob("*.log"))
@@ -208,7 +208,7 @@ def test_a_fetch_lists_the_aborted_transactions_that_kafka_lists(stored: Stored,
 
 
 def test_the_index_of_a_cut_segment_aborts_nothing_of_the_next_one(tmp_path: Path) -> None:
-    """As Kafka, which reads the indexes of the segment that the batches are in, and of those behind it."""
+    """Kafka reads the index of the batches' segment, and those of the segments behind it."""
     (stored,) = (each for each in TRANSACTIONAL if str(each.directory).endswith("data/t-txn-0"))
     directory = tmp_path / stored.directory.name
     shutil.copytree(stored.directory, directory)
@@ -226,7 +226,7 @@ def test_the_index_of_a_cut_segment_aborts_nothing_of_the_next_one(tmp_path: Pat
 
 
 def committed(found: LogRead, from_offset: int) -> list[int]:
-    """The offsets that a consumer gives out: as Kafka's client, it skips what the aborted transactions cover."""
+    """Return the offsets that a consumer delivers: as Kafka's client, it skips records of aborted transactions."""
     waiting = sorted(found.aborted, key=lambda each: each.first_offset)
     aborted: set[int] = set()
     offsets: list[int] = []

@@ -1,4 +1,5 @@
-"""The short way of most batches into an open log makes the same log as the long one, whatever comes in between."""
+"""Batches that take the short way into an open log make the same log as on the long way, whatever happens in
+between."""
 
 from __future__ import annotations
 
@@ -37,14 +38,14 @@ Step = Callable[[PartitionLog], object]
 
 
 class LongWay(PartitionLog):
-    """A log that looks at every batch in full."""
+    """A log whose batches all take the long way."""
 
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:  # noqa: ARG002 (the signature of what it stands for)
         return None
 
 
 class Counting(PartitionLog):
-    """A log that counts what goes the short way."""
+    """A log that counts the batches that take the short way."""
 
     taken = 0
 
@@ -55,7 +56,7 @@ class Counting(PartitionLog):
 
 
 def damaged(draw: st.DataObject, data: bytearray) -> bytearray:
-    """The batch, seldom with a change behind its CRC field, and then mostly with the CRC of what it has become."""
+    """Return the batch, rarely with a change behind its CRC field, and then mostly with a correct CRC."""
     how = draw.draw(st.sampled_from([None] * 12 + ["flip", "cut", "behind"]))
     if how is None:
         return data
@@ -78,7 +79,7 @@ class Sender:
         self.next_sequence: dict[tuple[int, int], int] = {}
 
     def batch(self, draw: st.DataObject, at_ms: int) -> bytearray:
-        """A batch, mostly one that continues where its producer was."""
+        """Return a batch, mostly one that continues its producer's sequence."""
         values = draw.draw(st.lists(st.binary(max_size=60), min_size=1, max_size=5))
         producer = draw.draw(st.sampled_from([(-1, -1), (5, 0), (5, 0), (5, 1), (6, 0), (7, 3)]))
         sequence = -1
@@ -99,7 +100,7 @@ class Sender:
 
 
 def outcome(do: Step, log: PartitionLog) -> object:
-    """What a step gives, or why it is refused."""
+    """Return the result of a step, or the reason of its refusal."""
     try:
         return do(log)
     except AppendRefused as refused:
@@ -114,7 +115,7 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 def step(draw: st.DataObject, sender: Sender, epoch: int, now_ms: int, end_offset: int) -> Step:
-    """Something to do with a log, the same with every one."""
+    """Return a random step for a log, which gives the same on all equal logs."""
     kinds = ["append"] * 12 + ["coordinator"] * 2 + ["marker", "roll", "truncate", "epoch", "flush", "config"]
     kind = draw.draw(st.sampled_from(kinds))
     if kind == "coordinator":

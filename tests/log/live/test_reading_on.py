@@ -1,4 +1,4 @@
-"""Readers that go on where their last read ended: no index is looked up, and they read what a lookup would find."""
+"""Readers that continue at the end of their last read: they look up no index, and read what a lookup would find."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRODUCERS = ((-1, -1), (-1, -1), (7, 0), (8, 0))
 
 
 class Writer:
-    """Appends batches, some of them of transactions, of which half are aborted, and changes the log in other ways."""
+    """Appends batches, some transactional, half of these aborted, and changes the log in other ways."""
 
     def __init__(self, log: PartitionLog, random: Random) -> None:
         self.log, self.random = log, random
@@ -37,7 +37,7 @@ class Writer:
         sent = batch(*values)
         if producer[0] >= 0:
             sent = batch(*values, producer=producer, sequence=self.sequences[producer[0]], transactional=True)
-        with suppress(AppendRefused):  # a truncation has cut the producer's last batches
+        with suppress(AppendRefused):  # a truncation has removed the producer's last batches
             self.log.append_as_leader(sent, 0, NOW_MS)
             if producer[0] >= 0:
                 self.sequences[producer[0]] += len(values)
@@ -47,7 +47,7 @@ class Writer:
         self.log.update_high_watermark(self.log.log_end_offset - self.random.choice((0, 0, 3)))
 
     def change(self) -> None:
-        """Truncate the log, begin it anew, roll it, or delete records."""
+        """Truncate the log, restart it at another offset, roll it, or delete records."""
         log, kind = self.log, self.random.randrange(5)
         offset = self.random.randint(log.log_start_offset, log.log_end_offset)
         if kind == 0:
@@ -71,7 +71,7 @@ def read(log: PartitionLog, offset: int, max_bytes: int, isolation: Isolation, *
 
 
 def looked_up(log: PartitionLog, offset: int, max_bytes: int, isolation: Isolation, *, least: bool) -> LogRead | None:
-    """What the log reads for a reader whose place it does not know."""
+    """Read as a reader whose place the log does not know, which looks up the index."""
     segments = log._segments
     known = dict(segments._places)
     segments.forget_places()
@@ -83,7 +83,7 @@ def looked_up(log: PartitionLog, offset: int, max_bytes: int, isolation: Isolati
 
 
 def next_offset(found: LogRead) -> int:
-    """The offset behind the last batch that was read."""
+    """Return the offset behind the last batch that was read."""
     assert found.region is not None
     data = found.region.path.read_bytes()[found.region.position : found.region.position + found.region.length]
     table = BatchTable()
@@ -135,7 +135,7 @@ def test_a_reader_that_goes_on_looks_up_no_offset(
 
 
 def test_the_entries_of_an_offset_index_up_to_a_value() -> None:
-    """The kernel finds what counting finds; fewer entries than it is told are refused."""
+    """The kernel's result equals a count; it refuses a buffer with fewer entries than its caller claims."""
     random = Random(1)
     for _ in range(300):
         count = random.randrange(20)

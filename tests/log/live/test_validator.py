@@ -1,4 +1,4 @@
-"""What a leader does to a batch, against what a real broker did to the same bytes."""
+"""A leader's changes to batches, compared with those of a real broker to the same bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW_MS = 1_795_260_701_791
 
 
 def stored_batches(partition: str) -> dict[int, bytes]:
-    """The batches of a partition as the broker wrote them, by base offset."""
+    """Return the batches of a partition as the broker wrote them, by base offset."""
     found = {}
     for path in sorted((CODECS / "data" / partition).glob("*.log")):
         data = path.read_bytes()
@@ -35,7 +35,7 @@ def stored_batches(partition: str) -> dict[int, bytes]:
 
 
 def sealed(data: bytes | bytearray) -> bytearray:
-    """The batch with the length and CRC that its bytes call for."""
+    """Return the batch with length and CRC that fit its bytes."""
     batch = bytearray(data)
     struct.pack_into(">i", batch, 8, len(batch) - 12)
     struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
@@ -43,7 +43,7 @@ def sealed(data: bytes | bytearray) -> bytearray:
 
 
 def as_sent(stored: bytes, codec: int) -> bytearray:
-    """The batch as a producer might have sent it: base offset 0, the same records in another codec."""
+    """Return the batch as a producer might have sent it: base offset 0, the same records with another codec."""
     batch = bytearray(stored[:61])
     attributes = int.from_bytes(batch[21:23])
     payload = decompress(attributes & 7, stored[61:])
@@ -180,7 +180,7 @@ def test_a_coordinator_may_append_control_records() -> None:
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 def test_headers_are_written_anew_with_the_varints_that_they_need(codec: int) -> None:
-    """Kafka reads the headers of a batch for a topic of another codec, and writes them."""
+    """For a topic with another codec Kafka decodes the headers, and encodes them again."""
     long, short = b"\x82\x80\x00h\x82\x00w", b"\x02h\x02w"
     rules = AppendRules(codec=GZIP if codec else ZSTD)
     written = []
@@ -197,7 +197,7 @@ def test_headers_are_written_anew_with_the_varints_that_they_need(codec: int) ->
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize("is_anew", [False, True])
 def test_lengths_below_minus_one_are_null(codec: int, is_anew: bool) -> None:
-    """Kafka appends such batches: any negative length of a key, value or header value is that of a null."""
+    """Kafka appends such batches, since any negative length of a key, value or header value means null."""
     rules = AppendRules(codec=GZIP) if is_anew else ANY_TIME
     written = []
     for null in (b"\x01", b"\x03", b"\xff\xff\xff\xff\x0f"):

@@ -1,4 +1,4 @@
-"""Where a coordinator stops to load its partition: as real Kafka did with the same damage in such logs."""
+"""The offset at which a coordinator stops to load its partition: the one of real Kafka with the same damage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def partition(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def changed(partition: Path, behind: int, length: int, xor: int | None) -> int:
-    """Change bytes of the batch in the middle: to zeros, or with `xor`. Returns where it begins."""
+    """Change bytes of the middle batch: to zeros, or with `xor`. Returns the batch's first byte."""
     log = partition / LOG
     data = bytearray(log.read_bytes())
     batches = frames(data)

@@ -30,7 +30,7 @@ def bases(directory: Path) -> list[int]:
 
 
 def deleted_by(directory: Path, **options: int | bool) -> list[str]:
-    """The logs that a start deletes though the log lacks their offsets."""
+    """Return the logs that a start deletes although no other log has their offsets."""
     done = plan(directory, replace(OPTIONS, **options))  # type: ignore[arg-type]
     return [event.file for event in done.events if event.kind is EventKind.DELETED]
 
@@ -48,7 +48,7 @@ def test_a_segment_between_others(tmp_path: Path, is_compacted: bool) -> None:
 
 
 def test_the_last_segments(tmp_path: Path) -> None:
-    """Behind the end of the log only checkpoints tell that they were not cut off."""
+    """Behind the log end only checkpoints show that these segments were not truncated."""
     directory = tmp_path / "p-0"
     made(directory)
     *_, one, two = bases(directory)
@@ -90,8 +90,8 @@ def test_what_retention_and_compaction_leave(tmp_path: Path) -> None:
 
 
 def test_below_the_first_segment(tmp_path: Path) -> None:
-    """Retention raises the log start offset, and the leader epochs with it: where these begin lower, it was not
-    retention."""
+    """Retention raises the log start offset, and removes leader epochs below it: epochs that begin lower show that it
+    was not retention."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     first, second, third, *_ = bases(directory)
@@ -106,12 +106,12 @@ def test_below_the_first_segment(tmp_path: Path) -> None:
         assert deleted_by(directory, is_tiered=True) == []
         assert deleted_by(directory, log_start_offset=second) == [each for each in missed if each != names[0]]
     leaves_after_any_crash(directory, batches)
-    (directory / names[1]).unlink()  # what is below it is not all that is missing
+    (directory / names[1]).unlink()  # more is missing than what lies below it
     assert deleted_by(directory) == []
 
 
 def test_a_log_of_several_segments_has_replaced_it(tmp_path: Path) -> None:
-    """Also where one of these segments is back under its own name."""
+    """This also holds where one of these segments is back under its own name."""
     directory = tmp_path / "p-0"
     made(directory)
     first, second, third, *_ = bases(directory)
@@ -151,7 +151,7 @@ def errors(directory: Path) -> list[dict[str, object]]:
 @pytest.mark.parametrize("is_compacted", [False, True])
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_swap_log_that_a_start_deletes(tmp_path: Path, number: int, is_compacted: bool) -> None:
-    """A .cleaned file at or below it: of an interrupted cleaning whose input is gone."""
+    """A .cleaned file at or below it shows an interrupted cleaning, whose input is gone."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     base = bases(directory)[1]
@@ -170,7 +170,7 @@ def test_a_swap_log_that_a_start_deletes(tmp_path: Path, number: int, is_compact
 
 
 def test_a_swap_log_whose_offsets_the_log_has(tmp_path: Path) -> None:
-    """What a crash between the renames of the cleaner's output leaves: nothing is lost with it."""
+    """A crash between the renames of the cleaner's output leaves such a file; deleting it loses nothing."""
     directory = tmp_path / "p-0"
     made(directory)
     first, second, *_ = bases(directory)

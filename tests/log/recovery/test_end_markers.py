@@ -1,5 +1,5 @@
-"""Lost end markers of transactions: salvage writes those anew that other files tell, so that read_committed consumers
-go on, and read no aborted record."""
+"""Lost end markers of transactions: salvage writes those again that other files prove, so that read_committed consumers
+continue and read no aborted record."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def markers(directory: Path) -> Iterator[Marker]:
 
 
 def ends(directory: Path) -> Ends:
-    """What consumers of the log go by: its batches alone, and the transaction indexes."""
+    """Return the ended and open transactions as consumers see them: from the batches and the transaction indexes."""
     ended: list[tuple[int, int, int]] = []
     begun: dict[int, int] = {}
     for _, row, data in rows(directory):
@@ -114,8 +114,8 @@ def copied(golden: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("golden", PARTITIONS, ids=lambda each: f"{each.parent.name}-{each.name}")
 @pytest.mark.parametrize("damage", [without, flipped])
 def test_each_marker(tmp_path: Path, golden: Path, damage: object) -> None:
-    """A marker of a log is lost. An abort comes back in any case, a commit where a snapshot, or an aborted transaction
-    of its producer, tells of it; no transaction is ended in the wrong way."""
+    """A marker is lost. Salvage restores every abort, and a commit where a snapshot, or an aborted transaction of its
+    producer, proves it; it ends no transaction in the wrong way."""
     before = ends(golden)
     came_back = {ABORT: 0, COMMIT: 0}
     of_type = {kind: [each for each in markers(golden) if each.type is kind] for kind in (ABORT, COMMIT)}
@@ -140,8 +140,8 @@ def test_each_marker(tmp_path: Path, golden: Path, damage: object) -> None:
 
 @pytest.mark.parametrize("golden", PARTITIONS, ids=lambda each: f"{each.parent.name}-{each.name}")
 def test_the_marker_is_kafkas(tmp_path: Path, golden: Path) -> None:
-    """But for its timestamp and leader epoch a marker is byte for byte the one that was lost; where transactions raise
-    the producer's epoch (KIP-890), too."""
+    """A restored marker has the bytes of the lost one, except for timestamp and leader epoch; also where transactions
+    raise the producer's epoch (KIP-890)."""
     marker = [each for each in markers(golden) if each.type is ABORT][2]
     directory = copied(golden, tmp_path)
     lost = {row.base_offset: (row, data) for _, row, data in rows(golden)}[marker.row.base_offset]
@@ -155,7 +155,7 @@ def test_the_marker_is_kafkas(tmp_path: Path, golden: Path) -> None:
 
 
 def test_the_end_of_the_log_is_lost(tmp_path: Path) -> None:
-    """The transaction index and the snapshot of the lost end tell how its transactions ended."""
+    """The transaction index and the snapshot of the lost end show how its transactions ended."""
     golden = PARTITIONS[2]
     directory = copied(golden, tmp_path)
     marker = next(each for each in reversed(list(markers(golden))) if each.type is ABORT)
@@ -168,7 +168,7 @@ def test_the_end_of_the_log_is_lost(tmp_path: Path) -> None:
 
 
 def test_no_commit_without_the_transaction_index(tmp_path: Path) -> None:
-    """A transaction index that is gone may have had the abort: the transaction stays open."""
+    """The missing transaction index may have had the abort: the transaction stays open."""
     golden = PARTITIONS[2]
     lost = next(each for each in markers(golden) if each.type is ABORT)
     directory = copied(golden, tmp_path)
@@ -179,7 +179,7 @@ def test_no_commit_without_the_transaction_index(tmp_path: Path) -> None:
 
 
 def test_a_transaction_index_of_another_partition(tmp_path: Path) -> None:
-    """Its entries fit no open transaction: nothing is written."""
+    """Its entries fit no open transaction: salvage writes no marker."""
     golden, other = PARTITIONS[2], PARTITIONS[3]
     directory = copied(golden, tmp_path)
     marker = [each for each in markers(golden) if each.type is COMMIT][3]
@@ -196,7 +196,7 @@ def test_a_sound_log(tmp_path: Path) -> None:
 
 
 def test_gaps_are_exact(tmp_path: Path) -> None:
-    """The offset of a marker that is written anew is not missing."""
+    """A restored marker's offset is not reported as missing."""
     golden = PARTITIONS[2]
     marker = next(each for each in markers(golden) if each.type is ABORT)
     directory = copied(golden, tmp_path)
@@ -220,7 +220,7 @@ def test_gaps_are_exact(tmp_path: Path) -> None:
 def test_a_snapshot_that_contradicts_the_log_by_the_lost_marker_alone(
     tmp_path: Path, golden: str, offset: int, damage: object
 ) -> None:
-    """The next transaction of the producer is open in it, and the log has the one before it open still."""
+    """The snapshot has the producer's next transaction open, the log still the one before it."""
     before = ends(GOLDEN / "txn" / golden)
     directory = copied(GOLDEN / "txn" / golden, tmp_path)
     (marker,) = [each for each in markers(directory) if each.row.base_offset == offset]
@@ -235,7 +235,7 @@ def test_a_snapshot_that_contradicts_the_log_by_the_lost_marker_alone(
 
 
 def test_a_snapshot_of_another_partition_beside_a_lost_marker(tmp_path: Path) -> None:
-    """It is left out, and tells of no marker; the partition's own do."""
+    """The other partition's snapshot is left out, and proves no marker; the partition's own snapshots do."""
     golden = GOLDEN / "txn/data-tv0/t-mix-0"
     directory = copied(golden, tmp_path)
     (marker,) = [each for each in markers(directory) if each.row.base_offset == 84]

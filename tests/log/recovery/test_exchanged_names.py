@@ -1,5 +1,5 @@
-"""Directories of one topic that have exchanged their names: verify, recover and salvage say the same, and only where no
-other explanation is left."""
+"""Directories of one topic that have exchanged their names: verify, recover and salvage report the same, and only where
+no other explanation is left."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def nothing(_: Path) -> None:
 def test_the_keys_of_coordinators_tell_their_partitions(
     data: Path, tmp_path: Path, name: str, other: str, change: Callable[[Path], None]
 ) -> None:
-    """One of the two may have no record. Kafka's coordinators would find none of the groups that are elsewhere."""
+    """One of the two may have no record. Kafka's coordinators look for a group's records in the partition of its hash
+    only."""
     change(data)
     sound = {each: log_and_id(data / each) for each in (name, other)}
     assert not [row for row in rows(data) if row["kind"] == "exchanged"]
@@ -97,7 +98,7 @@ def test_the_keys_of_coordinators_tell_their_partitions(
 
 
 def test_keys_tell_nothing_where_no_permutation_explains_them(data: Path) -> None:
-    """Another number of partitions sends each key elsewhere; and logs alone may be exchanged."""
+    """With another number of partitions every key has another partition; and only the logs may be exchanged."""
     home = LogDirectory(data)
     assert not exchanged_names(home, COUNTS)
     assert not exchanged_names(home, {"__consumer_offsets": 50})
@@ -117,7 +118,7 @@ def test_log_ends_tell_after_a_clean_shutdown(data: Path, tmp_path: Path) -> Non
 
 
 def test_log_ends_do_not_tell_after_a_crash(data: Path) -> None:
-    """A log goes on behind its recovery point: the other one may come from a backup, as well."""
+    """After a crash a log extends beyond its recovery point; the other one may also come from a backup."""
     swap(data / "other-0", data / "other-1")
     (data / MARKER).unlink()
     found = loud(data)
@@ -146,7 +147,7 @@ def snapshot(data: Path) -> None:
 @pytest.mark.parametrize("contradict", [high_watermark, snapshot])
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_one_file_that_contradicts_is_enough(data: Path, contradict: Callable[[Path], None], is_clean: bool) -> None:
-    """other-1 lost its end, and other-0 goes on behind a recovery point that happens to be where other-1 ends."""
+    """other-1 lost its end, and other-0 extends beyond a recovery point that happens to be the end of other-1."""
     set_offset(data, CHECKPOINTS[0], "other 0", 70)
     set_offset(data, CHECKPOINTS[0], "other 1", 86)
     contradict(data)
@@ -184,7 +185,7 @@ def test_the_bounds_of_a_log(data: Path, has_index: bool) -> None:
     ],
 )
 def test_what_was_exchanged_after_a_crash(ends: tuple[int, int], clean: Exchanged, crash: Exchanged) -> None:
-    """Then logs may go on behind what the checkpoints say: only a log that is too short tells."""
+    """After a crash logs may extend beyond the checkpoints: only a log that is too short proves the exchange."""
     cycle, checkpoint = {ONE: OTHER, OTHER: ONE}, {ONE: 100, OTHER: 600}
     stated = dict(zip((ONE, OTHER), ends, strict=True))
     assert what_was_exchanged(cycle, stated, checkpoint, is_clean=True) is clean

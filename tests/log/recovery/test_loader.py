@@ -1,4 +1,5 @@
-"""What a start does beyond the golden cases: offsets in disorder or too far apart, log starts, leftovers, producers."""
+"""A start beyond the golden cases: offsets in disorder or too far apart, log start offsets, leftover files,
+producers."""
 
 import random
 import struct
@@ -33,7 +34,7 @@ def batch(
     attributes: int = 0,
     payload: bytes | None = None,
 ) -> bytes:
-    """A batch of magic 2 whose records are noise, or `payload`. producer: id, epoch, first sequence."""
+    """Return a batch of magic 2 whose records are noise, or `payload`. producer: id, epoch, first sequence."""
     body = payload if payload is not None else random.Random(offset).randbytes(size - 61)
     covered = struct.pack(">hiqqqhii", attributes, records - 1, timestamp, timestamp, *producer, records) + body
     return struct.pack(">qiibI", offset, 9 + len(covered), epoch, 2, crc32c(covered)) + covered
@@ -67,7 +68,7 @@ def kinds(loader: LogLoader) -> list[EventKind]:
 
 
 def test_offsets_that_go_back_empty_the_segment(tmp_path: Path) -> None:
-    """Kafka meets them only where an index entry is due: the first time the index does not grow."""
+    """Kafka notices them only where an index entry is due, when the index would not grow."""
     write(tmp_path / "t-0", *[batch(each, size=3000) for each in (0, 1, 2, 3, 9, 4, 5, 6)])
     write(tmp_path / "t-0", batch(20), base=20)
     offsets, loader = load(tmp_path / "t-0")
@@ -77,7 +78,7 @@ def test_offsets_that_go_back_empty_the_segment(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_the_place_of_the_snapshot_empties_the_segment(tmp_path: Path) -> None:
-    """Kafka handles an IOException of a segment's recovery as offsets that go back."""
+    """Kafka treats an IOException in a segment's recovery like offsets that decrease."""
     write(tmp_path / "t-0", *[batch(each) for each in range(4)])
     write(tmp_path / "t-0", *[batch(each) for each in range(4, 8)], base=4)
     (tmp_path / "t-0/00000000000000000008.snapshot").mkdir()
@@ -87,7 +88,7 @@ def test_a_directory_in_the_place_of_the_snapshot_empties_the_segment(tmp_path: 
 
 
 def test_a_directory_in_the_place_of_an_index(tmp_path: Path) -> None:
-    """A start in order opens only the active segment's."""
+    """After a clean shutdown a start opens only the indexes of the active segment."""
     write(tmp_path / "t-0", *[batch(each) for each in range(4)])
     write(tmp_path / "t-0", *[batch(each) for each in range(4, 8)], base=4)
     index = tmp_path / "t-0" / f"{0:020}.index"
@@ -127,7 +128,8 @@ def test_overflowing_segment_is_split(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("far", [2**31, 5_000_000_000])
 def test_salvage_keeps_the_batches_of_a_log_that_a_start_splits(tmp_path: Path, far: int) -> None:
-    """The log has a name far below its batches, and has them twice; its leader-epoch-checkpoint contradicts them."""
+    """The log's name is far below its batches, and the batches are in it twice; its leader-epoch-checkpoint contradicts
+    them."""
     one, other = (bytes(batch_of(b"value", base_offset=far + i, leader_epoch=0)) for i in range(2))
     write(tmp_path / "t-0", one, other, one, other)
     (tmp_path / "t-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 18\n")
@@ -141,8 +143,8 @@ def test_salvage_keeps_the_batches_of_a_log_that_a_start_splits(tmp_path: Path, 
 
 
 def test_a_checkpoint_that_was_being_written_is_gone_where_a_start_writes_it_anew(tmp_path: Path) -> None:
-    """A start writes leader-epoch-checkpoint by way of `.tmp`, also with the same epochs, if the first one begins at
-    the log start offset or below it."""
+    """A start writes leader-epoch-checkpoint through a `.tmp` file, even with the same epochs, if the first one begins
+    at the log start offset or below it."""
     write(tmp_path / "t-0", batch(0), batch(1))
     (tmp_path / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     unfinished = tmp_path / "t-0/leader-epoch-checkpoint.tmp"
@@ -268,7 +270,8 @@ def test_clean_start_without_snapshots_knows_no_producers(tmp_path: Path) -> Non
 
 
 def test_large_index_entries_and_time_index(tmp_path: Path) -> None:
-    """An entry for the first batch more than 4,096 bytes behind the last one that has an entry; times only grow."""
+    """A batch gets an entry when it begins more than 4,096 bytes behind the last one with an entry; timestamps only
+    grow."""
     times = [10, 40, 20, 30, 50, 60]
     write(tmp_path / "t-0", *[batch(each, size=2100, timestamp=NOW_MS + at) for each, at in enumerate(times)])
     view = load(tmp_path / "t-0")[1].view

@@ -1,4 +1,4 @@
-"""A start on the metadata log fits log and snapshots together, as Kafka's does."""
+"""A start on the metadata log fits log and snapshots together as Kafka's does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG = f"{0:020}.log"
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A metadata log with snapshots in front of it removed."""
+    """Return a metadata log without its snapshots."""
     target = tmp_path / SOURCE.name
     target.mkdir()
     for path in SOURCE.iterdir():

@@ -1,4 +1,4 @@
-"""Recovery in place that dies at any operation: the next one ends where one that did not die would have."""
+"""Recovery in place that dies at any operation: the next recovery gives the result of an undisturbed one."""
 
 import shutil
 import tempfile
@@ -18,7 +18,8 @@ CASES = ("leftover-swap", "two-segments-first-corrupt", "zero-page-in-middle", "
 
 
 def damaged(directory: Path, random: Random) -> None:
-    """A log directory with damage of many kinds: cases, and a killed broker's logs with bytes changed or cut off."""
+    """Return a log directory with damage of many kinds: golden cases, and a killed broker's logs with changed or
+    missing bytes."""
     crashed = GOLDEN / "unclean/crashed"
     directory.mkdir()
     for name in ("meta.properties", "log-start-offset-checkpoint"):
@@ -43,13 +44,14 @@ def damaged(directory: Path, random: Random) -> None:
 
 
 def copy_without_slack(source: str, target: str) -> None:
-    """Copy a file; of an index of 10 MB, preallocated by the killed broker, the entries and some of the zeros."""
+    """Copy a file. Of an index of 10 MB, which the killed broker preallocated, copy the entries and some of the
+    zeros."""
     with Path(source).open("rb") as file:
         Path(target).write_bytes(file.read(4080 if "index" in Path(source).suffix else -1))
 
 
 def content(directory: Path) -> dict[str, bytes]:
-    """Every file but the lock, backups and what a torn write left under a name that nobody reads."""
+    """Return the content of every file except the lock, backups, and torn files with names that no start reads."""
     return {
         path.relative_to(directory).as_posix(): path.read_bytes()
         for path in directory.rglob("*")
@@ -85,10 +87,10 @@ def test_recovery_dies(seed: int) -> None:
 
 
 @examples(5, soak=100)
-@example(330786833)  # dies between the swap file and what it stands for
+@example(330786833)  # the process dies between the swap file and the segment that it replaces
 @given(st.integers(0, 2**32 - 1))
 def test_salvage_dies(seed: int) -> None:
-    """Which of the sound batches are kept does not depend on when salvage dies."""
+    """Salvage keeps the same sound batches, whenever it died."""
     random = Random(seed)
     with tempfile.TemporaryDirectory() as root:
         once, often = Path(root, "once"), Path(root, "often")

@@ -52,7 +52,7 @@ def spoil(path: Path, random: Random) -> None:
 
 
 def spoil_headers(log: Path, random: Random) -> None:
-    """Change headers and first bytes of batches, and mend their CRCs."""
+    """Change headers and first bytes of batches, and correct their CRCs."""
     data, at = bytearray(log.read_bytes()), 0
     while at + 61 <= len(data):
         end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
@@ -95,6 +95,6 @@ def test_any_damage(seed: int) -> None:
         assert not any(each.refused for each in again)
         assert losses(again) <= losses(done) & {EventKind.END_HIDDEN}
         changed = {name for each in again for name in [*each.view.changed(), *each.view.removed()]}
-        # A name that is not of 20 digits makes each start create an empty segment.
+        # A log whose name does not have 20 digits makes each start create an empty segment.
         is_odd = any(event.kind is EventKind.PASSED_OVER for each in again for event in each.events)
         assert salvage or is_odd or changed <= {LEADER_EPOCHS}

@@ -1,4 +1,5 @@
-"""Recovery gives what real Kafka's start gave: 162 damaged segments, twice over, and a killed broker's directory."""
+"""Recovery gives the result of real Kafka's start: for 162 damaged segments, each twice, and for a killed broker's
+directory."""
 
 import hashlib
 import re
@@ -21,15 +22,15 @@ from tests.conftest import GOLDEN, Json, read_jsonl
 
 CASES = {case["id"]: case for case in read_jsonl(GOLDEN / "corrupt/cases.jsonl")}
 DIRECTORY_CASES = {case["id"]: case for case in read_jsonl(GOLDEN / "corrupt/expected/dir-cases.jsonl")}
-NOW_MS = 1_795_262_000_000  # when Kafka made the golden data: its producers had not expired
+NOW_MS = 1_795_262_000_000  # the time when Kafka made the golden data, at which its producers had not expired
 PAST_THE_END = 1 << 40
-BROKERS_EPOCH = 2  # the broker of the cases led each partition with it, from the log's end on
+BROKERS_EPOCH = 2  # the leader epoch of the cases' broker, which begins at the log end
 INDEX_BYTES = 4096  # segment.index.bytes of that broker
 UNCLEAN = GOLDEN / "unclean"
 
 
 def planned(case: Json, start: str, directory: Path) -> PartitionPlan:
-    """The plan for a case as the broker met it; a clean start had empty indexes where the case has none."""
+    """Return the plan for a case; after a clean shutdown the broker had empty indexes where the case has none."""
     directory.mkdir()
     for name in case["files"]:
         shutil.copyfile(GOLDEN / "corrupt/cases" / case["id"] / name, directory / name)
@@ -73,7 +74,7 @@ def refused_for(kafka: Json) -> str:
 
 
 def cuts_of(done: PartitionPlan) -> list[tuple[int | None, str]]:
-    """Byte and kind of every cut that Kafka logs: it is silent where the log ends within a batch."""
+    """Return byte and kind of every cut that Kafka logs: it logs none where the log ends within a batch."""
     return [
         (event.position, event.fault or "")
         for event in done.events
@@ -117,7 +118,7 @@ def test_files_of_a_log_directory(case: Json, tmp_path: Path) -> None:
 
 
 def topic_config(topic: str) -> LogConfig:
-    """As the metadata log of the killed broker has it: user topics were made with a small index interval."""
+    """Return the configuration in the killed broker's metadata log: user topics have a small index interval."""
     return LogConfig({} if topic.startswith("__") else {"index.interval.bytes": "1024"})
 
 

@@ -1,4 +1,4 @@
-"""Salvage: what is sound stays, also where the name of a log is wrong."""
+"""Salvage keeps sound batches, also of a log with a wrong name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPTIONS = LoadOptions(0, max_index_bytes=4096, index_interval_bytes=100)
 
 
 def made(directory: Path) -> list[tuple[int, bytes]]:
-    """A log of seven segments. Returns its batches."""
+    """Make a log of seven segments. Returns its batches."""
     log = filled(directory, SMALL)
     found = batches_of(log)
     log.close(0)
@@ -41,7 +41,7 @@ def made(directory: Path) -> list[tuple[int, bytes]]:
 
 
 def misname(directory: Path, base: int, name: int) -> None:
-    """Give the log of a segment another name; the indexes with it."""
+    """Rename a segment's log and its indexes."""
     for path in directory.glob(f"{base:020}.*"):
         path.rename(directory / path.name.replace(f"{base:020}", f"{name:020}"))
 
@@ -51,8 +51,8 @@ def reopened(directory: Path) -> PartitionLog:
 
 
 def leaves_after_any_crash(directory: Path, batches: list[tuple[int, bytes]]) -> None:
-    """Salvage in place leaves these batches: undisturbed, and likewise if it is repeated after a crash at any of its
-    operations on the disk."""
+    """Check that salvage in place leaves these batches, undisturbed and after a crash at any of its operations on the
+    disk."""
     calm, undisturbed = CrashDisk(), directory.with_name("calm-0")
     shutil.copytree(directory, undisturbed)
     apply_in_place(plan(undisturbed, OPTIONS, with_salvage=True).view, calm)
@@ -82,7 +82,7 @@ def test_a_log_named_above_its_first_batch(tmp_path: Path, base: int, name: int)
 
 
 def test_no_room_below_its_name(tmp_path: Path) -> None:
-    """Its first batches repeat those of the log before it: they stay out."""
+    """Its first batches repeat those of the log before it: they are left out."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     shutil.copyfile(directory / f"{0:020}.log", directory / f"{3:020}.log")
@@ -108,7 +108,7 @@ def test_damage_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["-0000000000000000001.log", "6.log"])
 def test_a_log_that_kafka_does_not_read_by_its_name(tmp_path: Path, name: str) -> None:
-    """Kafka takes the offset of the name, and opens the file that it would name by it."""
+    """Kafka takes the offset from the name, and opens the file with that offset's usual name."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     shutil.copyfile(directory / f"{6:020}.log", directory / name)
@@ -119,7 +119,7 @@ def test_a_log_that_kafka_does_not_read_by_its_name(tmp_path: Path, name: str) -
 
 
 def test_only_a_log_with_a_short_name(tmp_path: Path) -> None:
-    """Kafka makes an empty one of 20 digits in its place."""
+    """Kafka creates an empty log with a name of 20 digits in its place."""
     directory = tmp_path / "p-0"
     made(directory)
     (directory / f"{6:020}.log").rename(directory / "6.log")
@@ -130,7 +130,7 @@ def test_only_a_log_with_a_short_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [f"{'9' * 20}.log", f"{6:020}-FdvqFlEzS6CffFHW3hB8VQ.log", "abc.log"])
 def test_salvage_leaves_out_a_log_whose_name_is_no_offset(tmp_path: Path, name: str) -> None:
-    """One of tiered storage's names is none for a local log either."""
+    """A name of tiered storage is no local log's name either."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     shutil.copyfile(directory / f"{6:020}.log", directory / name)
@@ -208,7 +208,8 @@ BEYOND = replace(OPTIONS, log_start_offset=10**6)
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("tail", [b"", bytes(4096)])
 def test_a_log_start_offset_beyond_the_end(tmp_path: Path, clean: bool, tail: bytes) -> None:
-    """Kafka deletes the whole log; with zeros at its end it does not start, and deletes the log once they are gone."""
+    """Kafka deletes the whole log. With zeros at the log's end it does not start, and deletes the log once they are
+    gone."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     last = max(directory.glob("*.log"))
@@ -231,7 +232,8 @@ def test_a_log_start_offset_beyond_the_end(tmp_path: Path, clean: bool, tail: by
 
 
 def test_a_log_start_offset_within_what_is_kept_stays(tmp_path: Path) -> None:
-    """Damage that cuts the log below its log start offset: with what is behind the damage, the offset is right."""
+    """Damage cuts the log below its log start offset, which is right for the log that includes the batches behind the
+    damage."""
     directory = tmp_path / "p-0"
     made(directory)
     path = directory / f"{0:020}.log"
@@ -255,7 +257,8 @@ def rows_of(path: Path) -> list[BatchRow]:
 
 @pytest.mark.parametrize("offset", [2**63 - 3, 2**63 - 4, 2**62 + 2**61])
 def test_a_batch_that_leaves_no_offsets(tmp_path: Path, offset: int) -> None:
-    """Kafka splits the segment and starts; where the log ends near the largest offset, producers can send no more."""
+    """Kafka splits the segment and starts; where the log then ends near the largest offset, producers can send no
+    more."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     path = max(directory.glob("*.log"))
@@ -275,7 +278,7 @@ def test_a_batch_that_leaves_no_offsets(tmp_path: Path, offset: int) -> None:
     assert told == [(EventKind.OFFSETS_USED_UP, path.name)]
     assert [(gap.file, gap.position, gap.length) for gap in done.saved.gaps] == [(path.name, last.position, last.size)]
     assert done.saved.records == 0
-    apply_in_place(kafkas.view, CrashDisk())  # it has a segment of its own now
+    apply_in_place(kafkas.view, CrashDisk())  # the batch now has a segment of its own
     again = plan(directory, OPTIONS, with_salvage=True)
     assert again.offsets is not None
     assert again.offsets.log_end_offset == last.base_offset
@@ -284,7 +287,8 @@ def test_a_batch_that_leaves_no_offsets(tmp_path: Path, offset: int) -> None:
 
 
 def test_a_batch_that_claims_offsets_of_those_behind_it(tmp_path: Path) -> None:
-    """Its last offset delta is too large, its CRC is right: it stays out, and the sound batches behind it stay."""
+    """Its last offset delta is too large, and its CRC is correct: it is left out, and the sound batches behind it
+    stay."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     often = replace(OPTIONS, index_interval_bytes=1)
@@ -305,7 +309,7 @@ def test_a_batch_that_claims_offsets_of_those_behind_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keys", [5, 1000])
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_sound_swap_that_no_cleaner_made(tmp_path: Path, keys: int, is_last: bool) -> None:
-    """It lacks the last values of keys. Where keys have later records, a cleaner may have left out the earlier ones."""
+    """It lacks the last values of keys. A cleaner leaves out only records whose keys have later ones."""
     directory = tmp_path / "p-0"
     log = open_log(directory, SMALL)
     for i in range(60):
@@ -334,7 +338,8 @@ def test_a_sound_swap_that_no_cleaner_made(tmp_path: Path, keys: int, is_last: b
 @pytest.mark.parametrize("order", [(1, 0), (2, 0, 1), (1, 2, 0)])
 @pytest.mark.parametrize("is_damaged", [False, True])
 def test_logs_with_each_others_names(tmp_path: Path, order: tuple[int, ...], is_damaged: bool) -> None:
-    """Each gets its own, by its first batch; nothing is lost, also after a crash while they are exchanged in place."""
+    """Each log gets its own name, by its first batch; nothing is lost, also after a crash during the exchange in
+    place."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     logs = sorted(directory.glob("*.log"))[2 : 2 + len(order)]
@@ -375,7 +380,7 @@ def test_logs_with_each_others_names(tmp_path: Path, order: tuple[int, ...], is_
 
 
 def test_a_first_batch_with_the_offset_of_another_log(tmp_path: Path) -> None:
-    """One log alone is not exchanged: no other one begins with its offset."""
+    """One log alone is not exchanged: no other log begins with its offset."""
     directory = tmp_path / "p-0"
     made(directory)
     logs = sorted(directory.glob("*.log"))
@@ -385,8 +390,8 @@ def test_a_first_batch_with_the_offset_of_another_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_swap_of_a_topic_that_was_never_compacted(tmp_path: Path, is_last: bool) -> None:
-    """It is of a split, and has all batches: one that lacks some is at fault, also where their records have no keys,
-    or keys with later values."""
+    """A swap file of a split has all batches: one that lacks some is wrong, also where their records have no keys, or
+    keys with later values."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     path = sorted(directory.glob("*.log"))[-1 if is_last else 1]
@@ -406,7 +411,7 @@ def test_a_swap_of_a_topic_that_was_never_compacted(tmp_path: Path, is_last: boo
 
 
 def test_a_swap_that_has_what_is_gone_replaces_what_is_there(tmp_path: Path) -> None:
-    """Of the logs that it was made of some are deleted already: it is not left out."""
+    """Some of the logs from which it was made are deleted already, so it is used."""
     directory = tmp_path / "p-0"
     log = open_log(directory, SMALL)
     for i in range(60):
@@ -424,7 +429,7 @@ def test_a_swap_that_has_what_is_gone_replaces_what_is_there(tmp_path: Path) -> 
 
 
 KEEPS_ALL = replace(OPTIONS, recovery_point=10**6, clean=True)
-"""A clean start below the recovery point: Kafka does not look at a batch."""
+"""After a clean shutdown Kafka reads no batch below the recovery point."""
 
 
 def exchanged(found: list[bytes]) -> list[bytes]:
@@ -486,7 +491,7 @@ def test_a_block_written_over_another_is_accounted_for(tmp_path: Path) -> None:
 
 
 def test_a_wrong_base_offset_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
-    """No CRC covers it. The neighbours tell which one the batch had."""
+    """No CRC covers the base offset. The neighbours show which one the batch had."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     path = directory / f"{6:020}.log"
@@ -508,7 +513,7 @@ UNREAD: dict[str, Callable[[bytearray], None]] = {
     "negative record count": lambda data: data.__setitem__(57, 0x80),
     "length of a record": lambda data: data.__setitem__(61, 0x7E),
 }
-"""Changes of a batch after which its CRC is made right."""
+"""Changes of a batch, after which its CRC is corrected."""
 
 
 @pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
@@ -516,7 +521,7 @@ UNREAD: dict[str, Callable[[bytearray], None]] = {
 def test_a_batch_that_no_consumer_reads_is_left_out(
     tmp_path: Path, change: Callable[[bytearray], None], options: LoadOptions
 ) -> None:
-    """Kafka keeps it: its CRC is right. A consumer ends at it for good."""
+    """Kafka keeps it, since its CRC is correct. A consumer cannot get past it."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     path = directory / f"{6:020}.log"
@@ -548,7 +553,7 @@ def test_a_gap_at_the_end_of_a_log_ends_where_the_next_log_begins(tmp_path: Path
 
 
 FLUSHED = replace(OPTIONS, recovery_point=10**6)
-"""All is below the recovery point: a start reads nothing of it."""
+"""Everything lies below the recovery point, so a start reads nothing of it."""
 
 
 def test_files_that_contradict_the_batches_are_rebuilt_after_any_crash(tmp_path: Path) -> None:
@@ -588,7 +593,7 @@ def test_a_leader_epoch_checkpoint_that_kafka_refuses_is_rebuilt_from_all_batche
 
 
 def test_an_index_that_kafka_cannot_rebuild_stays(tmp_path: Path) -> None:
-    """A rebuilt index has an entry for each interval, and so may be too full; appended batches share entries."""
+    """A rebuilt index has an entry for each interval, and may not have room for all; appended batches share entries."""
     directory = Path(shutil.copytree(GOLDEN / "codecs/data/java-none-0", tmp_path / "p-0"))
     options = LoadOptions(0, recovery_point=298, index_interval_bytes=256, max_index_bytes=180)
     index = f"{108:020}.timeindex"
@@ -599,7 +604,7 @@ def test_an_index_that_kafka_cannot_rebuild_stays(tmp_path: Path) -> None:
 
 
 def test_indexes_that_fit_the_salvaged_log_stay(tmp_path: Path) -> None:
-    """The log lacks a batch then, and its transaction index is as before."""
+    """The log lacks a batch afterwards, and its transaction index is unchanged."""
     directory = Path(shutil.copytree(GOLDEN / "txn/data/t-txn-0", tmp_path / "p-0", copy_function=shutil.copyfile))
     log = directory / f"{4:020}.log"
     data = bytearray(log.read_bytes())
@@ -613,7 +618,7 @@ def test_indexes_that_fit_the_salvaged_log_stay(tmp_path: Path) -> None:
 
 
 def test_offsets_that_two_batches_have_are_lost_once(tmp_path: Path) -> None:
-    """A sector that is written twice repeats batches before and behind the damage; here in the next log, too."""
+    """A sector that is written twice repeats batches before and behind the damage; here also in the next log."""
     made(tmp_path)
     log, following = sorted(tmp_path.glob("*.log"))[-2:]
     one, two, three = (log.read_bytes()[start : start + size] for start, size in frames(log.read_bytes()))
@@ -630,7 +635,7 @@ def test_offsets_that_two_batches_have_are_lost_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("contradicted", [(), (f"{12:020}.index",)])
 def test_all_records_behind_a_cut_log_count_as_kept(tmp_path: Path, contradicted: tuple[str, ...]) -> None:
-    """A start that rebuilds the cut log's index cuts it before it looks at the logs behind, and keeps these."""
+    """A start that rebuilds the cut log's index cuts it before it reads the logs behind, and keeps these."""
     directory = tmp_path / "p-0"
     made(directory)
     path = directory / f"{12:020}.log"

@@ -1,4 +1,4 @@
-"""One segment: searching through its index as Kafka does, and batches too large for memory."""
+"""One segment: lookups through its index as in Kafka, and batches too large for memory."""
 
 import struct
 from itertools import pairwise
@@ -57,7 +57,8 @@ def test_clean_start_meets_a_bad_length(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sound", [True, False])
 def test_batch_beyond_memory(sound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its CRC is computed piece by piece: where it is bad the log is cut there, else it is too large to go on."""
+    """The CRC is computed piece by piece: a wrong one cuts the log, a correct one gives an error, since the batch is
+    too large."""
 
     def small(*arguments: object, **options: object) -> object:
         return read_segment(*arguments, **{**options, "window_bytes": 1000, "max_batch_bytes": 5000})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Salvage keeps what can be read of a partition; without salvage, the file that cannot be read ends its plan."""
+"""Salvage keeps the readable parts of a partition; without salvage a file that cannot be read ends its plan."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_what_a_start_rebuilds_is_left_out(tmp_path: Path, name: str, monkeypatc
 
 
 def test_the_metadata_log_is_salvaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its topics are known again, by the records behind the bad sector and by the directories."""
+    """Its topics are known again, from the records behind the bad sector and from the directories."""
     directory, target = tmp_path / "logs", tmp_path / "new"
     shutil.copytree(GOLDEN / "groups/data", directory)
     log = directory / "__cluster_metadata-0/00000000000000000000.log"

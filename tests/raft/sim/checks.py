@@ -1,9 +1,9 @@
-"""What raft promises, checked after everything that happens.
+"""The promises of raft, checked after every event.
 
-election safety       one leader per epoch, one vote per epoch and replica, epochs of a replica never fall
-log matching          the same offset and epoch: the same batch, and the same all before it
-leader completeness   who becomes leader has all that was committed
-state machine safety  whatever a node calls committed is what the others call so; it only moves on
+election safety       an epoch has one leader; a replica votes once in an epoch; its epoch never decreases
+log matching          batches with the same offset and epoch are equal, and so are all batches before them
+leader completeness   a new leader has all committed batches
+state machine safety  all nodes have the same committed batches; a committed offset never decreases
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tests.raft.memory import Batch, MemoryLog
 
 
 class Broken(AssertionError):
-    """A promise was not kept."""
+    """A promise is broken."""
 
 
 class Checks:
-    """See above. committed: the chain at each offset between committed batches."""
+    """Checks the promises. committed: the chain at each offset between committed batches."""
 
     def __init__(self) -> None:
         self.leaders: dict[int, ReplicaKey] = {}
@@ -30,7 +30,7 @@ class Checks:
         self._chains: dict[tuple[int, int], int] = {}
 
     def saved(self, key: ReplicaKey, state: QuorumState) -> None:
-        """A replica has written its quorum-state."""
+        """Check a quorum-state that a replica has written."""
         if state.leader_epoch < self._epochs.get(key, 0):
             raise Broken(f"{key.id}: from epoch {self._epochs[key]} to {state.leader_epoch}")
         self._epochs[key] = state.leader_epoch
@@ -41,12 +41,12 @@ class Checks:
                 raise Broken(f"{key.id} votes for {first} and {vote} in epoch {state.leader_epoch}")
 
     def appended(self, batch: Batch) -> None:
-        """A batch came into a log."""
+        """Check a batch that was appended to a log."""
         if self._chains.setdefault((batch.base_offset, batch.epoch), batch.chain) != batch.chain:
             raise Broken(f"two logs differ at offset {batch.base_offset} of epoch {batch.epoch}")
 
     def look(self, raft: Raft, log: MemoryLog) -> None:
-        """Something happened to a node."""
+        """Check a node after an event."""
         if raft.is_leader and self.leaders.get(raft.epoch) != raft.key:
             self._elected(raft, log)
         if raft.committed_offset != log.high_watermark:

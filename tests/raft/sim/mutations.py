@@ -1,4 +1,4 @@
-"""Rules of raft that the simulation would miss (see tests/sim/mutation.py).
+"""Rules of raft, each of which the simulation must miss when it is removed (see tests/sim/mutation.py).
 
 python -m tests.raft.sim.mutations [SEEDS]
 """

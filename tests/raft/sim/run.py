@@ -1,4 +1,4 @@
-"""One run: a quorum, chaos for a while, then peace, after which all must agree again."""
+"""One run: a quorum with faults for a while, then without; at the end all nodes must agree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PEACE_MS: Final = 10_000
 
 
 def make(seed: int) -> World:
-    """A quorum: static or dynamic, of 1 to 5 voters, with some observers."""
+    """Make a quorum: static or dynamic, of 1 to 5 voters, with some observers."""
     world = World(seed)
     chance = world.random
     voters = list(range(1, chance.choice([1, 2, 3, 3, 3, 3, 5]) + 1))
@@ -58,7 +58,7 @@ def make(seed: int) -> World:
 
 
 class Chaos:
-    """What goes wrong, and what clients and operators do meanwhile."""
+    """The faults, and what clients and operators do meanwhile."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -141,7 +141,7 @@ class Chaos:
                 node.log.clean()
 
     def voters(self) -> None:
-        """Add or remove one, as an operator does."""
+        """Add or remove a voter, as an operator does."""
         world, chance = self.world, self.world.random
         leader = world.leader
         if leader is None or leader.raft is None or not leader.raft.kraft_version:
@@ -163,7 +163,8 @@ class Chaos:
         self.world.say(f"  {answer.top_error.name}")
 
     def wipe(self) -> None:
-        """A node loses its disk, once, where one may: it comes back with another directory, so it is no voter."""
+        """Let a node lose its disk, once, where that is allowed: it comes back with another directory id, and so is no
+        voter."""
         world, leader = self.world, self.world.leader
         if world.wiped or leader is None or leader.raft is None or not leader.raft.kraft_version:
             return
@@ -181,8 +182,8 @@ class Chaos:
             world.at(1000, partial(self.restart, node))
 
     def lie(self) -> None:
-        """Somebody sends a voter what no node would: of anybody's epochs, logs, leaders. An observer that believes it
-        stays in an epoch to come until the quorum has got there, as Kafka's."""
+        """Send a voter a request that no node would send, with any epoch, log or leader. An observer that believes it
+        stays in a future epoch until the quorum reaches it, as Kafka's does."""
         world, chance = self.world, self.world.random
         voters = [each for each in world.running if each.raft is not None and each.raft.is_voter]
         if not voters:
@@ -211,7 +212,7 @@ class Chaos:
 
 
 def simulate(seed: int, *, tell: Callable[[str], object] | None = None) -> Exception | None:
-    """What was broken, if anything. tell: hears each line of what happened."""
+    """Return the error that broke the run, None without one. tell: called with each event's line."""
     world, broken = make(seed), None
     try:
         _run(world)

@@ -33,12 +33,12 @@ def test_promises_are_kept(first: int) -> None:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("mutation", TRIED, ids=attrgetter("what"))
 def test_what_is_left_out_is_found(mutation: Mutation) -> None:
-    """Without a rule of raft the simulation fails, at one of the first seeds."""
+    """Without a rule of raft the simulation fails at one of the first seeds."""
     assert found_after(mutation, range(SEEDS), simulate) is not None
 
 
 def test_every_rule_is_where_it_was() -> None:
-    """So that `make soak` can take each of them out."""
+    """Each mutation still finds the text that it replaces, so that `make soak` can apply it."""
     for mutation in MUTATIONS:
         with mutation.applied():
             pass

@@ -1,4 +1,4 @@
-"""Nodes with clocks, disks and a network between them, all of it by chance, from one seed."""
+"""Nodes with clocks, disks and a network; one seed decides all that happens."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LISTENER: Final = "CONTROLLER"
 CLUSTER: Final = "c" * 22
 BEGIN_MS: Final = 1_795_000_000_000
 LOST_MS: Final = 2000
-"""After so long one who asked knows that there is no answer."""
+"""The time after which the sender of a request knows that no answer comes."""
 
 
 @dataclass(slots=True)
 class Node:
-    """A machine; raft is None while its process is not running. life: counts its starts."""
+    """A machine. raft: None while its process does not run; life: the number of its starts."""
 
     config: RaftConfig
     disk: Disk
@@ -56,7 +56,8 @@ class Weather:
 
 
 class World:
-    """See above. trace: what happened, newest last. wiped: a node has lost its disk, and may stop for what is said."""
+    """The simulated nodes and their network. trace: the events, newest last; wiped: a node has lost its disk, and may
+    stop because of that."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -74,28 +75,28 @@ class World:
     # time
 
     def at(self, delay_ms: float, do: Callable[[], None]) -> None:
-        """Do that then."""
+        """Call `do` after the delay."""
         heappush(self._events, (self.now + delay_ms, next(self._order), do))
 
     def run(self, until: float) -> None:
-        """Let time pass."""
+        """Run the events up to that time."""
         while self._events and self._events[0][0] <= until:
             self.now, _, do = heappop(self._events)
             do()
         self.now = until
 
     def say(self, text: str) -> None:
-        """For the trace."""
+        """Add a line to the trace."""
         self.trace.append(f"{self.now / 1000:9.3f}  {text}")
 
     def clock_ms(self, node: Node) -> int:
-        """What that node's clock shows."""
+        """Return the time of the node's clock."""
         return BEGIN_MS + node.id * 1000 + int(self.now * node.rate)
 
     # nodes
 
     def start(self, node: Node) -> None:
-        """Start its process."""
+        """Start the node's process."""
         assert node.raft is None, "it is not running"
         node.life += 1
         node.is_flushing, node.tick_at = False, -1.0
@@ -110,7 +111,8 @@ class World:
         self.do(node, raft.start(self.clock_ms(node)))
 
     def is_changing(self, leader: Node) -> bool:
-        """Has a node other voters in its log than those that are committed? It needs their votes all the same."""
+        """Return whether the leader's log has other voters than the committed ones, of which it already needs the
+        votes."""
         raft, log = leader.raft, leader.log
         assert raft is not None, "it is running"
         assert log is not None, "with its log"
@@ -122,19 +124,19 @@ class World:
         )
 
     def crash(self, node: Node) -> None:
-        """Kill its process, and lose what its disk had not written."""
+        """Kill its process, and lose what its disk has not written."""
         self.say(f"{node.id} crashes, its disk has the log to {node.disk.flushed_offset}")
         node.raft = node.log = None
         node.life += 1
         node.disk.crash()
 
     def call(self, node: Node, do: Callable[[Raft, int], Outcome]) -> None:
-        """Let something happen to a node that is running."""
+        """Call `do` with the raft of a running node, and carry out its outcome."""
         assert node.raft is not None, "it is running"
         self.do(node, do(node.raft, self.clock_ms(node)))
 
     def do(self, node: Node, outcome: Outcome) -> None:
-        """What the node wants done."""
+        """Carry out what the node wants: appends, requests, answers."""
         raft, log = node.raft, node.log
         assert raft is not None, "it is running"
         assert log is not None, "with its log"
@@ -178,7 +180,7 @@ class World:
     # network
 
     def _arrives(self, source: int, target: int, do: Callable[[], None]) -> None:
-        """After a while, or never, or twice."""
+        """Deliver a message after a while, or never, or twice."""
         chance = self.random.random
         if (source, target) in self.weather.cut or chance() < self.weather.loss:
             return
@@ -207,7 +209,7 @@ class World:
         self.at(LOST_MS, lambda: answered(None))
 
     def ask(self, node: Node, request: Request, answered: Callable[[Answer], None]) -> None:
-        """A request has come to a node that is running."""
+        """Give a request to a running node."""
         token = next(self._tokens)
         self._asked[token] = answered
         self.call(node, lambda raft, now_ms: raft.handle(token, request, now_ms))
@@ -216,17 +218,17 @@ class World:
 
     @property
     def running(self) -> list[Node]:
-        """Whose process runs."""
+        """Return the nodes whose processes run."""
         return [each for each in self.nodes.values() if each.raft is not None]
 
     @property
     def leader(self) -> Node | None:
-        """Who leads the highest epoch."""
+        """Return the leader of the highest epoch."""
         leaders = [each for each in self.running if each.raft is not None and each.raft.is_leader]
         return max(leaders, key=lambda each: each.raft.epoch if each.raft is not None else -1, default=None)
 
     def report(self) -> str:
-        """What each node is."""
+        """Return the state of each node as text."""
         lines = []
         for node in self.nodes.values():
             if node.raft is None or node.log is None:
@@ -247,7 +249,7 @@ def directory(node_id: int, number: int = 0) -> str:
 
 
 def endpoint(node_id: int) -> Endpoint:
-    """Where a node is: its port is its id."""
+    """Return the endpoint of a node: its port is its id."""
     return Endpoint(LISTENER, "host", node_id)
 
 

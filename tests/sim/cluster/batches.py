@@ -1,4 +1,4 @@
-"""Batches as the simulation's clients read them: uncompressed, of format 2, a few records."""
+"""Batches as the simulation's clients read them: magic 2, not compressed, with a few records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADER_SIZE = _HEADER.size
 
 
 class Batch(NamedTuple):
-    """One batch. commits: of a marker."""
+    """A batch, with the fields that the checks need."""
 
     base_offset: int
     last_offset: int
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
     @property
     def commits(self) -> bool:
-        """Of a control batch: is it a commit marker?"""
+        """Return whether a control batch is a commit marker."""
         ((key, _),) = self._records()
         return key[2:4] == b"\0\1"
 
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 
 
 def batches(data: bytes | bytearray | memoryview) -> Iterator[Batch]:
-    """All whole batches."""
+    """Yield the batches that are whole."""
     view, position = memoryview(data), 0
     while position + HEADER_SIZE <= len(view):
         base, length, epoch, _, crc, attributes, delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(

@@ -1,13 +1,13 @@
-"""What must hold of a cluster, one class a promise or a few that look at the same thing.
+"""The promises of a cluster. Each class checks one promise, or a few that concern the same data.
 
-Logs           every replica's appends: one leader an epoch (of the quorum and of partitions: election safety); an
-               offset is used once in an epoch; what a follower has at an epoch and offset is what the leader wrote
-               there (log matching); nobody writes below what was committed; a high watermark never goes back
-Acknowledged   at acks=all: it is there in the end, at its offset, on all replicas; nothing is there twice
-Transactions   all of it is seen by readers of committed data, or nothing; aborted data never, not even meanwhile
-Commits        of offsets, Assignments of groups: an acknowledged offset stays until another replaces it; in one
-               generation no partition has two owners; in the log of groups generations only grow
-(stuck)        the world looks whether all get on once the faults are over
+Logs           the appends of every replica: an epoch has one leader, in the quorum and in partitions (election
+               safety); an epoch uses an offset once; a follower's batch at an epoch and offset is the leader's
+               (log matching); no leader writes below a committed offset; a high watermark never decreases
+Acknowledged   a record acknowledged with acks=all is in all replicas in the end, once, at the acknowledged offset
+Transactions   read_committed consumers see all records of a transaction or none, and aborted records never
+Commits        an acknowledged offset stays committed until another one replaces it
+Assignments    in one generation no partition has two owners; generations in the log of groups only grow
+(stuck)        the world checks that all clients make progress once the faults are over
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.sim.cluster.batches import Batch, batches
 
 
 class Logs:
-    """See above. leads: who wrote in which epoch."""
+    """Checks the appends of all replicas. leads: the leader of each epoch, by log."""
 
     def __init__(self) -> None:
         self.leads: dict[tuple[str, int], int] = {}
@@ -31,12 +31,12 @@ class Logs:
         self._committed: dict[str, dict[int, int]] = defaultdict(dict)
 
     def led(self, node: int, log: str, epoch: int) -> None:
-        """A node acts as a leader."""
+        """Note that a node acts as the leader of an epoch."""
         leader = self.leads.setdefault((log, epoch), node)
         must(leader == node, f"{log} has two leaders in epoch {epoch}: {leader} and {node}")
 
     def written(self, node: int, log: str, epoch: int, first: int, last: int, crc: int) -> None:
-        """A leader has appended a batch."""
+        """Check a batch that a leader has appended."""
         self.led(node, log, epoch)
         known = self._written.setdefault((log, epoch, first), (last, crc))
         must(known == (last, crc), f"{log}: offset {first} is used twice in epoch {epoch}, by node {node}")
@@ -53,12 +53,13 @@ class Logs:
         )
 
     def copied(self, node: int, log: str, data: bytes | bytearray | memoryview, behind: int) -> None:
-        """A follower has appended batches, those below `behind`."""
+        """Check the batches that a follower has appended. Those from `behind` on are ignored."""
         for batch in batches(data):
             if batch.last_offset >= behind:
                 return
             found = (batch.last_offset, batch.crc)
-            known = self._written.setdefault((log, batch.epoch, batch.base_offset), found)  # its leader died writing it
+            # the leader may have died while it wrote the batch
+            known = self._written.setdefault((log, batch.epoch, batch.base_offset), found)
             must(
                 known == found,
                 f"{log}: node {node} has {found} at offset {batch.base_offset} of epoch {batch.epoch}, "
@@ -66,8 +67,9 @@ class Logs:
             )
 
     def moved(self, node: int, log: str, epoch: int | None, before: int, after: int) -> None:
-        """A replica's high watermark is another. epoch: the latest that its log knows, a leader's own; None where it
-        has a snapshot. A follower hears of what its leader has committed, in an epoch that may have no batch yet."""
+        """Check a replica's new high watermark. epoch: a leader's own epoch, or a follower's latest epoch in its log;
+        None for a replica that begins with a snapshot. A follower may learn the high watermark of an epoch of which it
+        has no batch yet."""
         must(after >= before, f"{log}: the high watermark of node {node} goes back from {before} to {after}")
         committed = self._committed[log]
         if epoch is not None and after > max(committed.values(), default=0):
@@ -77,14 +79,14 @@ class Logs:
 
 
 class Acknowledged:
-    """What producers were told is written."""
+    """The records that were acknowledged to producers."""
 
     def __init__(self) -> None:
         self._values: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         self.count = 0
 
     def told(self, place: TopicPartition, offset: int, values: list[bytes]) -> None:
-        """The answer said so. offset -1: a batch known from before."""
+        """Note that Produce was acknowledged. offset: -1 for a batch that the leader found to be a duplicate."""
         for i, value in enumerate(values):
             if offset >= 0:
                 known = self._values[place].setdefault(offset + i, value)
@@ -92,7 +94,7 @@ class Acknowledged:
             self.count += 1
 
     def check(self, place: TopicPartition, log: Iterable[Batch]) -> None:
-        """In the end."""
+        """Compare the acknowledged records with the final log of a partition."""
         found: dict[int, bytes] = {}
         for batch in log:
             if not batch.is_control:
@@ -110,7 +112,8 @@ class Acknowledged:
 
 @dataclass(slots=True)
 class Transaction:
-    """One of a producer. writes: acknowledged; tried: perhaps written. asked: to be committed."""
+    """A producer's transaction. writes: acknowledged records; tried: records that may have been written. asked: whether
+    EndTxn commits it."""
 
     name: str
     writes: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
@@ -121,7 +124,7 @@ class Transaction:
 
 
 class Transactions:
-    """All of them, and what readers of committed data have seen."""
+    """All transactions, and the records that read_committed consumers have seen."""
 
     def __init__(self) -> None:
         self._all: list[Transaction] = []
@@ -130,18 +133,18 @@ class Transactions:
         self.count = 0
 
     def begin(self, name: str) -> Transaction:
-        """A producer begins one."""
+        """Note that a producer begins a transaction."""
         one = Transaction(name)
         self._all.append(one)
         return one
 
     def tries(self, one: Transaction, place: TopicPartition, value: bytes) -> None:
-        """It is about to be written."""
+        """Note that a record of the transaction is about to be sent."""
         one.tried.append((place, value))
         self._of[value] = one
 
     def seen(self, place: TopicPartition, offset: int, value: bytes) -> None:
-        """A reader of committed data is given it."""
+        """Check a record that a read_committed consumer has received."""
         known = self._seen[place].setdefault(offset, value)
         must(known == value, f"{place}: offset {offset} was read as {known!r}, and now as {value!r}")
         one = self._of.get(value)
@@ -149,7 +152,7 @@ class Transactions:
             must(one.asked and not one.aborted, f"{place}: {value!r} at {offset} is seen, {one.name} did not commit it")
 
     def check(self) -> None:
-        """In the end, when all has been read."""
+        """Check that each transaction was seen whole or not at all, once consumers have read all records."""
         seen = {(place, value) for place, values in self._seen.items() for value in values.values()}
         for one in self._all:
             visible = [write for write in one.tried if write in seen]
@@ -162,7 +165,7 @@ class Transactions:
 
 
 class Assignments:
-    """Who owns what in which generation, as members are told."""
+    """The owners of partitions in each generation, as SyncGroup answers them."""
 
     def __init__(self) -> None:
         self._owners: dict[tuple[str, int, int], str] = {}
@@ -170,7 +173,7 @@ class Assignments:
         self.count = 0
 
     def told(self, group: str, member: str, generation: int, partitions: Iterable[int]) -> None:
-        """A member's assignment."""
+        """Check the assignment of a member."""
         for number in partitions:
             owner = self._owners.setdefault((group, generation, number), member)
             must(owner == member, f"{group}, generation {generation}: {number} is {owner}'s and {member}'s")
@@ -181,7 +184,8 @@ class Assignments:
 
     @staticmethod
     def check(place: TopicPartition, generations: Iterable[tuple[str, int]]) -> None:
-        """In the log of groups: group and generation, in order; -1: the group is gone."""
+        """Check that the generations of each group only grow in a partition of __consumer_offsets. generations: group
+        and generation in the order of the log; generation -1 for a tombstone."""
         last: dict[str, int] = {}
         for group, generation in generations:
             before = last.get(group, 0)

@@ -1,10 +1,11 @@
-"""Those who use the cluster, over the same network: small, one request at a time, each value its own.
+"""The clients of the simulated cluster. They use the nodes' network, send one request at a time, and write no value
+twice.
 
-idempotent      batches with acks=all, again and again until they are acknowledged, then the next
-transactional   a few batches in a transaction, then commit or abort; anew where the broker says no
-reader          all partitions, committed data only
-member          of a classic group, with offsets that it commits; the first of a group assigns
-admin           new topics, and replicas that move
+    Idempotent      produces batches with acks=all; repeats each until it is acknowledged
+    Transactional   writes a few batches in a transaction, then commits or aborts; starts anew after an error
+    Reader          fetches all partitions with isolation level read_committed
+    Member          is a member of a classic group and commits offsets; the group's leader assigns partitions
+    Admin           creates topics and reassigns replicas
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 class Again(Exception):
-    """Not now: no leader, no answer, or an error that passes."""
+    """A request that the client repeats later: no leader, no response, or a retriable error."""
 
 
 class Client:
-    """Connections to all nodes, and the way to whom it needs."""
+    """A client with connections to all nodes; it looks up leaders and coordinators."""
 
     def __init__(self, world: World, who: str) -> None:
         self.world, self.who = world, who
@@ -46,7 +47,7 @@ class Client:
         self._coordinators: dict[tuple[int, str], int] = {}
 
     async def ask(self, node: int, api: str, version: int, timeout_s: float = ASK_S, /, **fields: Any) -> Any:
-        """One request to one node. Raises Again."""
+        """Send a request to a node and return the response. Raises Again."""
         channel = self._channels.get(node)
         if channel is None:
             channel = self._channels[node] = self.world.client_host.channel(f"n{node}", 9092, self.who)
@@ -56,11 +57,11 @@ class Client:
             raise Again(f"{api} at {node}: {error}") from None
 
     def any_broker(self) -> int:
-        """One of them, alive or not."""
+        """Return a random broker's id; the broker may be down."""
         return self.world.random.choice(self.world.broker_ids)
 
     def partition(self, place: TopicPartition) -> PartitionState:
-        """As some node knows it. Raises Again."""
+        """Return the partition's state in the metadata image of some node. Raises Again."""
         image = self.world.some_image()
         topic = None if image is None else image.topics.get(place[0])
         if topic is None or place[1] not in topic.partitions:
@@ -68,14 +69,14 @@ class Client:
         return topic.partitions[place[1]]
 
     def leader(self, place: TopicPartition) -> int:
-        """Raises Again."""
+        """Return the partition's leader. Raises Again."""
         leader = self.partition(place).leader
         if leader < 0:
             raise Again(f"{place} has no leader")
         return leader
 
     async def coordinator(self, kind: int, key: str) -> int:
-        """Of a group or a transactional id. Raises Again."""
+        """Return the node that coordinates a group or a transactional id. Raises Again."""
         known = self._coordinators.get((kind, key))
         if known is None:
             answer = await self.ask(self.any_broker(), "find_coordinator", 6, key_type=kind, coordinator_keys=[key])
@@ -86,13 +87,13 @@ class Client:
         return known
 
     def forget(self, kind: int, key: str) -> None:
-        """It may be another by now."""
+        """Look the coordinator up again at the next request, since it may have moved."""
         self._coordinators.pop((kind, key), None)
 
     async def produce(
         self, place: TopicPartition, records: bytearray, transactional_id: str | None = None, version: int = 12
     ) -> tuple[ErrorCode, int]:
-        """Error and base offset. Raises Again."""
+        """Produce records to the partition's leader with acks=all. Returns error code and base offset. Raises Again."""
         topics = (TopicProduceData(place[0], (PartitionProduceData(place[1], memoryview(bytearray(records))),)),)
         request = ProduceRequest(transactional_id, -1, PRODUCE_MS, topics)
         answer = await self.ask(self.leader(place), "produce", version, request=request)
@@ -100,12 +101,12 @@ class Client:
         return found.error_code, found.base_offset
 
     async def rest(self, most_ms: int) -> None:
-        """A while."""
+        """Sleep for a random time between a quarter of `most_ms` and `most_ms`."""
         await self.world.sleep_ms(self.world.random.randrange(most_ms // 4, most_ms))
 
 
 class Idempotent(Client):
-    """See above."""
+    """An idempotent producer, which repeats each batch until it is acknowledged."""
 
     async def live(self) -> None:
         world = self.world
@@ -162,9 +163,10 @@ class Idempotent(Client):
 
 
 class Transactional(Client):
-    """See above. At every other seed one of the time before KIP-890, as librdkafka still is: it adds partitions by a
-    request of its own, and its sequences go on from one transaction to the next. Its epoch is the same in the next one:
-    nothing tells a marker of the one before from its own, so none may come late (what KIP-890 is for)."""
+    """A transactional producer. With an odd seed it follows the protocol before KIP-890, as librdkafka still does: it
+    sends AddPartitionsToTxn, and its sequences continue from one transaction to the next. Its epoch stays the same,
+    too, so that a late marker of the previous transaction would end the current one; the network therefore delivers
+    WriteTxnMarkers without delay. KIP-890 removes this restriction."""
 
     def __init__(self, world: World, who: str) -> None:
         super().__init__(world, who)
@@ -204,7 +206,7 @@ class Transactional(Client):
         self._sequences: dict[TopicPartition, int] = {}
 
     async def _transaction(self) -> None:
-        """Raises Again: then nobody knows what became of it."""
+        """Run one transaction. After Again its outcome is unknown: it may be committed, aborted or still open."""
         world, random = self.world, self.world.random
         one = world.transactions.begin(f"{self.who} {self._producer}")
         self._added.clear()
@@ -248,7 +250,7 @@ class Transactional(Client):
         )
 
     async def _add(self, place: TopicPartition) -> ErrorCode:
-        """The partition is part of the transaction. Raises Again."""
+        """Add the partition to the transaction; return the error code. Raises Again."""
         if place in self._added:
             return NONE
         node = await self.coordinator(TRANSACTION_KEY, self.who)
@@ -317,7 +319,7 @@ PASSING = (
 
 
 class Reader(Client):
-    """See above. positions: what is read next."""
+    """A consumer with isolation level read_committed. positions: the next offset to read, by partition."""
 
     def __init__(self, world: World, who: str) -> None:
         super().__init__(world, who)
@@ -332,7 +334,7 @@ class Reader(Client):
             await self.rest(1_500)
 
     async def to_the_end(self) -> None:
-        """Until nothing is left."""
+        """Read on until the position in each partition is the log end offset."""
         for place in self.world.places:
             while self.positions.get(place, 0) < self.world.end_of(place):
                 await self._try(place)
@@ -378,7 +380,8 @@ class Reader(Client):
         self._take(place, begin, bytes(found.records or b""), found.aborted_transactions or ())
 
     def _take(self, place: TopicPartition, begin: int, data: bytes, aborted: Any) -> None:
-        """As consumers do: what an aborted transaction wrote from its first offset to its marker is passed over."""
+        """Report the committed records to the checks. As a consumer does, skip the records of an aborted transaction,
+        from its first offset to its marker."""
         waiting = sorted((each.first_offset, each.producer_id) for each in aborted)
         over: set[int] = set()
         for one in batches(data):
@@ -394,7 +397,7 @@ class Reader(Client):
 
 
 class Member(Client):
-    """See above."""
+    """A member of a classic group. The leader assigns the partitions in turn."""
 
     def __init__(self, world: World, who: str, group: str) -> None:
         super().__init__(world, who)
@@ -499,7 +502,7 @@ class Member(Client):
             self._failed("OffsetCommit", code)
 
     async def committed(self, number: int) -> int | None:
-        """What the coordinator says is committed. Raises Again."""
+        """Return the offset that the coordinator has committed. Raises Again."""
         group = {"group_id": self.group, "topics": [{"name": WORK, "partition_indexes": [number]}]}
         node = await self.coordinator(GROUP_KEY, self.group)
         try:
@@ -517,7 +520,7 @@ class Member(Client):
 
 
 class Admin(Client):
-    """See above. created: topics that were acknowledged."""
+    """An admin client. created: the topics whose creation was acknowledged."""
 
     def __init__(self, world: World, who: str) -> None:
         super().__init__(world, who)
@@ -553,7 +556,7 @@ class Admin(Client):
                 await self.move(random.choice(world.places))
 
     async def move(self, place: TopicPartition) -> None:
-        """Other replicas, or the same in another order."""
+        """Reassign a partition to other replicas, or to the same ones in another order."""
         random = self.world.random
         replicas = random.sample(self.world.broker_ids, random.choice((2, 3, 3)))
         try:

@@ -1,10 +1,11 @@
-"""One simulated time, and an event loop for each process in it: what a node calls is its own.
+"""One simulated time, and one event loop for each simulated process.
 
-    killed    nothing that it had waiting is ever called: no handler, no `finally`, as with kill -9
-    paused    what comes due waits until it goes on, then all of it comes at once, as with SIGSTOP
-    rate      its clock goes a little faster or slower than the others'; it began at some time of its own
+    killed    no waiting callback is called any more: no handler, no `finally`, as after kill -9
+    paused    callbacks that come due wait until the process continues, then all are called, as after SIGSTOP
+    rate      the process's clock runs a little faster or slower than others, and starts at a time of its own
 
-What is ready is called in the order in which it was, whosever it is; then time jumps to the next timer.
+Callbacks of all loops that are ready are called in the order in which they became ready; then time jumps to the next
+timer.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Lane(SimulatedLoop):
-    """See above. Made by `Time.lane`."""
+    """The event loop of one simulated process, made by `Time.lane`."""
 
     def __init__(self, time: Time, random: Random, begin_s: float, rate: float) -> None:
         super().__init__(random)
@@ -78,7 +79,7 @@ class Lane(SimulatedLoop):
         return call
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """A task, from outside the loop."""
+        """Start a task from outside of the loop."""
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
@@ -87,29 +88,29 @@ class Lane(SimulatedLoop):
             asyncio._set_running_loop(before)
 
     def kill(self) -> None:
-        """Nothing more is called."""
+        """Stop the process: no callback is called any more."""
         self.is_killed = True
 
     def forget(self) -> None:
-        """Let go of all that waits."""
+        """Drop all waiting callbacks."""
         self.held.clear()
         self.tasks.clear()
         self.errors.clear()
         self.close()
 
     def pause(self) -> None:
-        """Nothing is called until `go_on`."""
+        """Hold up all callbacks until `go_on`."""
         self.is_paused = True
 
     def go_on(self) -> None:
-        """All that was due meanwhile is called now."""
+        """Call the callbacks that came due during the pause."""
         self.is_paused = False
         held, self.held = self.held, []
         self._soon.extend((self, call) for call in held)
 
 
 class Time:
-    """See above. now_s: since the simulation began."""
+    """The simulated time. now_s: seconds since the simulation began."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -120,13 +121,13 @@ class Time:
         self.lanes: list[Lane] = []
 
     def lane(self, random: Random, *, begin_s: float = 0.0, rate: float = 1.0) -> Lane:
-        """A loop for one process."""
+        """Return an event loop for one process."""
         lane = Lane(self, random, begin_s, rate)
         self.lanes.append(lane)
         return lane
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Call what is due until it is so. Raises Stalled."""
+        """Call callbacks that are due until `until` returns True. Raises Stalled."""
         soon, timers, running = self.soon, self.timers, None
         try:
             while not until():
@@ -157,7 +158,7 @@ class Time:
 
 
 class LaneClock(Clock):
-    """The wall clock of a machine: as far from the truth as it is, and as fast as its lane."""
+    """The wall clock of a process: it differs from the true time by an offset, and runs at the rate of its lane."""
 
     def __init__(self, lane: Lane, offset_ms: int) -> None:
         self._lane, self._offset_ms = lane, BEGIN_MS + offset_ms

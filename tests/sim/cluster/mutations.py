@@ -1,7 +1,7 @@
-"""Would the simulation of a cluster notice? What keeps its promises is taken out of the code, one at a time, and seeds
-are run until one fails.
+"""Does the simulation of a cluster find a missing check? Each mutation removes one from the code, and seeds are run
+until one fails.
 
-    python -m tests.sim.cluster.mutations [SEEDS]     at which seed each is found, or that it is not
+    python -m tests.sim.cluster.mutations [SEEDS]     print the seed that finds each mutation, or that none does
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ QUORUM_EPOCH = Mutation(
     "if False:",
 )
 MUTATIONS = [QUORUM_EPOCH, TRUNCATION, IN_SYNC]
-"""Those that are known to be found."""
+"""Mutations of which it is known that a seed finds them."""
 OTHERS = [
-    ALTER_PARTITION,  # found once in 150 seeds, and then at none of 800: what it breaks is rarely seen
+    ALTER_PARTITION,  # found at one of 150 seeds, later at none of 800: the damage is rarely visible
     FENCING,
     LEADER_EPOCH,
     BROKER_EPOCH,
@@ -111,7 +111,7 @@ OTHERS = [
         "up_to_date = True",
     ),
 ]
-"""Those of which that is not known, or which other checks make up for."""
+"""Mutations that perhaps no seed finds, or for which other checks make up."""
 
 
 if __name__ == "__main__":

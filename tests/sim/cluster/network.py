@@ -1,15 +1,16 @@
-"""Between nodes, and between clients and nodes: kcli's Network without sockets. A request's object goes to the other
-node's table of APIs, the answer's object comes back; what handlers lay out by hand goes as bytes.
+"""The network between nodes, and between clients and nodes: kcli's Network without sockets. Request and response are
+passed as objects; what handlers lay out by hand is passed as bytes.
 
-    order       on one connection requests arrive, are answered, and answers arrive, in order; nothing else is in order
-    delay       each way a little, at times much
-    cut         nothing gets through between two; it waits, as TCP does, and comes late, or its connection is given up
-                meanwhile: then it comes all the same, at times
-    loss        a connection is lost, and with it a request, or an answer
-    repetition  what may be said twice is, on a connection of its own, now or much later; nobody hears the answer
+    order       requests on one connection arrive, and are answered, in order; connections have no order between them
+    delay       each message takes a little, sometimes much
+    cut         messages between two nodes wait and arrive late, as with TCP, or the connection is given up meanwhile;
+                even then they arrive sometimes
+    loss        a connection is lost, and with it a request or a response
+    repetition  some requests arrive a second time on a connection of their own, at once or much later; that response
+                is dropped
 
-Who asks gives up when its time is over, and the connection with it. A process that dies loses its connections: the
-others hear of it if they can be reached.
+A client gives up a request when its timeout is over, and the connection with it. A process that dies loses its
+connections: their peers learn of it if they can be reached.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class Faults:
-    """How likely it is that a connection is lost with a request, that something is said twice, that something takes
-    long. delay_ms: at most, else."""
+    """The probabilities that a connection is lost together with a request, that a request is repeated, and that a
+    message is late. delay_ms: the longest delay of any other message."""
 
     lost: float = 0.0
     repeated: float = 0.0
@@ -62,7 +63,7 @@ class Faults:
 
 
 class Asked:
-    """One request, on its way."""
+    """A request on its way to a node."""
 
     __slots__ = ("answer", "begun", "kind", "name", "request")
 
@@ -72,8 +73,9 @@ class Asked:
 
 
 class SimulatedNetwork:
-    """What connects all. asking, told: hear of each request as a node begins with it, and of its answer; failed: of a
-    handler that raised what it should not. prompt: requests that nobody begins with once they are given up."""
+    """The network of all nodes and clients. asking, told: called with each request when a node begins to handle it, and
+    with its response; failed: called where a handler raised an unexpected error. prompt: the APIs whose requests no
+    node handles once the client has given them up."""
 
     def __init__(self, time: Time, random: Random) -> None:
         self.time, self.random = time, random
@@ -88,11 +90,11 @@ class SimulatedNetwork:
         self.prompt: frozenset[str] = frozenset()
 
     def host(self, node_id: int, lane: Lane) -> Host:
-        """What one process sees of it."""
+        """Return the network as one process uses it."""
         return Host(self, node_id, lane)
 
     def delay_s(self) -> float:
-        """How long a message takes one way."""
+        """Return a random delay of a message, one way."""
         faults, random = self.faults, self.random
         delay_s = random.random() * faults.delay_ms / 1000
         if faults.late and random.random() < faults.late:
@@ -100,17 +102,17 @@ class SimulatedNetwork:
         return delay_s
 
     def is_cut(self, one: int, other: int) -> bool:
-        """Does nothing get from one to the other?"""
+        """Return whether messages from one node to the other are held up."""
         return (one, other) in self.cut
 
     def heal(self, between: Collection[tuple[int, int]]) -> None:
-        """What waited goes on."""
+        """Deliver the messages that were held up."""
         self.cut.difference_update(between)
         for wire in list(self.wires):
             wire.healed()
 
     def died(self, node_id: int) -> None:
-        """A process is gone, and so are its connections."""
+        """Close the connections of a process that has died."""
         for address in [each for each, (server, _) in self.listening.items() if server.node_id == node_id]:
             del self.listening[address]
         for wire in list(self.wires):
@@ -121,18 +123,18 @@ class SimulatedNetwork:
 
 
 class Host:
-    """One process's Network."""
+    """The network as one process uses it."""
 
     def __init__(self, network: SimulatedNetwork, node_id: int, lane: Lane) -> None:
         self.network, self.node_id, self.lane = network, node_id, lane
 
     def channel(self, host: str, port: int, client_id: str) -> SimulatedChannel:
-        """A new channel, of the caller's own."""
+        """Return a new channel, which the caller does not share."""
         return SimulatedChannel(self, (host, port), client_id)
 
 
 class SimulatedChannel:
-    """To one address: one connection after the other."""
+    """A channel to one address. It opens a new connection after one is lost."""
 
     def __init__(self, host: Host, address: Address, client_id: str) -> None:
         self._host, self._address, self.client_id = host, address, client_id
@@ -141,7 +143,7 @@ class SimulatedChannel:
         self._last_attempt_s = -1.0
 
     async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Message:
-        """Ask, and wait for the answer. Raises Unanswered."""
+        """Send a request and return the response. Raises Unanswered."""
         known, lane = api_named(api), self._host.lane
         if self._is_closed:
             raise Unanswered(f"{self._address}: closed")
@@ -166,14 +168,15 @@ class SimulatedChannel:
         return Wire(self._host, self._address, self.client_id, ready_s)
 
     def close(self) -> None:
-        """End it; what waits is Unanswered."""
+        """Close the channel; requests without a response raise Unanswered."""
         self._is_closed = True
         if self._wire is not None:
             self._wire.close("closed")
 
 
 class Wire:
-    """One connection: the client's half and the server's. `going` and `coming` are held up while the way is cut."""
+    """A connection, with the client's side and the server's. `going` and `coming` hold messages while the network is
+    cut."""
 
     def __init__(self, host: Host, address: Address, client_id: str, ready_s: float) -> None:
         self.host, self.network, self.address = host, host.network, address
@@ -194,7 +197,7 @@ class Wire:
     # the client's half
 
     def send(self, asked: Asked) -> None:
-        """A request sets out."""
+        """Send a request."""
         self._unanswered[asked] = None
         network = self.network
         network.asked += 1
@@ -216,7 +219,7 @@ class Wire:
         self._at_server(when_s, self._arrive, asked)
 
     def _at_server(self, when_s: float, callback: Callable[..., None], *args: Any) -> None:
-        """On the other node's lane, if there is one that listens; else it is refused."""
+        """Call `callback` on the other node's lane; refuse the connection where that node does not listen."""
         found = self.network.listening.get(self.address)
         lane = self.host.lane if found is None else found[0].lane
         lane.call_later(when_s - self.network.time.now_s, callback, *args)
@@ -230,7 +233,7 @@ class Wire:
         self.host.lane.call_later(delay_s, wire._go, again)
 
     def close(self, reason: str) -> None:
-        """The client gives it up: what waits is Unanswered."""
+        """Close the connection from the client's side: waiting requests raise Unanswered."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -241,7 +244,7 @@ class Wire:
             self._gone_soon()
 
     def _gone_soon(self) -> None:
-        """The server hears of it, if it can be reached."""
+        """Let the server learn of the closed connection, if it can be reached."""
         if self.network.is_cut(self.host.node_id, self.to):
             self._end()
             return
@@ -268,7 +271,7 @@ class Wire:
     # the way
 
     def healed(self) -> None:
-        """What waited goes on, if nothing is in its way any more."""
+        """Deliver the messages that waited, unless the way is cut again."""
         network = self.network
         if self._going and not network.is_cut(self.host.node_id, self.to):
             going, self._going = self._going, deque()
@@ -313,13 +316,14 @@ class Wire:
         self._serve()
 
     def _refuse(self) -> None:
-        """Nobody is there: the client hears that, if it can be reached."""
+        """Refuse the connection; the client learns of it if it can be reached."""
         if self.network.is_cut(self.to, self.host.node_id):
             return
         self.host.lane.call_later(self.network.delay_s() + 0.001, self.close, "refused")
 
     def _serve(self) -> None:
-        """What has arrived, in order; behind a batch that waits for followers only others like it."""
+        """Handle the requests that have arrived, in order. While a batch waits for followers, only further Produce
+        requests are handled."""
         while self._waiting and self._serving is None and not self._is_over:
             if self._late and self._waiting[0].kind.api_key != PRODUCE:
                 return
@@ -398,7 +402,7 @@ class Wire:
         self._serve()
 
     def _done(self, asked: Asked, response: Any) -> None:
-        """In order, behind batches that wait."""
+        """Send the response, after those of earlier requests on this connection."""
         if self._late:
             self._late.append([asked, None, response])
         else:
@@ -420,13 +424,13 @@ class Wire:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """The server ends it."""
+        """Close the connection from the server's side."""
         if not self._is_over:
             self._end()
             self._refuse()
 
     def _end(self) -> None:
-        """The server's half is over."""
+        """End the server's side of the connection."""
         if self._is_over:
             return
         self._is_over = True
@@ -444,7 +448,7 @@ class Wire:
             self.network.wires.pop(self, None)
 
     def server_gone(self) -> None:
-        """The server's process died."""
+        """Close the connection because the server's process has died."""
         self._is_over = True
         self._waiting.clear()
         self._late.clear()
@@ -456,7 +460,7 @@ class Wire:
 
 
 class SimulatedServer(Server):
-    """What a node listens with."""
+    """A node's server, which accepts simulated connections."""
 
     def __init__(self, config: BrokerConfig, lane: Lane, network: SimulatedNetwork, node_id: int) -> None:
         super().__init__(config, lane)
@@ -497,7 +501,7 @@ class SimulatedServer(Server):
 
 
 def copy_of_produce(request: Any) -> Any:
-    """A request of its own: brokers write offsets into the batches of one."""
+    """Return a copy of a Produce request, since brokers write offsets into its batches."""
     topics = tuple(
         replace(
             topic,

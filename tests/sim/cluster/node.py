@@ -1,9 +1,9 @@
-"""One real node on a lane of its own: everything of it but sockets, threads and the system's clock.
+"""A real node on a lane of its own. Only sockets, threads and the system's clock are simulated.
 
-start    as a process: recovery, quorum, registration, unfencing; one that stops by itself is started again
-kill     nothing of it is called any more; what it had written is there, what it was writing is torn
-power    the same, and what was not synced may be lost
-stop     in order
+start    as a process: recovery, quorum, registration, unfencing; a node that stops by itself is started again
+kill     no callback is called any more; finished writes stay, an unfinished one is torn
+power    as kill, and bytes that were not synced may be lost
+stop     controlled shutdown
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class LoopExecutor(Executor):
-    """Runs what it is given on the loop, a little later, in order."""
+    """An executor that runs functions on the event loop, a little later, in order."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -52,7 +52,7 @@ class LoopExecutor(Executor):
 
 
 class SimulatedNode(Node):
-    """kcli's own, where it meets the world."""
+    """kcli's node, with simulated sockets, threads and clock."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class SimulatedNode(Node):
 
     @property
     def log_dirs(self) -> LogDirs | None:
-        """What it has locked."""
+        """Return the log directories that the node has locked."""
         return self._dirs
 
 
 class Process:
-    """A node's process, one life after the other. lives: how many there were."""
+    """A node's process, which may end and start again. lives: the number of starts."""
 
     def __init__(self, world: World, node_id: int, directory: Path, properties: dict[str, str]) -> None:
         self.world, self.id, self.directory = world, node_id, directory
@@ -107,16 +107,16 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Is there a process?"""
+        """Return whether the process exists."""
         return self.node is not None
 
     @property
     def runs(self) -> bool:
-        """Is there one, and it is not paused?"""
+        """Return whether the process exists and is not paused."""
         return self.lane is not None and self.node is not None and not self.lane.is_paused
 
     def start(self, dies_at: int = 0) -> None:
-        """A new process. dies_at: the disk's operation at which it is killed."""
+        """Start the process. dies_at: the number of the disk operation at which it is killed."""
         world = self.world
         assert self.node is None, "one at a time"
         self.lives += 1
@@ -148,7 +148,7 @@ class Process:
         self._tasks.append(lane.start(live()))
 
     def stop(self) -> None:
-        """Go down in order, then start again."""
+        """Shut the node down in order, then start it again."""
         node, lane = self.node, self.lane
         assert node is not None, "it runs"
         assert lane is not None, "it runs"
@@ -168,7 +168,7 @@ class Process:
         self._tasks.append(lane.start(stop()))
 
     def kill(self, *, power: bool = False) -> None:
-        """End it now. power: what is not synced may be lost."""
+        """Kill the process now. power: bytes that were not synced may be lost."""
         disk = self.disk
         if self.node is None or disk is None:
             return
@@ -179,7 +179,7 @@ class Process:
             self._died()
 
     def _died(self) -> None:
-        """The disk says so, perhaps in the middle of something: no more of this process is called."""
+        """End the process when its disk dies, perhaps in the middle of an operation: no callback is called any more."""
         node, lane, disk = self.node, self.lane, self.disk
         if node is None or lane is None or disk is None:
             return
@@ -194,7 +194,7 @@ class Process:
         self.world.gone(self)
 
     def bury(self) -> None:
-        """What the system does for processes that are gone."""
+        """Do what the system does for a dead process: close its connections and release its locks."""
         unburied, self._unburied = self._unburied, []
         for node, disk in unburied:
             if node.log_dirs is not None:

@@ -1,5 +1,5 @@
-"""One seed: a world of its own in a directory of its own, with nothing random but what the seed says, and every
-replica's log watched."""
+"""Run one seed: a world in a directory of its own, in which the seed decides everything random, and checks that see
+each append of every replica."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.sim.run import MEMORY
 
 
 def simulate(seed: int, *, tell: Callable[[str], object] | None = None) -> Exception | None:
-    """What was broken, if anything. tell: hears each line of what happened."""
+    """Return the error that broke the run, None where all promises were kept. tell: called with each event's line."""
     logger = logging.getLogger("kcli.broker")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -50,7 +50,7 @@ def _simulate(seed: int, directory: Path, tell: Callable[[str], object] | None) 
         world = World(seed, directory, tells=tell is not None)
         error = None
         try:
-            # followers that wait for news of a new leader ask it less often
+            # followers that wait for a new leader's data send fewer Fetches
             with patch.object(fetcher, "EAGER_FETCHES", 2), _watched(world):
                 world.run()
         except Exception as broken:  # noqa: BLE001  (what is broken, whatever it is)
@@ -64,7 +64,7 @@ def _simulate(seed: int, directory: Path, tell: Callable[[str], object] | None) 
 
 
 def _forget(world: World) -> None:
-    """Tasks of the dead end in nowhere, and nobody hears of it."""
+    """Drop the tasks of dead nodes without the warnings of asyncio."""
     time = world.time
     nowhere = time.lane(random.Random(0))
     asyncio._set_running_loop(nowhere)
@@ -87,7 +87,7 @@ def _forget(world: World) -> None:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Ids and jitters are the seed's."""
+    """Derive ids and jitters from the seed."""
     source = random.Random(seed ^ 0x5EED)
     state = random.getstate()
     random.seed(seed)
@@ -104,7 +104,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 @contextmanager
 def _watched(world: World) -> Iterator[None]:
-    """The checks hear of what every log does."""
+    """Report every append, high watermark and leadership to the checks."""
     logs = world.logs
 
     def tell(log: PartitionLog, what: str) -> None:

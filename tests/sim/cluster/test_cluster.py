@@ -1,6 +1,6 @@
 """Simulations of whole clusters: a fixed number of seeds, more of them in `make soak`.
 
-A seed that fails is named; `python -m tests.sim.cluster SEED` tells its story.
+The message of a failure names its seed; `python -m tests.sim.cluster SEED` prints its events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOGETHER = 25 if SEEDS == SOAK_SEEDS else 10
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, where nobody minds what dead nodes leave behind."""
+    """Run Python in another process, so that the remains of dead nodes disturb no other test."""
     command = [sys.executable, "-W", "ignore", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
@@ -39,7 +39,7 @@ def test_promises_are_kept(first: int) -> None:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=attrgetter("what"))
 def test_what_keeps_promises_is_missed(mutation: Mutation) -> None:
-    """Without it the simulation fails, at one of the seeds that hold with it (above)."""
+    """With the mutation, one of the seeds of `test_promises_are_kept` fails."""
     number = MUTATIONS.index(mutation)
     look = (
         "from tests.sim.cluster.mutations import *; from tests.sim.mutation import found_after; "
@@ -51,12 +51,12 @@ def test_what_keeps_promises_is_missed(mutation: Mutation) -> None:
 
 
 def test_every_mutation_is_where_it_was() -> None:
-    """So that `make soak` can try each of them."""
+    """Each mutation still finds the text that it replaces, so that `make soak` can apply it."""
     for mutation in [*MUTATIONS, *OTHERS]:
         with mutation.applied():
             pass
 
 
 def test_a_seed_tells_the_same_story() -> None:
-    """In another process, whatever its hashes are."""
+    """Two processes with different hash seeds print the same lines."""
     told_twice("tests.sim.cluster", 3)

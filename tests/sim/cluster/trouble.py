@@ -1,9 +1,9 @@
-"""What goes wrong: one thing after the other, some at the same time, until it is calm.
+"""The faults of a simulation: one after the other, some at the same time, until the calm begins.
 
-A node whose power goes loses what it had not flushed: as Kafka's acks rely on other replicas having it, that happens
-only while all replicas are in sync, and no other process ends until they are again; or where every message is flushed.
-With all replicas gone in disorder, and one of them without what it had not flushed, that one may lead (KIP-966's last
-known leader): Kafka promises nothing there.
+A node that loses power loses the bytes that it has not flushed. Kafka's acks rely on the other replicas, so this fault
+happens only while all replicas are in sync, and no other process ends until they are in sync again; or where every
+message is flushed. Kafka promises nothing where all replicas fail one after the other and the one that lost its
+unflushed bytes is elected (KIP-966's last known leader).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Trouble:
-    """See above."""
+    """The faults of a simulation."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -44,7 +44,7 @@ class Trouble:
         self._kinds += [random.choice((self._stop, self._power, self._power))]
 
     async def run(self, seconds: float) -> None:
-        """For so long."""
+        """Cause faults for that time."""
         world, random = self._world, self._world.random
         until_s = world.time.now_s + seconds
         world.network.faults = self._faults
@@ -54,7 +54,7 @@ class Trouble:
             random.choice(self._kinds)(random.choice(world.processes))
 
     def end(self) -> None:
-        """It is calm."""
+        """End all faults."""
         world = self._world
         world.network.faults = Faults()
         world.network.heal(set(world.network.cut))
@@ -66,7 +66,7 @@ class Trouble:
 
     @property
     def may_end(self) -> bool:
-        """May a process end? Not while what another one has lost is not back."""
+        """Return whether a process may end: not before replicas that lost bytes are in sync again."""
         if self._is_recovering and self._is_whole:
             self._is_recovering = False
         return not self._is_recovering

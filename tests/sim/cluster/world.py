@@ -1,11 +1,11 @@
-"""The world of one seed: nodes, network, disks and clocks, what goes wrong with them, and those who use the cluster.
+"""The simulation of one seed: nodes, network, disks and clocks, their faults, and the clients.
 
-    begin      three combined nodes, sometimes more or in separate roles, form a cluster; a topic is made
-    trouble    nodes are killed, stopped, paused, lose their power; the network is cut, loses, repeats, is slow
-    calm       nothing goes wrong any more: everybody gets on, all replicas come into sync
-    end        clients end; what the logs have is compared with what clients were told
+    begin      three combined nodes, sometimes more or in separate roles, form a cluster; a topic is created
+    trouble    nodes are killed, stopped, paused, or lose power; the network is cut, slow, loses and repeats requests
+    calm       no more faults: every client must make progress, all replicas must come into the ISR
+    end        clients end; the logs are compared with the responses that clients received
 
-All of it is decided by the seed. What must hold: checks.py.
+The seed decides everything. checks.py has the promises.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ REFUSED = (
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
-"""These say that it is not in the log; others do not."""
+"""Errors after which the commit is certainly not in the log; after others it may be."""
 OPTIONS = {
     "num.recovery.threads.per.data.dir": "1",
     "min.insync.replicas": "2",
@@ -78,7 +78,7 @@ OPTIONS = {
 
 
 class World:
-    """See above. notes: what happened, where somebody wants to read it."""
+    """The simulation of one seed. notes: its events; kept only where `tells` is set."""
 
     def __init__(self, seed: int, directory: Path, *, tells: bool = False) -> None:
         self.seed, self.random = seed, Random(seed)
@@ -152,47 +152,47 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """The true time."""
+        """Return the true time, from which the nodes' clocks may differ."""
         return BEGIN_MS + round(self.time.now_s * 1000)
 
     async def sleep_ms(self, ms: int) -> None:
-        """A while, for those outside."""
+        """Sleep in true time, for callers outside of the nodes."""
         await asyncio.sleep(ms / 1000)
 
     def note(self, who: str, what: str) -> None:
-        """A line of the story."""
+        """Add an event to the notes."""
         if self.notes is not None:
             self.notes.append(f"{self.time.now_s:9.3f}  {who}  {what}")
 
     def next_value(self, who: str) -> bytes:
-        """One that nobody else has."""
+        """Return a value that no other record has."""
         self._values += 1
         return f"{who} {self._values}".encode()
 
     def next_offset(self) -> int:
-        """One that nobody else commits."""
+        """Return an offset that no other member commits."""
         self._offsets += 1
         return self._offsets
 
     def progressed(self, who: str) -> None:
-        """A client gets on."""
+        """Note that a client has made progress."""
         self._progress.add(who)
 
     def some_image(self) -> MetadataImage | None:
-        """What some broker knows."""
+        """Return the metadata image of some broker."""
         known = [
             each.node.broker.image for each in self.processes if each.is_up and each.runs and each.node is not None
         ]
         return self.random.choice(known) if known else None
 
     def topic_id(self, name: str) -> UUID | None:
-        """As some broker knows it."""
+        """Return the topic's id in the image of some broker."""
         image = self.some_image()
         topic = None if image is None else image.topics.get(name)
         return None if topic is None else topic.id
 
     def leader_of(self, place: TopicPartition) -> Partition | None:
-        """The replica that leads, where it runs and knows that."""
+        """Return the leader's replica, if its node runs and knows that it leads."""
         for each in self.processes:
             if each.is_up and each.node is not None and each.id in self.broker_ids:
                 found = each.node.broker.partitions.get(*place)
@@ -201,7 +201,8 @@ class World:
         return None
 
     def has_former_leader(self, place: TopicPartition) -> bool:
-        """Does some node lead it that does not know yet that another does? It has not all that the other has."""
+        """Return whether a node still leads the partition that has not learnt of the new leader. Its log may lack
+        records."""
         own = [
             found.leader_epoch
             for each in self.processes
@@ -212,12 +213,12 @@ class World:
         return len(own) > 1 or not states or any(epoch < states[place].leader_epoch for epoch in own)
 
     def end_of(self, place: TopicPartition) -> int:
-        """Where its log ends."""
+        """Return the leader's log end offset."""
         leader = self.leader_of(place)
         return 1 << 62 if leader is None else leader.log.log_end_offset
 
     def states(self) -> dict[TopicPartition, PartitionState]:
-        """All partitions, as the active controller has them; none where there is none."""
+        """Return all partitions in the active controller's image; none without an active controller."""
         for each in self.processes:
             if each.runs and each.node is not None and each.node._broker is not None:
                 broker = each.node.broker
@@ -231,7 +232,7 @@ class World:
         return {}
 
     def all_in_sync(self) -> bool:
-        """Is every replica of every partition?"""
+        """Return whether every replica of every partition is in the ISR."""
         states = self.states()
         return bool(states) and all(
             sorted(each.isr) == sorted(each.replicas)
@@ -240,10 +241,10 @@ class World:
             for each in states.values()
         )
 
-    # what they hear
+    # called by nodes and processes
 
     def fail(self, error: Exception) -> None:
-        """A promise is broken, or the code is."""
+        """End the simulation with an error: a broken promise, or a bug."""
         if self._failure is None:
             self._failure = error
             self.note("world", f"{type(error).__name__}: {error}")
@@ -253,22 +254,22 @@ class World:
         self.fail(error)
 
     def stopped(self, process: Process, error: Exception) -> None:
-        """A node has ended with an error."""
+        """Fail the simulation where a node has ended with an error."""
         if process.disk is not None and not process.disk.is_dead:
             self.note(f"node {process.id}", f"{error!r}")
             self.fail(error)
 
     def ended(self, process: Process, reason: str) -> None:
-        """A node wants to stop."""
+        """Fail the simulation where a node stops by itself."""
         if process.disk is not None and not process.disk.is_dead:
             self.fail(Broken(f"node {process.id} stops by itself: {reason}"))
 
     def gone(self, process: Process) -> None:
-        """A process is no more: another comes."""
+        """Start a process again that has died."""
         self.restart_later(process)
 
     def restart_later(self, process: Process) -> None:
-        """Once."""
+        """Start the process again after a while, unless that is planned already."""
         if process.is_restarting or process.is_alive:
             return
         process.is_restarting = True
@@ -302,7 +303,7 @@ class World:
     # from beginning to end
 
     def run(self) -> None:
-        """Raises Broken, or whatever else went wrong."""
+        """Run the simulation. Raises Broken and any unexpected error."""
         self._main = self.outside.start(self._run())
         try:
             self.time.run(self._is_over)
@@ -322,12 +323,12 @@ class World:
         return self._failure is not None or (self._main is not None and self._main.done())
 
     def _check_errors(self, living: Collection[Lane | None]) -> None:
-        """What nobody caught. living: the lanes of nodes that ran to the end."""
+        """Raise the exceptions that no task caught. living: the lanes of the nodes that ran to the end."""
         for lane in [self.outside, *(lane for process in self.processes for _, lane in process.buried)]:
             for each in lane.errors:
                 error = each.get("exception")
                 if isinstance(error, CoordinatorError) and "future" in each and lane not in living:
-                    continue  # it was told in a node's last moment, and nobody was left to hear it
+                    continue  # the error came when its node was about to die, and no task was left to catch it
                 if error is not None and not isinstance(error, Crash | MetadataLogFailed | asyncio.CancelledError):
                     raise error
 
@@ -431,7 +432,7 @@ class World:
         return bool(self.states()) and not self._differ()
 
     def _contents(self, place: TopicPartition) -> list[Batch]:
-        """Of all replicas alike. Raises Broken."""
+        """Return the batches of a partition; all replicas must have the same ones. Raises Broken."""
         whole = []
         for replica in self._replicas(place):
             assert replica is not None, "all have it"
@@ -454,7 +455,7 @@ def _read(replica: Partition) -> bytearray:
 
 
 def _generations(leader: Partition) -> list[tuple[str, int]]:
-    """Of groups, in the order of the log; -1: the group is gone."""
+    """Return groups with their generations in the order of the log; generation -1 for a tombstone."""
     found = []
     for batch in read_log(leader.log):
         for _, (key, value) in batch.records:

@@ -19,7 +19,7 @@ LARGEST = 8 << 20
 
 
 class AioKafka(Client):
-    """Every step is a coroutine, run to its end."""
+    """The steps with aiokafka; each runs its coroutines to their end."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)

@@ -1,4 +1,4 @@
-"""confluent-kafka: librdkafka. ApiVersions is asked as it does by itself (api.version.request)."""
+"""The steps with confluent-kafka (librdkafka), which sends ApiVersions by itself (api.version.request)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LARGEST = 8 << 20
 
 
 class Confluent(Client):
-    """Its answers are futures by what was asked for."""
+    """The steps with confluent-kafka; its admin methods return a future for each item."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
@@ -83,7 +83,7 @@ class Confluent(Client):
         fixed = {"bootstrap.servers": self.bootstrap, "group.id": "none", "enable.auto.commit": False}
         return Consumer(fixed | {name.replace("_", "."): value for name, value in options.items()})
 
-    # From offset 0, not from the "beginning": librdkafka waits 0.5 s before it asks where that is.
+    # Assign offset 0, not "beginning": librdkafka waits 0.5 s before it looks up the beginning.
     def read(self, topic: str, partitions: int, count: int, *, committed: bool) -> list[Message]:
         isolation = "read_committed" if committed else "read_uncommitted"
         consumer = self._consumer(isolation_level=isolation, auto_offset_reset="earliest")

@@ -1,9 +1,9 @@
-"""Consume, process, produce, exactly once, with kafka-python: until it is killed, or ends with an error of its own.
+"""Consume, process, produce, exactly once, with kafka-python, until the process is killed or ends with an error.
 
     python -m tests.interop.clients.python.exactly_once BOOTSTRAP
 
-From each partition of `input` to the same one of `output`. An error that only ends a transaction is answered as
-kafka-python's documentation does: abort, and go back to what is committed.
+Records of each partition of `input` go to the same partition of `output`. After an error that only ends a transaction
+the program aborts it and seeks to the committed offsets, as kafka-python's documentation does.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 import aiokafka
 import confluent_kafka
 
-with warnings.catch_warnings():  # it reads its own version in an old way
+with warnings.catch_warnings():  # kafka-python reads its own version in a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
     import kafka.errors
@@ -26,7 +26,7 @@ from tests.interop.clients.members import NO_OFFSET, Member, NoOffset, Options
 
 
 class KafkaPython:
-    """kafka-python; a static member keeps its place when it is closed."""
+    """A member on kafka-python. A static member does not send LeaveGroup at `close`, so the group keeps its place."""
 
     def __init__(self, bootstrap: str, options: Options) -> None:
         self.consumer = kafka.KafkaConsumer(
@@ -39,7 +39,8 @@ class KafkaPython:
             heartbeat_interval_ms=options.heartbeat_ms,
             session_timeout_ms=options.session_ms,
         )
-        self.consumer.partitions_for_topic(options.topic)  # a leader that does not know them yet assigns nothing
+        # a leader without the topic's metadata would assign no partitions
+        self.consumer.partitions_for_topic(options.topic)
 
     def poll(self) -> list[bytes]:
         try:
@@ -59,7 +60,7 @@ class KafkaPython:
 
 
 class Aiokafka:
-    """aiokafka, on a loop of its own that runs while it is asked something."""
+    """A member on aiokafka. Its event loop runs only during a call of this object."""
 
     def __init__(self, bootstrap: str, options: Options) -> None:
         self.loop = asyncio.new_event_loop()
@@ -106,7 +107,7 @@ class Aiokafka:
 
 
 class Confluent:
-    """confluent-kafka, with cooperative rebalances."""
+    """A member on confluent-kafka, with cooperative rebalances."""
 
     def __init__(self, bootstrap: str, options: Options) -> None:
         config: dict[str, Any] = {
@@ -165,7 +166,7 @@ def tell(name: str, **event: Any) -> None:
 
 
 def live(name: str, member: Member, asked: SimpleQueue[str]) -> None:
-    """What one member does."""
+    """Run one member until standard input asks it to stop."""
     assigned: set[int] = set()
     while True:
         try:

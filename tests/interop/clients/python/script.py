@@ -1,4 +1,4 @@
-"""The steps that every client takes (see ../README.md), for clients of Python: each says how it does them."""
+"""The steps that every client takes (see ../README.md), for Python's clients, whose subclasses implement them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class Message:
-    """A record to send, or as it was read; offset: -1 before it is written."""
+    """A record, to be sent or as it was read. offset: -1 before the record is written."""
 
     partition: int
     timestamp_ms: int
@@ -51,7 +51,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Client(ABC):
-    """What a client can do. Methods that return an error code give Kafka's, 0 where all went well."""
+    """The steps of a client. Methods that return an error code give Kafka's, 0 for no error."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -66,7 +66,7 @@ class Client(ABC):
 
     @abstractmethod
     def produce(self, topic: str, messages: Sequence[Message], codec: str, *, idempotent: bool) -> list[int]:
-        """Send messages, acks=all. Returns their offsets. codec "none" is none."""
+        """Send messages with acks=all. Returns their offsets. codec "none": without compression."""
 
     @abstractmethod
     def produce_error(self, topic: str, message: Message) -> int:
@@ -74,7 +74,7 @@ class Client(ABC):
 
     @abstractmethod
     def read(self, topic: str, partitions: int, count: int, *, committed: bool) -> list[Message]:
-        """Read so many messages from the beginning of the partitions."""
+        """Read `count` messages from the beginning of the partitions."""
 
     @abstractmethod
     def offsets(self, topic: str, at_ms: int, beyond_ms: int) -> Offsets:
@@ -82,7 +82,7 @@ class Client(ABC):
 
     @abstractmethod
     def tail(self, topic: str, message: Message) -> float:
-        """Wait for what comes; send a message. Returns the seconds until it came."""
+        """Wait at the log end, and send a message. Returns the seconds until it was read."""
 
     @abstractmethod
     def delete_records(self, topic: str, before: int) -> tuple[int, int]:
@@ -98,7 +98,7 @@ class Client(ABC):
 
     @abstractmethod
     def create_partitions(self, topic: str, count: int) -> int:
-        """Grow a topic to so many partitions. Returns how many it has then."""
+        """Grow a topic to `count` partitions. Returns the number that it then has."""
 
     @abstractmethod
     def delete_topic(self, topic: str) -> int:
@@ -114,7 +114,8 @@ class Client(ABC):
 
     @abstractmethod
     def more(self) -> dict[str, Any]:
-        """The keys of the report from `producers` on that this client can answer, and `max_timestamp` of topic none."""
+        """Return the report's keys from `producers` on, as far as this client has them, and `max_timestamp` of topic
+        none."""
 
     @abstractmethod
     def close(self) -> None:
@@ -170,7 +171,7 @@ def main(kind: type[Client]) -> None:
 
 
 class Deadline:
-    """A loop that waits for something ends with it."""
+    """Ends a loop that waits for too long."""
 
     def __init__(self) -> None:
         self.end = time.monotonic() + TIMEOUT_S

@@ -20,7 +20,7 @@ from aiokafka.admin import NewTopic as AioNewTopic
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka.admin import AdminClient, NewTopic
 
-with warnings.catch_warnings():  # it reads its own version in an old way
+with warnings.catch_warnings():  # kafka-python reads its own version in a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
     from kafka.errors import KafkaTimeoutError
@@ -38,7 +38,7 @@ def protocol(job: Job) -> str:
 
 
 def login(job: Job, provider: Any) -> dict[str, Any]:
-    """SASL, in the words that kafka-python and aiokafka share. provider: of tokens."""
+    """Return the SASL configuration under the names that kafka-python and aiokafka share. provider: of tokens."""
     if job.mechanism == OAUTH:
         return {"sasl_mechanism": OAUTH, "sasl_oauth_token_provider": provider}
     if job.mechanism:
@@ -52,7 +52,8 @@ def login(job: Job, provider: Any) -> dict[str, Any]:
 
 @contextmanager
 def logged(name: str) -> Iterator[list[str]]:
-    """The warnings of a logger: a client that is not let in tells its log why, and raises that it cannot connect."""
+    """Collect the warnings of a logger: a client that is refused logs the reason, and raises only that it cannot
+    connect."""
     lines: list[str] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
@@ -227,7 +228,7 @@ LIBRARIES: dict[str, tuple[Callable[[Job], Report], Callable[[Job], str]]] = {
 
 
 class Library:
-    """A client of Python does a job in this process."""
+    """A Python client that does its jobs in this process."""
 
     def __init__(self, name: str) -> None:
         self._take, self._turned_away = LIBRARIES[name]
