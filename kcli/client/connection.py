@@ -8,6 +8,7 @@ have been down for GRACE_S (librdkafka tries a host's addresses one after the ot
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -32,7 +33,26 @@ NOBODY = {
 }
 
 
+_UNNAMED = 'No such configuration property: ""'
+
 Client = TypeVar("Client", AdminClient, Consumer, Producer)
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raise UsageError for a property of librdkafka that it does not know, or whose value it refuses.
+
+    librdkafka takes properties in their order: a last one without a name keeps it from making a client.
+    """
+    for name, value in properties.items():
+        if name == TOKEN_AUTH:
+            continue
+        try:
+            Producer({name: value, "": ""})
+        except KafkaException as error:
+            if (reason := kafka_error(error).str()) != _UNNAMED:
+                raise UsageError(reason) from None
+        except (AttributeError, TypeError):  # confluent_kafka's own properties, which are functions
+            raise UsageError(f'The value of configuration property "{name}" cannot be a text') from None
 
 
 class Unreachable(KcliError):
@@ -131,8 +151,7 @@ class Connection:
         try:
             return client(config)
         except KafkaException as error:
-            reason = kafka_error(error).str()
-            raise UsageError(f"-X: {reason}" if self.properties else reason) from None
+            raise UsageError(kafka_error(error).str()) from None
 
     def _take_login(self, config: dict[str, Any]) -> None:
         """Change the properties of a login that librdkafka itself does not have. Raises UsageError, KcliError."""
