@@ -16,8 +16,8 @@
                                      PEM, PKCS12 or JKS: read here, and given to librdkafka as PEM texts
     ssl.endpoint.identification.algorithm
                                      https, or nothing: host names are not checked
-    ssl.cipher.suites                Java's names. They choose among the suites of TLS 1.2; all those of TLS 1.3 are offered:
-                                     neither librdkafka nor Python can leave one out
+    ssl.cipher.suites                Java's names. They choose among the suites of TLS 1.2; those of TLS 1.3 are all
+                                     offered, as neither librdkafka nor Python can leave one out
     config.providers.*               FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider
 
 Another setting of security.*, ssl.* or sasl.* is refused by its name: a connection is never less safe than the file

@@ -60,6 +60,8 @@ class Security:
 
 
 PLAIN_TEXT = Security()
+CLOSED = "does its listener want TLS or a login? --command-config says how to connect"
+"""The question after a connection without TLS that a broker has closed before its first answer."""
 
 
 def security_of(properties: Mapping[str, str]) -> Security:
@@ -96,7 +98,9 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
             with as_file(pem.encode()) as path:
                 context.load_cert_chain(path, password=properties.get("ssl.key.password"))
     except OSError as error:  # ssl.SSLError is one
-        raise KcliError(f"ssl.*: {error}") from None
+        from kcli.tls.failures import failure_text
+
+        raise KcliError(f"ssl.*: {failure_text(error)}") from None
     if properties.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
         context.check_hostname = False
     if properties.get(VERIFICATION, "true").lower() == "false":
