@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,3 +84,22 @@ def test_the_page_is_that_of_the_command(command: str) -> None:
     commands_of_page = {name for name in commands() if name.startswith(f"{command} ")}
     page = page_of(command)
     assert [name for name in commands_of_page if not is_on(page, name.partition(" ")[2])] == []
+
+
+PAGES = sorted((ROOT / "man").glob("*.[1-9]"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[each.name for each in PAGES])
+def test_a_page_is_well_formed(page: Path) -> None:
+    """A second page in one macro Xr would be shown without parentheses."""
+    assert not re.findall(r"^\.Xr \S+ \d .*\b\d", page.read_text(), re.MULTILINE)
+    if shutil.which("groff") is None:
+        pytest.skip("groff is not installed")
+    shown = subprocess.run(
+        ["groff", "-mandoc", "-Tutf8", "-rLL=78n", str(page)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"LC_ALL": "C.UTF-8"},
+    )
+    assert shown.stderr == ""

@@ -306,11 +306,11 @@ def _command(word: str, resource: Resource, pattern: PatternType, rule: Rule, op
 
 
 def _show(acls: Iterable[Acl], output: Format) -> None:
+    shown = sorted(acls, key=_row)
     if output is Format.JSONL:
-        write_text("".join(json_line(_object(each)) for each in acls))
-        return
-    rows = sorted(map(_row, acls))
-    write_text(aligned([HEAD, *rows]) if rows else "")
+        write_text("".join(json_line(_object(each)) for each in shown))
+    elif shown:
+        write_text(aligned([HEAD, *map(_row, shown)]))
 
 
 def _row(acl: Acl) -> tuple[str, ...]:

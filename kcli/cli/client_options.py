@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from kcli.cli.options import Format, not_empty, pairs
+from kcli.errors import UsageError
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
@@ -91,6 +92,13 @@ def client_properties(command_config: Path | None, properties: list[str] | None)
     """Return librdkafka's properties, from the file of --command-config and from the options -X, which override it.
     Raises UsageError, UnreadableInput."""
     given = pairs(properties, "-X")
+    if given:
+        from kcli.client.connection import check_properties
+
+        try:
+            check_properties(given)
+        except UsageError as error:
+            raise UsageError(f"-X: {error}") from None
     if command_config is None:
         return given
     from kcli.client.command_config import read_command_config

@@ -132,6 +132,7 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
         "quorum": None
         if quorum is None
         else {"leader": quorum.leader, "epoch": quorum.epoch, "high_watermark": quorum.high_watermark},
+        "quorum_error": None if state is None else state.quorum_error,
         "partitions": None
         if state is None
         else {
@@ -154,7 +155,8 @@ def _text(found: dict[str, Any]) -> str:
     lines = [title + "\n", aligned(kept)]
     quorum, partitions = found["quorum"], found["partitions"]
     if quorum is None:
-        lines.append("quorum  not known: no broker answers DescribeQuorum\n")
+        no_reason = "no broker answers" if partitions is None else "the brokers have no DescribeQuorum"
+        lines.append(f"quorum  not known: {found['quorum_error'] or no_reason}\n")
     else:
         leader = "none" if quorum["leader"] is None else quorum["leader"]
         lines.append(f"quorum  leader {leader}  epoch {quorum['epoch']}  high watermark {quorum['high_watermark']:,}\n")

@@ -53,7 +53,10 @@ def _first_line(file: Path) -> str:
 def _asked(name: str) -> str:
     from getpass import getpass
 
-    secret = getpass(f"{name.capitalize()}: ")
-    if getpass("Again: ") != secret:
+    try:
+        secret, again = getpass(f"{name.capitalize()}: "), getpass("Again: ")
+    except EOFError:
+        raise UsageError(f"no {name}: the terminal's input has ended") from None
+    if again != secret:
         raise UsageError(f"the two {name}s differ")
     return secret

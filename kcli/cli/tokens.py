@@ -13,7 +13,7 @@ import typer
 from kcli.cli.client_options import ClusterOptions, Output, with_options
 from kcli.cli.error_report import ErrorReport, cell
 from kcli.cli.options import Format, not_empty, time_text
-from kcli.cli.output import aligned, json_line, write_text
+from kcli.cli.output import PipeClosed, WriteFailed, aligned, json_line, note, write_text
 from kcli.cli.secrets import read_secret
 from kcli.errors import KcliError, UsageError
 from kcli.security.acl_options import parse_principal
@@ -95,10 +95,12 @@ def create(
     of = None if owner is None else parse_principal(owner, "--owner-principal")
     made = _tokens(options).create(of, named, lifetime_ms)
     hmac = base64.b64encode(made.hmac).decode()
-    if output is Format.JSONL:
-        write_text(json_line({**_object(made), "hmac": hmac}))
-    else:
-        write_text(aligned([(*HEAD, "HMAC"), (*_row(made), hmac)]))
+    is_json = output is Format.JSONL
+    try:
+        write_text(json_line({**_object(made), "hmac": hmac}) if is_json else _table(made, hmac))
+    except (WriteFailed, PipeClosed):
+        note(f"kcli: the token {made.token_id} is made, but not shown: kcli tokens expire {made.token_id}")
+        raise
 
 
 @app.command("describe")
@@ -183,7 +185,8 @@ def _for_each(
         except KcliError as error:
             errors.add(KcliError(f"{token_id}: {error}") if token_id else error)
     if output is Format.JSONL:
-        write_text("".join(json_line({"token_id": name, "expires_ms": at_ms}) for name, at_ms in expiries))
+        known = [({} if name is None else {"token_id": name}) | {"expires_ms": at_ms} for name, at_ms in expiries]
+        write_text("".join(map(json_line, known)))
     elif expiries:
         write_text(aligned([("TOKEN-ID", "EXPIRES"), *((cell(name), time_text(at_ms)) for name, at_ms in expiries)]))
     raise typer.Exit(errors.exit_status)
@@ -200,6 +203,10 @@ def _decoded(hmac: str) -> bytes:
 def _row(token: Token) -> tuple[str, ...]:
     times = (token.issued_ms, token.expires_ms, token.max_ms)
     return token.token_id, token.owner, token.requester, ",".join(token.renewers) or "-", *map(time_text, times)
+
+
+def _table(token: Token, hmac: str) -> str:
+    return aligned([(*HEAD, "HMAC"), (*_row(token), hmac)])
 
 
 def _object(token: Token) -> dict[str, Any]:

@@ -73,11 +73,13 @@ class PartitionState(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """The state of the cluster. quorum: None where no broker answers DescribeQuorum."""
+    """The state of the cluster. quorum: None where it is not known; quorum_error: why, None where the brokers have no
+    DescribeQuorum, as those without KRaft."""
 
     id: str | None
     brokers: tuple[BrokerState, ...]
     quorum: QuorumState | None
+    quorum_error: str | None
     topics: int
     partitions: int
     under_replicated: tuple[PartitionState, ...]
@@ -86,8 +88,9 @@ class ClusterState(NamedTuple):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether every broker is unfenced and every partition fully replicated."""
-        has_leader = self.quorum is None or self.quorum.leader is not None
+        """Whether the quorum is known and has a leader, every broker is unfenced and every partition fully
+        replicated."""
+        has_leader = self.quorum_error is None and (self.quorum is None or self.quorum.leader is not None)
         return has_leader and not (
             self.under_replicated or self.offline or self.under_min_isr or any(each.is_fenced for each in self.brokers)
         )
@@ -115,10 +118,12 @@ class StatusClient:
             for each in brokers
         )
         every = list(_partitions(metadata, self._min_isrs(metadata)))
+        quorum, quorum_error = self._quorum()
         return ClusterState(
             metadata.cluster_id,
             tuple(brokers),
-            self._optional(_quorum),
+            quorum,
+            quorum_error,
             len(metadata.topics),
             len(every),
             tuple(each for each in every if len(each.isr) < len(each.replicas)),
@@ -143,6 +148,13 @@ class StatusClient:
             if config.name == MIN_ISR and (config.value or "").isdecimal()
         }
 
+    def _quorum(self) -> tuple[QuorumState | None, str | None]:
+        try:
+            found = self._brokers.ask(wire.quorum)
+        except wire.NobodyAnswers as error:
+            return None, error.reason
+        return None if found is None else _quorum_state(found), None
+
     def _optional(self, send: Callable[[wire.Server], Answer]) -> Answer | None:
         try:
             return self._brokers.ask(send)
@@ -162,11 +174,7 @@ def _partitions(metadata: Any, min_isrs: dict[str, int]) -> Iterable[PartitionSt
             yield PartitionState(topic.name, each.partition_index, leader, replicas, isr, min_isrs.get(topic.name))
 
 
-def _quorum(server: wire.Server) -> QuorumState:
-    """The quorum. Raises NoAnswer where it has no leader, or the broker refuses DescribeQuorum."""
-    quorum = wire.details(server).quorum
-    if quorum is None:
-        raise wire.NoAnswer("the broker does not describe the quorum")
+def _quorum_state(quorum: wire.Quorum) -> QuorumState:
     ends = {each.node: each.log_end_offset for each in (*quorum.voters, *quorum.observers)}
     end = ends.get(quorum.leader)
 

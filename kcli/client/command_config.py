@@ -16,11 +16,14 @@
                                      PEM, PKCS12 or JKS: read here, and given to librdkafka as PEM texts
     ssl.endpoint.identification.algorithm
                                      https, or nothing: host names are not checked
+    ssl.cipher.suites                Java's names. They choose among the suites of TLS 1.2; those of TLS 1.3 are all
+                                     offered, as neither librdkafka nor Python can leave one out
     config.providers.*               FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider
 
 Another setting of security.*, ssl.* or sasl.* is refused by its name: a connection is never less safe than the file
-says. Settings that secure nothing (serializers, acks) belong to Kafka's own clients, and are passed over. No error has
-a part of a value. Source: SslConfigs, SaslConfigs, CommonClientConfigs; librdkafka's CONFIGURATION.md.
+says. Settings that secure nothing (serializers, acks) belong to Kafka's own clients, and are passed over, as are those
+of sasl.kerberos.*, which only GSSAPI reads. No error has a part of a secret. Source: SslConfigs, SaslConfigs,
+CommonClientConfigs; librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations
@@ -30,7 +33,18 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote_plus
 
-from kcli.client.security import CLIENT_ID, CLIENT_SECRET, ENDPOINT, EXTENSIONS, HTTPS_CA, OIDC, SCOPE, TOKEN_AUTH
+from kcli.client.security import (
+    CIPHERS,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    ENDPOINT,
+    EXTENSIONS,
+    HTTPS_CA,
+    OIDC,
+    PROTOCOLS,
+    SCOPE,
+    TOKEN_AUTH,
+)
 from kcli.errors import UsageError
 from kcli.log.config import InvalidConfig
 from kcli.log.config_providers import resolve
@@ -73,7 +87,53 @@ _CREDENTIALS: Final = {
 """librdkafka's property -> Kafka's property, and the option of the login module that applies where that is not set."""
 _EXTENSION: Final = "extension_"
 _OF_OAUTH: Final = frozenset({_HANDLER, ENDPOINT, _URLENCODE, *(each for each, _ in _CREDENTIALS.values())})
-_KNOWN: Final = _PASSED | _STORES | _OF_OAUTH | {_HOST_CHECK, _JAAS}
+_KNOWN: Final = _PASSED | _STORES | _OF_OAUTH | {_HOST_CHECK, _JAAS, CIPHERS}
+_NOT_HONOURED: Final = frozenset(
+    {
+        "sasl.client.callback.handler.class",
+        "sasl.login.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.oauthbearer.assertion.algorithm",
+        "sasl.oauthbearer.assertion.claim.aud",
+        "sasl.oauthbearer.assertion.claim.exp.seconds",
+        "sasl.oauthbearer.assertion.claim.iss",
+        "sasl.oauthbearer.assertion.claim.jti.include",
+        "sasl.oauthbearer.assertion.claim.nbf.seconds",
+        "sasl.oauthbearer.assertion.claim.sub",
+        "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.template.file",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "security.providers",
+        "ssl.enabled.protocols",
+        "ssl.engine.factory.class",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    }
+)
+"""The other settings of Kafka's clients that begin with _SECURING."""
+_OF_GSSAPI: Final = "sasl.kerberos."
 _SECURING: Final = ("security.", "ssl.", "sasl.")
 
 
@@ -92,10 +152,14 @@ def read_command_config(path: Path) -> dict[str, str]:
 def librdkafka_properties(entries: Mapping[str, str]) -> dict[str, str]:
     """Return librdkafka's properties for client properties of Kafka. Raises UsageError."""
     for name in entries:
-        if name.startswith(_SECURING) and name not in _KNOWN:
+        if name in _NOT_HONOURED:
             raise UsageError(f"{name}: not honoured by kcli's clients")
+        if name.startswith(_SECURING) and name not in _KNOWN and not name.startswith(_OF_GSSAPI):
+            raise UsageError(f"{name}: Kafka's clients have no setting of this name")
     found = {name: entries[name].strip() for name in sorted(_PASSED & set(entries))}
     protocol = found.get("security.protocol", "PLAINTEXT").upper()
+    if protocol.lower() not in PROTOCOLS:
+        raise UsageError(f"security.protocol: {protocol} is none of {', '.join(PROTOCOLS).upper()}")
     if protocol.startswith("SASL"):
         found |= _login(entries, found)
     else:
@@ -168,15 +232,24 @@ def _oauth(entries: Mapping[str, str], module: LoginModule) -> dict[str, str]:
 def _tls(entries: Mapping[str, str]) -> dict[str, str]:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+    from kcli.tls.cipher_suites import older_suites
     from kcli.tls.key_stores import key_entries, trusted_certificates
     from kcli.tls.settings import InvalidTlsSetting, read_settings
 
     try:
         settings = read_settings({name: text for name, text in entries.items() if text or name == _HOST_CHECK})
-        keys, trusted = key_entries(settings), trusted_certificates(settings)
+        keys, trusted, suites = (
+            key_entries(settings),
+            trusted_certificates(settings),
+            older_suites(settings.cipher_suites),
+        )
     except InvalidTlsSetting as error:
         raise UsageError(str(error)) from None
+    if settings.cipher_suites and suites is None:
+        raise UsageError(f"{CIPHERS}: suites of TLS 1.3 alone: librdkafka does without TLS 1.2 only if the broker does")
     found = {} if settings.checks_host else {_HOST_CHECK: "none"}
+    if suites is not None:
+        found[CIPHERS] = suites
     if trusted:
         found["ssl.ca.pem"] = b"".join(each.public_bytes(Encoding.PEM) for each in trusted).decode()
     if len(keys) > 1:

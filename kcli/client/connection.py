@@ -8,6 +8,7 @@ have been down for GRACE_S (librdkafka tries a host's addresses one after the ot
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -15,13 +16,14 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from kcli.client.security import ENDPOINT, OAUTH_PROPERTIES, TOKEN_AUTH, Security, oauth_tokens, security_of
+from kcli.client.security import CLOSED, ENDPOINT, OAUTH_PROPERTIES, TOKEN_AUTH, Security, oauth_tokens, security_of
 from kcli.errors import KcliError, UsageError
 from kcli.protocol.error_code import ErrorCode
 
 GRACE_S = 1.0
 SLICE_S = 0.5
 QUIET, NOTICE = 0, 6  # levels of syslog
+AUTHENTICATION = KafkaError._AUTHENTICATION  # noqa: SLF001 (so librdkafka names its own errors)
 ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 (so librdkafka names its own errors)
 PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 (librdkafka's own codes have no public name)
 NOBODY = {
@@ -32,7 +34,26 @@ NOBODY = {
 }
 
 
+_UNNAMED = 'No such configuration property: ""'
+
 Client = TypeVar("Client", AdminClient, Consumer, Producer)
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raise UsageError for a property of librdkafka that it does not know, or whose value it refuses.
+
+    librdkafka takes properties in their order: a last one without a name keeps it from making a client.
+    """
+    for name, value in properties.items():
+        if name == TOKEN_AUTH:
+            continue
+        try:
+            Producer({name: value, "": ""})
+        except KafkaException as error:
+            if (reason := kafka_error(error).str()) != _UNNAMED:
+                raise UsageError(reason) from None
+        except (AttributeError, TypeError):  # confluent_kafka's own properties, which are functions
+            raise UsageError(f'The value of configuration property "{name}" cannot be a text') from None
 
 
 class Unreachable(KcliError):
@@ -68,10 +89,11 @@ def kafka_error(error: KafkaException) -> KafkaError:
 
 @dataclass
 class Trouble:
-    """The error callback of librdkafka's clients. reason: the last error's text; down_since: the monotonic time at
-    which the last broker became unreachable, None while one is connected."""
+    """The error callback of librdkafka's clients. reason: the last error's text; is_of_login: whether it is that of a
+    login; down_since: the monotonic time at which the last broker became unreachable, None while one is connected."""
 
     reason: str | None = None
+    is_of_login: bool = False
     down_since: float | None = None
 
     def __call__(self, error: KafkaError) -> None:
@@ -79,7 +101,7 @@ class Trouble:
             if self.down_since is None:
                 self.down_since = time.monotonic()
         else:
-            self.reason = error.str()
+            self.reason, self.is_of_login = error.str(), error.code() == AUTHENTICATION
 
     def down_for(self, seconds: float) -> bool:
         """Whether all brokers have been down for `seconds` seconds."""
@@ -131,8 +153,7 @@ class Connection:
         try:
             return client(config)
         except KafkaException as error:
-            reason = kafka_error(error).str()
-            raise UsageError(f"-X: {reason}" if self.properties else reason) from None
+            raise UsageError(kafka_error(error).str()) from None
 
     def _take_login(self, config: dict[str, Any]) -> None:
         """Change the properties of a login that librdkafka itself does not have. Raises UsageError, KcliError."""
@@ -165,5 +186,11 @@ class Connection:
             time.sleep(0.05)
 
     def unreachable(self) -> Unreachable:
-        """The error for a cluster in which no broker answers, with librdkafka's last reason."""
-        return Unreachable(f"{self.bootstrap}: no broker answers ({self.trouble.reason or 'no word from it'})")
+        """The error for a cluster in which no broker answers, with librdkafka's last reason. librdkafka is silent about
+        a connection that is closed before its first answer."""
+        reason = self.trouble.reason or "no word from it"
+        is_plain = not self.properties.get("security.protocol", "plaintext").lower().endswith("ssl")
+        if is_plain and (self.trouble.reason is None or "security.protocol" in reason):
+            reason += f"; {CLOSED}"
+        what = "the login failed" if self.trouble.is_of_login else "no broker answers"
+        return Unreachable(f"{self.bootstrap}: {what} ({reason})")

@@ -205,7 +205,7 @@ class Groups:
             server = wire.Server(node.host, node.port, self._timeout_s, security)
             error, errors = wire.delete_offsets(server, group, places)
         except (OSError, wire.NoAnswer) as failure:
-            raise KcliError(f"{node.host}:{node.port}: no answer: {failure}") from None
+            raise KcliError(f"{node.host}:{node.port}: no answer: {wire.failure_reason(failure)}") from None
         if error:
             raise Refused(group, KafkaError(error.value))
         for (topic, number), code in sorted(errors.items()):

@@ -2,7 +2,8 @@
 
     security.protocol  plaintext, ssl, sasl_plaintext, sasl_ssl
     ssl.*              ca.location, certificate.location, key.location, key.password, ca.pem, certificate.pem, key.pem,
-                       endpoint.identification.algorithm (none), enable.ssl.certificate.verification (false)
+                       cipher.suites (of TLS 1.2, by OpenSSL's names), endpoint.identification.algorithm (none),
+                       enable.ssl.certificate.verification (false)
     sasl.*             mechanism or mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; username, password;
                        tokenauth (true: a delegation token), a name of kcli's, as librdkafka has no such login
     sasl.oauthbearer.* of OAUTHBEARER: method (oidc), token.endpoint.url (also of a file, which librdkafka has not),
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from kcli.security.client_login import ClientLogin
 
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+CIPHERS = "ssl.cipher.suites"
 TLS_PROPERTIES = (
+    CIPHERS,
     "ssl.ca.location",
     "ssl.ca.pem",
     "ssl.certificate.location",
@@ -57,6 +60,8 @@ class Security:
 
 
 PLAIN_TEXT = Security()
+CLOSED = "does its listener want TLS or a login? --command-config says how to connect"
+"""The question after a connection without TLS that a broker has closed before its first answer."""
 
 
 def security_of(properties: Mapping[str, str]) -> Security:
@@ -81,6 +86,8 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
         context = ssl.create_default_context(
             cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem")
         )
+        if CIPHERS in properties:
+            context.set_ciphers(properties[CIPHERS])
         certificate = properties.get("ssl.certificate.location")
         if certificate is not None:
             context.load_cert_chain(certificate, properties.get("ssl.key.location"), properties.get("ssl.key.password"))
@@ -91,7 +98,9 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
             with as_file(pem.encode()) as path:
                 context.load_cert_chain(path, password=properties.get("ssl.key.password"))
     except OSError as error:  # ssl.SSLError is one
-        raise KcliError(f"ssl.*: {error}") from None
+        from kcli.tls.failures import failure_text
+
+        raise KcliError(f"ssl.*: {failure_text(error)}") from None
     if properties.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
         context.check_hostname = False
     if properties.get(VERIFICATION, "true").lower() == "false":

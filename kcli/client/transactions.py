@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 
 from kcli.client import transaction_wire
 from kcli.client.connection import Connection, Refused
-from kcli.client.wire import NoAnswer, Server
+from kcli.client.wire import NoAnswer, Server, failure_reason
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
@@ -212,7 +212,7 @@ def _send(send: Callable[Concatenate[Server, P], T], server: Server, *args: P.ar
     try:
         return send(server, *args, **named)
     except (OSError, NoAnswer) as failure:
-        raise KcliError(f"{server.host}:{server.port}: no answer: {failure}") from None
+        raise KcliError(f"{server.host}:{server.port}: no answer: {failure_reason(failure)}") from None
 
 
 def _refused(subject: str, error: ErrorCode) -> KcliError:

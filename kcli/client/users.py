@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kcli.client.wire import AnyBroker, ErrorAnswer, call
+from kcli.client.wire import AnyBroker, ErrorAnswer, NobodyAnswers, call
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.scram import MECHANISMS, ScramMechanism, new_nonce
@@ -25,6 +25,7 @@ from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserSc
 from kio.schema.describe_user_scram_credentials.v0.response import DescribeUserScramCredentialsResponse
 from kio.static.primitive import i8, i32
 
+_UNANSWERED = "Kafka 4.3 leaves a client without an answer that asks for all users and may not DESCRIBE the cluster"
 _NAMES = {each.code: each.name for each in MECHANISMS.values()}
 
 
@@ -44,10 +45,15 @@ class Users:
 
     def described(self, names: Sequence[str]) -> list[ScramUser | KcliError]:
         """Return the credentials of users, sorted, and a KcliError for each user that has none. names: none for all
-        users. Raises NobodyAnswers, ErrorAnswer."""
+        users. Raises KcliError: NobodyAnswers, ErrorAnswer."""
         users = tuple(UserName(name=name) for name in names) or None
         request = DescribeUserScramCredentialsRequest(users=users)
-        answer = self._brokers.ask(lambda server: call(server, request, DescribeUserScramCredentialsResponse))
+        try:
+            answer = self._brokers.ask(lambda server: call(server, request, DescribeUserScramCredentialsResponse))
+        except NobodyAnswers as error:
+            if users is None and isinstance(error.error, TimeoutError):
+                raise KcliError(f"{error}: {_UNANSWERED}") from None
+            raise
         if answer.error_code != ErrorCode.NONE:
             raise ErrorAnswer("", answer.error_code, answer.error_message)
         found: list[ScramUser | KcliError] = []

@@ -43,7 +43,7 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
-from kcli.client.security import PLAIN_TEXT, Security
+from kcli.client.security import CLOSED, PLAIN_TEXT, Security
 from kcli.errors import KcliError
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.security.sasl import NotTrusted
@@ -66,8 +66,21 @@ class NoAnswer(Exception):
     """The broker refused the request, or its response is malformed."""
 
 
+class LoginFailed(NoAnswer):
+    """The broker does not let the client in."""
+
+
+class Hangup(NoAnswer):
+    """The broker has closed the connection, or what answers is not Kafka's protocol."""
+
+
 class NobodyAnswers(KcliError):
-    """No known broker answers."""
+    """No known broker answers. error: of the last one that was asked; reason: its text."""
+
+    def __init__(self, bootstrap: str, error: Exception) -> None:
+        self.error, self.reason = error, failure_reason(error)
+        what = "the login failed" if isinstance(error, LoginFailed) else "no broker answers"
+        super().__init__(f"{bootstrap}: {what} ({self.reason})")
 
 
 class ErrorAnswer(KcliError):
@@ -97,17 +110,17 @@ class AnyBroker:
 
     def ask(self, send: Callable[[Server], T]) -> T:
         """Return what `send` returns for the first broker that answers it. Raises NobodyAnswers."""
-        reason: object = "no address"
+        last: Exception = NoAnswer("no address")
         for server in list(self._servers):
             try:
                 answer = send(server)
             except (OSError, NoAnswer) as error:
-                reason = error
+                last = error
                 continue
             self._servers.remove(server)
             self._servers.insert(0, server)
             return answer
-        raise NobodyAnswers(f"{self._bootstrap}: no broker answers ({reason})")
+        raise NobodyAnswers(self._bootstrap, last)
 
 
 def _addresses(bootstrap: str) -> Iterator[tuple[str, int]]:
@@ -164,12 +177,30 @@ class Details(NamedTuple):
 
 def details(server: Server) -> Details:
     """The features and the quorum, each None where the broker does not answer for it."""
+    features = None
     try:
         with _connected(server) as connection:
             features, quorum_known = _features(connection)
             return Details(features, _quorum(connection) if quorum_known else None)
     except (OSError, NoAnswer):
-        return Details(None, None)
+        return Details(features, None)
+
+
+def quorum(server: Server) -> Quorum | None:
+    """The quorum; None where the broker has no DescribeQuorum. Raises NoAnswer, with the error's name where the broker
+    answers with one; OSError."""
+    with _connected(server) as connection:
+        _, quorum_known = _features(connection)
+        return _quorum(connection) if quorum_known else None
+
+
+def failure_reason(error: Exception) -> str:
+    """Why a broker did not answer, in one line. error: an OSError or NoAnswer."""
+    if not isinstance(error, OSError):
+        return str(error)
+    from kcli.tls.failures import failure_text
+
+    return failure_text(error)
 
 
 def _features(connection: socket.socket) -> tuple[tuple[Feature, ...], bool]:
@@ -189,16 +220,16 @@ def _features(connection: socket.socket) -> tuple[tuple[Feature, ...], bool]:
     return tuple(sorted(features)), DescribeQuorumRequest.__api_key__ in known_keys
 
 
-def _quorum(connection: socket.socket) -> Quorum | None:
+def _quorum(connection: socket.socket) -> Quorum:
     partition = PartitionData(partition_index=i32(0))
     request = DescribeQuorumRequest(topics=(TopicData(topic_name=METADATA_TOPIC, partitions=(partition,)),))
-    try:
-        answer = _call(connection, request, DescribeQuorumResponse)
-    except NoAnswer:
-        return None
-    partitions = [each for topic in answer.topics for each in topic.partitions if each.error_code == ErrorCode.NONE]
+    answer = _parsed(_exchange(connection, request), DescribeQuorumResponse)
+    partitions = [each for topic in answer.topics for each in topic.partitions]
+    for each in (answer, *partitions):
+        if each.error_code != ErrorCode.NONE:
+            raise NoAnswer(f"DescribeQuorum: {ErrorCode(each.error_code).name}")
     if not partitions:
-        return None
+        raise NoAnswer("DescribeQuorum: no partition")
     first = partitions[0]
     voters, observers = (tuple(sorted(map(_replica, each))) for each in (first.current_voters, first.observers))
     return Quorum(first.leader_id, first.leader_epoch, first.high_watermark, voters, observers)
@@ -253,16 +284,23 @@ def _connected(server: Server) -> Iterator[socket.socket]:
         connection = stack.enter_context(socket.create_connection((server.host, server.port), server.timeout_s))
         if tls is not None:
             connection = stack.enter_context(tls.wrap_socket(connection, server_hostname=server.host))
-        if sasl is not None:
-            _authenticate(connection, sasl)
-        yield connection
+        is_let_in = tls is not None
+        try:
+            if sasl is not None:
+                _authenticate(connection, sasl)
+                is_let_in = True
+            yield connection
+        except (Hangup, ConnectionError) as error:
+            if is_let_in:
+                raise
+            raise Hangup(f"{failure_reason(error)}; {CLOSED}") from None
 
 
 def _authenticate(connection: socket.socket, sasl: ClientLogin) -> None:
     handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
     agreed = _parsed(_exchange(connection, handshake), SaslHandshakeResponse)
     if agreed.error_code != ErrorCode.NONE:
-        raise NoAnswer(f"SASL mechanism {sasl.mechanism}: the broker has {', '.join(agreed.mechanisms) or 'none'}")
+        raise LoginFailed(f"SASL mechanism {sasl.mechanism}: the broker has {', '.join(agreed.mechanisms) or 'none'}")
     conversation = sasl.begin()
     server_message: bytes | None = None
     while True:
@@ -271,10 +309,10 @@ def _authenticate(connection: socket.socket, sasl: ClientLogin) -> None:
         except StopIteration:
             return
         except NotTrusted as error:
-            raise NoAnswer(str(error)) from None
+            raise LoginFailed(str(error)) from None
         answer = _parsed(_exchange(connection, SaslAuthenticateRequest(auth_bytes=message)), SaslAuthenticateResponse)
         if answer.error_code != ErrorCode.NONE:
-            raise NoAnswer(f"SASL: {answer.error_message or ErrorCode(answer.error_code).name}")
+            raise LoginFailed(f"SASL: {answer.error_message or ErrorCode(answer.error_code).name}")
         server_message = answer.auth_bytes
 
 
@@ -298,7 +336,7 @@ def _exchange(connection: socket.socket, request: Any) -> memoryview:
     connection.sendall(header + body.getvalue())
     size = int.from_bytes(_read(connection, 4), signed=True)
     if not 4 <= size <= MAX_RESPONSE_BYTES:
-        raise NoAnswer(f"a response of {size} bytes")
+        raise Hangup(f"a response of {size} bytes")
     return memoryview(_read(connection, size))
 
 
@@ -320,6 +358,6 @@ def _read(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         part = connection.recv(size - len(data))
         if not part:
-            raise NoAnswer("the connection was closed")
+            raise Hangup("the connection was closed")
         data += part
     return bytes(data)

@@ -12,12 +12,14 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kcli.errors import KcliError, UsageError
 from kcli.testing import snapshot
 from kcli.testing.kafka import Kafka, Process, Snapshot
 from kcli.testing.plugin import KEEP, KEPT, MARKER, PROCESSES, USED
@@ -70,11 +72,12 @@ class Brokers:
 
     def shared(self, node: pytest.Item) -> Iterator[Kafka]:
         """Yield the shared broker that a test wants, restored to its first state; stop it after the test."""
-        spec = self._spec_of(node)
-        if spec.key not in self._shared:
-            self._shared[spec.key] = self._first_state(spec)
-        kafka, first = self._shared[spec.key]
-        kafka.restore(first, port=0)
+        with _without_traceback(node):
+            spec = self._spec_of(node)
+            if spec.key not in self._shared:
+                self._shared[spec.key] = self._first_state(spec)
+            kafka, first = self._shared[spec.key]
+            kafka.restore(first, port=0)
         node.stash[USED] = kafka
         yield kafka
         try:
@@ -90,11 +93,13 @@ class Brokers:
 
     def own(self, node: Any) -> Iterator[Kafka]:
         """Yield a new broker for a test or for the session; remove it at the end."""
-        spec = self._spec_of(node)
-        kafka = self._new(spec)
+        with _without_traceback(node):
+            spec = self._spec_of(node)
+            kafka = self._new(spec)
         try:
-            kafka.start()
-            spec.prepare(kafka)
+            with _without_traceback(node):
+                kafka.start()
+                spec.prepare(kafka)
             node.stash[USED] = kafka
             yield kafka
         finally:
@@ -137,7 +142,8 @@ class Brokers:
             snapshot.copy_tree(kafka.data_dir, node.stash[KEPT])
 
     def _spec_of(self, node: Any) -> BrokerSpec:
-        """Return what a test wants, by ini file and command line, overridden by its markers, the nearest last."""
+        """Return what a test wants, by ini file and command line, overridden by its markers, the nearest last. Raises
+        UsageError."""
         config = self._config
         process = config.getoption("--kafka-process") or config.getini("kafka_process")
         entries = dict(_entry(each) for each in config.getini("kafka_config"))
@@ -147,20 +153,18 @@ class Brokers:
         security, acls = None, None
         for marker in reversed(list(node.iter_markers(MARKER))):
             if marker.args or not set(marker.kwargs) <= WANTS:
-                raise pytest.UsageError(
-                    f"{node.nodeid}: @pytest.mark.{MARKER} takes {', '.join(sorted(WANTS))}, by name"
-                )
+                raise UsageError(f"@pytest.mark.{MARKER} takes {', '.join(sorted(WANTS))}, by name")
             entries |= {name: _text(value) for name, value in (marker.kwargs.get("config") or {}).items()}
             process = marker.kwargs.get("process") or process
             security = marker.kwargs.get("security", security)
             acls = marker.kwargs.get("acls", acls)
             if isinstance(acls, str):
-                raise pytest.UsageError(f'{node.nodeid}: acls={acls!r}: a list of texts: ["alice read topic:orders"]')
+                raise UsageError(f'acls={acls!r}: a list of texts: ["alice read topic:orders"]')
             seed = marker.kwargs.get("seed", seed)
             if isinstance(seed, str | Path):
                 seed = str(node.path.parent / seed)
         if process not in PROCESSES:
-            raise pytest.UsageError(f"{process}: a broker runs on a thread or in a child process: thread, child")
+            raise UsageError(f"{process}: a broker runs on a thread or in a child process: thread, child")
         return BrokerSpec(entries, process, seed, security, None if acls is None else tuple(acls))
 
     def close(self) -> None:
@@ -169,6 +173,15 @@ class Brokers:
             kafka.close()
         self._shared.clear()
         snapshot.remove_tree(self._home)
+
+
+@contextmanager
+def _without_traceback(node: Any) -> Iterator[None]:
+    """A context in which an error of kcli, such as a mistake in a marker, fails the test with its one line."""
+    try:
+        yield
+    except KcliError as error:
+        pytest.fail(f"{node.nodeid or 'kafka_session'}: {error}", pytrace=False)
 
 
 def _leave_asserts_alone(config: pytest.Config) -> None:
@@ -205,7 +218,7 @@ def _has_room(path: Path) -> bool:
 def _entry(line: str) -> tuple[str, str]:
     name, equals, value = line.partition("=")
     if not equals:
-        raise pytest.UsageError(f"kafka_config: {line}: expected name=value")
+        raise UsageError(f"kafka_config: {line}: expected name=value")
     return name.strip(), value.strip()
 
 

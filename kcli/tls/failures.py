@@ -16,10 +16,10 @@ _REASONS: Final[Mapping[str, str]] = {
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "the peer finds no cipher suite or certificate that it accepts",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the peer shows no certificate, which ssl.client.auth=required asks for",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the peer asks for a certificate, and ssl.keystore has none",
-    "TLSV1_ALERT_UNKNOWN_CA": "the peer does not trust the authority of this node's certificate",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the peer does not accept this node's certificate",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "the peer does not accept this node's certificate",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the peer says that this node's certificate has expired",
+    "TLSV1_ALERT_UNKNOWN_CA": "the peer does not trust the authority of this side's certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the peer does not accept this side's certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the peer does not accept this side's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the peer says that this side's certificate has expired",
     "UNEXPECTED_EOF_WHILE_READING": "the peer has closed the connection",
 }
 _INVALID_PURPOSE: Final = 26  # X509_V_ERR_INVALID_PURPOSE

@@ -33,7 +33,7 @@ class Acls:
         """Return the ACLs that `list` shows with those arguments, in order."""
         ended = self.run("list", "--format", "jsonl", *arguments)
         assert (ended.stderr, ended.status) == ("", 0)
-        return sorted(tuple(json.loads(line).values()) for line in ended.stdout.splitlines())
+        return [tuple(json.loads(line).values()) for line in ended.stdout.splitlines()]
 
     def explained(self, *arguments: str | Path) -> tuple[dict[str, Any], int]:
         """What explain tells, and its exit status."""

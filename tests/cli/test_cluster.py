@@ -162,6 +162,15 @@ def test_somebody_else_there(arguments: list[str], answer: bytes) -> None:
     assert ended.complaint.startswith(f"kcli: {address}: no broker answers (")
 
 
+def test_users_of_a_silent_broker() -> None:
+    """Kafka's broker fails at the refusal of a request for all users, and says nothing."""
+    with server(b"") as address:
+        for names, is_told in (([], True), (["alice"], False)):
+            ended = kcli("users", "list", *names, "-b", address, "--timeout", "0.5")
+            assert ended.complaint.startswith(f"kcli: {address}: no broker answers (timed out)")
+            assert ("asks for all users and may not DESCRIBE the cluster" in ended.complaint) is is_told
+
+
 def test_verbose_shows_what_the_library_says() -> None:
     ended = kcli("cluster", "-v", "-b", f"127.0.0.1:{free_port()}")
     assert "|FAIL|" in ended.stderr

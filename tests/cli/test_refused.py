@@ -82,3 +82,25 @@ def test_keys_with_bad_hexadecimal_behind_0x(arguments: list[str], key: str) -> 
     assert f"{arguments[-1]} {key!r} is not hexadecimal" in ended.stderr
     assert f"0x{key.encode().hex()}" in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command", [("users", "list"), ("acls", "list"), ("tokens", "describe"), ("cluster", "status"), ("topics", "list")]
+)
+def test_unknown_properties(command: tuple[str, str]) -> None:
+    """A mistyped security.protocol would connect by PLAINTEXT."""
+    for given, reason in [
+        ("security.protocl=SASL_SSL", 'kcli: -X: No such configuration property: "security.protocl"'),
+        ("security.protocol=SASL_SLL", 'kcli: -X: Invalid value "SASL_SLL" for configuration property'),
+    ]:
+        ended = kcli(*command, "-X", given, *NOBODY)
+        assert (ended.complaint.startswith(reason), ended.status) == (True, 2), ended
+
+
+def test_the_file_of_a_bad_value(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SLL\n")
+    for command in (("users", "list"), ("topics", "list")):
+        ended = kcli(*command, "--command-config", file, *NOBODY)
+        assert ended.complaint.startswith(f"kcli: {file}: security.protocol: SASL_SLL is none of"), ended
+        assert ended.status == 2

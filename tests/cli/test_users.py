@@ -83,9 +83,23 @@ def test_the_password_of_standard_input(users: Users) -> None:
     assert users.logs_in("carol", "secret")
 
 
+def _said(terminal: int) -> bytes:
+    """What is written to a terminal next; nothing once nobody has it open."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
+
+
 def test_a_terminal_is_asked_twice(users: Users) -> None:
     """Nothing of the password is shown."""
-    for answers, status in (([b"one", b"one"], 0), ([b"one", b"two"], 2)):
+    ctrl_d = b"\4"
+    for answers, status, reason in (
+        ([b"one\n", b"one\n"], 0, b""),
+        ([b"one\n", b"two\n"], 2, b"kcli: the two passwords differ"),
+        ([b"one\n", ctrl_d], 2, b"kcli: no password: the terminal's input has ended"),
+        ([ctrl_d], 2, b"kcli: no password: the terminal's input has ended"),
+    ):
         own, other = pty.openpty()
         command = [*KCLI, "users", "add", "dora"]
         with subprocess.Popen(
@@ -95,16 +109,19 @@ def test_a_terminal_is_asked_twice(users: Users) -> None:
             shown, readable = b"", select.poll()  # select() knows no file above 1,023
             readable.register(own, select.POLLIN)
             try:
-                for prompt, answer in zip((b"Password: ", b"Again: "), answers, strict=True):
+                for prompt, answer in zip((b"Password: ", b"Again: "), answers, strict=False):
                     while not shown.endswith(prompt):
                         assert readable.poll(30_000), shown
                         shown += os.read(own, 4096)
-                    os.write(own, answer + b"\n")
+                    os.write(own, answer)
                 assert process.wait(30) == status
+                while readable.poll(100) and (said := _said(own)):
+                    shown += said
             finally:
                 process.kill()  # a command that still waits for an answer would never end
         os.close(own)
         assert b"one" not in shown
+        assert reason in shown
     assert users.logs_in("dora", "one")
 
 
@@ -120,6 +137,31 @@ def test_a_terminal_is_asked_twice(users: Users) -> None:
 def test_no_password(users: Users, arguments: list[str], reason: str) -> None:
     ended = users.run("add", "eve", *arguments, text=b"\n")
     assert (reason in ended.complaint, ended.status) == (True, 2)
+
+
+@pytest.mark.parametrize("command", [("users", "list"), ("topics", "list"), ("cluster", "status")])
+def test_who_is_not_let_in_is_told_so(users: Users, command: tuple[str, str], tmp_path: Path) -> None:
+    login = ["-X", "sasl.mechanism=PLAIN", "-X", "sasl.username=alice", "-X", "sasl.password=wrong"]
+    authority = ["-X", f"ssl.ca.location={users.secured.folder / 'ca.pem'}"]
+    for listener, properties, words in [
+        ("SASL", [], ["no broker answers", "want TLS or a login? --command-config"]),
+        ("SSL", [], ["no broker answers", "want TLS or a login? --command-config"]),
+        ("SASL", ["-X", "security.protocol=sasl_plaintext", *login], ["the login failed", "Authentication failed"]),
+        ("SASL_SSL", ["-X", "security.protocol=sasl_ssl", *authority, *login], ["the login failed"]),
+    ]:
+        address = f"127.0.0.1:{users.secured.port(listener)}"
+        ended = kcli(*command, "-b", address, "--timeout", "5", *properties)
+        assert (ended.stdout, ended.status) == ("", 1)
+        assert [each for each in words if each not in ended.complaint] == []
+
+
+def test_reasons_of_tls_are_words(users: Users) -> None:
+    address = f"127.0.0.1:{users.secured.port('SSL')}"
+    ended = kcli("users", "list", "-b", address, "-X", "security.protocol=ssl")
+    assert "the peer's certificate is not accepted: self-signed certificate" in ended.complaint
+    authority = f"ssl.ca.location={users.secured.folder / 'ca.pem'}"
+    ended = kcli("users", "list", "-b", address, "-X", "security.protocol=ssl", "-X", authority)
+    assert "the peer asks for a certificate" in ended.complaint
 
 
 def test_iterations_have_bounds() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcli.client.command_config import librdkafka_properties, read_command_config
-from kcli.client.connection import Connection
+from kcli.client.connection import Connection, check_properties
 from kcli.client.security import security_of
 from kcli.errors import UsageError
 from kcli.tls.certificates import make_authority
@@ -30,6 +30,30 @@ def test_a_login() -> None:
         "client.id": "me",
     }
     assert librdkafka_properties({"acks": "all"}) == {}
+    kerberos = {"sasl.kerberos.service.name": "kafka"}
+    assert librdkafka_properties(given | kerberos) == librdkafka_properties(given), "only GSSAPI reads it"
+
+
+def test_cipher_suites() -> None:
+    suites = "TLS_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_RSA_WITH_AES_128_CBC_SHA"
+    found = librdkafka_properties({"security.protocol": "SSL", "ssl.cipher.suites": suites})
+    assert found["ssl.cipher.suites"] == "ECDHE-RSA-AES256-GCM-SHA384:AES128-SHA"
+    tls = security_of(found).tls
+    assert tls is not None
+    older = [each["name"] for each in tls.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    assert older == ["ECDHE-RSA-AES256-GCM-SHA384", "AES128-SHA"]
+    Connection("127.0.0.1:1", found).admin()
+
+
+def test_properties_of_librdkafka() -> None:
+    check_properties({"security.protocol": "ssl", "acks": "all", "group.id": "", "sasl.tokenauth": "true"})
+    for name, value, reason in [
+        ("security.protocl", "SASL_SSL", 'No such configuration property: "security.protocl"'),
+        ("security.protocol", "SASL_SLL", 'Invalid value "SASL_SLL"'),
+        ("error_cb", "x", '"error_cb" cannot be a text'),
+    ]:
+        with pytest.raises(UsageError, match=reason):
+            check_properties({"client.id": "me", name: value})
 
 
 def test_certificates(tmp_path: Path) -> None:
@@ -63,6 +87,10 @@ def test_certificates(tmp_path: Path) -> None:
     [
         ({"ssl.enabled.protocols": "TLSv1.3"}, "ssl.enabled.protocols: not honoured"),
         ({"sasl.login.class": "x"}, "sasl.login.class: not honoured"),
+        ({"sasl.mechansim": "PLAIN"}, "sasl.mechansim: Kafka's clients have no setting of this name"),
+        ({"security.protocol": "SASL_SLL"}, "security.protocol: SASL_SLL is none of PLAINTEXT, SSL, SASL_PLAINTEXT,"),
+        ({"security.protocol": "SSL", "ssl.cipher.suites": "TLS_AES"}, "ssl.cipher.suites: no cipher suite 'TLS_AES'"),
+        ({"security.protocol": "SSL", "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"}, "suites of TLS 1.3 alone"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism: GSSAPI is not honoured"),
         (SASL, "sasl.jaas.config: must be there"),
         (SASL | {"sasl.jaas.config": LOGIN.replace(SCRAM, PLAIN)}, "not that of SCRAM-SHA-512"),

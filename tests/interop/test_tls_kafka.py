@@ -133,9 +133,9 @@ def test_kafkas_client_and_kclis_listener(kafka: Oracle, listener: Settings, ver
             pem(subject=ALICE) | TRUST_PEM,
             "elsewhere",
             "SSLHandshakeException",
-            "does not accept this node's certificate",
+            "does not accept this side's certificate",
         ),
-        (pem(subject=ALICE) | TRUST, "localhost", "SSLHandshakeException", "does not accept this node's certificate"),
+        (pem(subject=ALICE) | TRUST, "localhost", "SSLHandshakeException", "does not accept this side's certificate"),
         (TRUST_PEM, "localhost", "SSL|SocketException", "shows no certificate"),
         (P12 | TRUST_PEM, "localhost", "SSL|SocketException", "not accepted: self-signed certificate"),
         (

@@ -191,13 +191,19 @@ def test_what_is_kept_can_be_chosen(pytester: pytest.Pytester, keep: str, kept: 
         ("config={'num.partitions': 'x'}", "num.partitions"),
         ("seed=7", "a seed is a mapping of topics, not 7"),
         ("seed='none.yaml'", "none.yaml"),
+        ("security='scrum'", "security 'scrum' is none of tls, mtls, scram, oauth"),
+        ("acls='alice read topic:orders'", "a list of texts"),
+        ("acls=['alice writ topic:orders']", "acls: 'writ' is none of "),
     ],
 )
 def test_what_makes_no_sense_is_said(pytester: pytest.Pytester, marker: str, reason: str) -> None:
-    pytester.makepyfile(f"import pytest\n@pytest.mark.kafka_broker({marker})\ndef test_it(kafka): pass\n")
-    result = run(pytester)
-    result.assert_outcomes(errors=1)
-    assert reason in result.stdout.str()
+    for fixture in ("kafka", "kafka_broker"):
+        pytester.makepyfile(f"import pytest\n@pytest.mark.kafka_broker({marker})\ndef test_it({fixture}): pass\n")
+        result = run(pytester)
+        result.assert_outcomes(errors=1)
+        assert reason in result.stdout.str()
+        shown = "".join(result.outlines[result.outlines.index(" ERRORS ".center(80, "=")) :])
+        assert "kcli/testing" not in shown, "no traceback"
 
 
 def test_a_configuration_that_kafka_does_not_know_is_warned_of(pytester: pytest.Pytester) -> None:

@@ -21,7 +21,7 @@ from kcli.broker.config.checks import check
 from kcli.broker.config.dynamic_names import applicable
 from kcli.broker.config.keys import REQUIRED
 from kcli.broker.config.listeners import Endpoint, listener_name, parse_counts, parse_listeners, parse_protocol_map
-from kcli.broker.config.names import is_known, synonyms
+from kcli.broker.config.names import LISTENER_PREFIX, is_known, synonyms
 from kcli.java.values import java_integer
 from kcli.log.config import HOUR_MS, INT_MAX, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
 from kcli.log.config_providers import resolve
@@ -119,8 +119,22 @@ class BrokerConfig:
         self.warnings = [f"{name}: no configuration of Kafka 4.3" for name in properties if not is_known(name)]
         try:
             self._take(self.static)
+            self.warnings += self._unknown_listeners()
         except InvalidConfig as error:
             raise InvalidConfig(self.resolved.hide(str(error))) from None
+
+    def _unknown_listeners(self) -> list[str]:
+        """A warning for each configuration of a listener that this node does not have, nor one that it connects to."""
+        setting = "listener.security.protocol.map"
+        mapped = parse_protocol_map(setting, self.static.get(setting, ""))
+        known = {each.listener for each in self.listeners} | {*self.controller_listener_names, *mapped}
+        lower = sorted(each.lower() for each in known)
+        prefixes = tuple(f"{LISTENER_PREFIX}{each}." for each in lower)
+        return [
+            f"{name}: no listener has this name: {', '.join(lower)}"
+            for name in self.static
+            if name.startswith(LISTENER_PREFIX) and is_known(name) and not name.startswith(prefixes)
+        ]
 
     def update(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> list[str]:
         """Apply the dynamic configurations in the metadata log: those of all brokers, and those of this broker.

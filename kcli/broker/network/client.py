@@ -366,7 +366,7 @@ class _Connection:
                 count = self._socket.recv_into(self._frame[self._filled :])
                 self._fill(count)
             if count == 0:
-                self.close("by the other side")
+                self.close("the other side has closed the connection")
             if self.is_closed:
                 return
 

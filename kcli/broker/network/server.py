@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from formats.kernels.wire import room
 from kcli.broker.network.authentication import REASON_MAX, Authentication
+from kcli.broker.network.complaints import Complaints
 from kcli.broker.network.connection import Connection
 from kcli.broker.network.connection_limits import ConnectionLimits
 from kcli.broker.network.request_memory import RequestMemory
@@ -51,7 +51,6 @@ ACCEPT_NS = 10_000_000
 """For how long connections are accepted in one go, nanoseconds, as long as any wait: the listen backlog
 (socket.listen.backlog.size) is small, and a client that finds it full tries again only after a second."""
 RETRY_ACCEPT_S = 0.1
-COMPLAINT_S = 30.0
 IDLE_CHECK_S = 5.0
 REFUSED_MAX = 1000
 """How many connections wait to be closed, at most; the others are closed at once."""
@@ -97,12 +96,6 @@ def _not_at_once(_frame: memoryview, _client: Client) -> Laid | None:
     return None
 
 
-@dataclass(slots=True)
-class _Complaint:
-    logged_at: float = -math.inf
-    count: int = 0
-
-
 class Server:
     """Listening sockets and the connections that came through them. All in the event loop's thread."""
 
@@ -135,7 +128,7 @@ class Server:
         self._idle_timer: asyncio.TimerHandle | None = None
         self.files_to_come: Callable[[], int] = lambda: 0
         """Returns the number of file descriptors that log files not open yet will need; see process/descriptors.py."""
-        self._complaints: dict[str, _Complaint] = {}
+        self._complaints = Complaints(loop.time)
 
     def renew_scratch(self) -> None:
         """Give the server a new scratch buffer, into which the connections receive bytes one after another. Called
@@ -208,7 +201,7 @@ class Server:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # the socket stays readable: accept again after a pause
-                self._complain("connections are not accepted", error_text(error))
+                self._complaints.add("connections are not accepted", error_text(error), f", at {listener}")
                 self.loop.remove_reader(sock.fileno())
                 self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)
                 return
@@ -224,14 +217,14 @@ class Server:
         peer = host, peer[1]
         refusal_ms = self.limits.refusal_ms(host, self.requests.now_ms())
         if refusal_ms:
-            self._refuse(client, f"connection_creation_rate of {host}", refusal_ms)
+            self._refuse(client, "connection_creation_rate", f" of {host}", refusal_ms)
             return
         if not self.limits.may_have(host):
-            self._refuse(client, f"max.connections.per.ip, from {host}")
+            self._refuse(client, "max.connections.per.ip", f", from {host}")
             return
         if not may_connect(client.fileno(), self.files_to_come):
-            reason = f"of {limit()} open files (ulimit -n), the rest are held back for logs"
-            self._refuse(client, f"{len(self.connections)} are there; {reason}")
+            reason = f"too many for the limit of {limit()} open files (ulimit -n), the rest are held back for logs"
+            self._refuse(client, reason, f"; {len(self.connections)} connections are there")
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -247,9 +240,9 @@ class Server:
         self._shaking[shaking] = listener
         shaking.add_done_callback(lambda task: self._shaken(task, client, host))
 
-    def _refuse(self, client: socket.socket, reason: str, after_ms: int = 0) -> None:
+    def _refuse(self, client: socket.socket, reason: str, detail: str, after_ms: int = 0) -> None:
         """Close a connection that is not read, so that a client that comes too fast finds out only after some ms."""
-        self._complain("connections are refused", reason)
+        self._complaints.add("connections are refused", reason, detail)
         if not after_ms or len(self._refused) >= REFUSED_MAX:
             client.close()
             return
@@ -262,7 +255,7 @@ class Server:
 
     def _hold(self, held: _Held, wait_ms: int) -> None:
         """Let an accepted connection wait, and those behind it at its listener in the backlog."""
-        self._complain("connections wait", f"max.connections or max.connection.creation.rate, at {held.listener}")
+        self._complaints.add("connections wait", f"max.connections or max.connection.creation.rate, at {held.listener}")
         self._held.append(held)
         self.loop.remove_reader(held.listening.fileno())
 
@@ -338,18 +331,9 @@ class Server:
         sock.close()
         self._uncount(listener, host)
         if isinstance(error, KcliError):
-            self._complain("TLS handshakes fail", f"{str(error)[:REASON_MAX]}, from {host} at {listener}")
+            self._complaints.add("TLS handshakes fail", f"{str(error)[:REASON_MAX]}, at {listener}", f", from {host}")
         elif error is not None:
             report(f"the TLS handshake of {host} failed", error)
-
-    def _complain(self, what: str, why: str) -> None:
-        """Log a warning, but only once in COMPLAINT_S seconds for the same `what`; the line counts those left out."""
-        now = self.loop.time()
-        last = self._complaints.setdefault(what, _Complaint())
-        last.count += 1
-        if now - last.logged_at >= COMPLAINT_S:
-            log.warning("%s: %s (%d since the last such line)", what, why, last.count)
-            last.logged_at, last.count = now, 0
 
     def _accept_again(self, sock: socket.socket, listener: str) -> None:
         if (sock, listener) in self._listening:
@@ -372,6 +356,7 @@ class Server:
             connection.poll()
             if connection.last_active < oldest and not connection.is_busy:
                 connection.close("idle for connections.max.idle.ms")
+        self._complaints.report()
         self._idle_timer = self.loop.call_later(IDLE_CHECK_S, self._drop_idle)
 
     def stop_listening(self) -> None:
@@ -388,6 +373,7 @@ class Server:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
+            self._complaints.report(at_end=True)
 
     def _drop_held(self, listeners: Collection[str] | None) -> None:
         """Close the connections that wait at those listeners, None: at all."""

@@ -390,3 +390,16 @@ def test_a_directory_whose_metadata_want_more_is_not_served(tmp_path: Path, reco
     asyncio.run(write())
     with pytest.raises(CannotServe, match=named):
         RunningNode(tmp_path, {})
+
+
+def test_a_listener_that_is_not_there_is_warned_of() -> None:
+    """A mistyped one would leave the real one open."""
+    security = {
+        "listener.name.plaintext.ssl.client.auth": "required",
+        "listener.name.controller.ssl.client.auth": "required",
+        "listener.name.ssl.ssl.client.auth": "required",
+    }
+    assert not BrokerConfig(NODE | security).warnings, "SSL has a protocol, though no address"
+    mistyped = "listener.name.plaintxt.ssl.client.auth"
+    names = "controller, plaintext, sasl_ssl, ssl"
+    assert BrokerConfig(NODE | {mistyped: "required"}).warnings == [f"{mistyped}: no listener has this name: {names}"]

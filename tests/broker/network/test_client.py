@@ -197,7 +197,7 @@ def test_a_lost_connection_is_made_again(tmp_path: Path) -> None:
 
         async with answering(answer) as port:
             channel = network.channel("127.0.0.1", port, "test")
-            with pytest.raises(Unanswered, match="other side"):
+            with pytest.raises(Unanswered, match="the other side has closed the connection"):
                 await channel.call("metadata", 12, timeout_s=5, topics=[])
             found = await channel.call("metadata", 12, timeout_s=5, topics=[])
             assert found.controller_id == 1

@@ -108,9 +108,9 @@ def test_one_line_and_an_alert(
     make, told, line = CASES[name]
     context = client_context(secured.trust() | shown(make(secured.authority), tmp_path), NOW).context
     context.maximum_version = ssl.TLSVersion[version]
-    secured.node.run(secured.node.node.server._complaints.clear)
+    secured.node.run(secured.node.node.server._complaints._kinds.clear)
     with caplog.at_level(logging.WARNING, "kcli.broker"):
         assert re.search(told, alert(secured, context))
         wait_for(lambda: "handshakes fail" in caplog.text, "line")
     lines = [each for each in caplog.messages if "handshakes fail" in each]
-    assert lines == [f"TLS handshakes fail: {line}, from 127.0.0.1 at SSL (1 since the last such line)"]
+    assert lines == [f"TLS handshakes fail: {line}, at SSL, from 127.0.0.1 (1 since the last such line)"]
