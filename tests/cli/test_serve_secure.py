@@ -60,7 +60,13 @@ def test_one_who_may_and_one_who_may_not(tmp_path: Path) -> None:
         refused = node.run("consume", "orders", "--exit", client=alice)
         assert (refused.stdout, refused.status, "orders" in refused.stderr) == ("", 1, True)
         explained = node.run("acls", "explain", "alice", "read", "topic:orders")
-        assert (explained.stdout.splitlines()[1], explained.status) == ("rule: DefaultDeny", 1)
+        assert (explained.stdout.splitlines()[2], explained.status) == ("rule: DefaultDeny", 1)
+        explained = node.run("acls", "explain", "admin", "read", "topic:orders")
+        assert (explained.stdout.splitlines()[1:], explained.stderr) == (["rule: SuperUser"], "")
+        data = ("--data-dir", tmp_path / "data")
+        for name, decides in {"admin": "rule: SuperUser", "alice": "rule: DefaultDeny"}.items():
+            explained = kcli("acls", "explain", name, "read", "topic:orders", *data)
+            assert (explained.stdout.splitlines()[1], explained.stderr) == (decides, "")
         rule = ["--allow-principal", "User:alice", "--operation", "read", "--topic", "orders"]
         assert node.run("acls", "add", *rule) == ("", "", 0)
         assert "value one" in node.run("consume", "orders", "--exit", client=alice).stdout
@@ -165,6 +171,10 @@ def test_a_cluster(tmp_path: Path) -> None:
         for options in (admin, ()):  # without them: as the admin, whose login is beside the data
             status = json.loads(nodes.cluster("status", "--format", "jsonl", *options).stdout)
             assert status["healthy"], status
+        explained = kcli(
+            "acls", "explain", "node", "write", "topic:orders", "--data-dir", directory / "node-1" / "data"
+        )
+        assert (explained.stdout.splitlines()[1], explained.status) == ("rule: SuperUser", 0)
         restarted = nodes.cluster("restart", "1", "2")
         assert (restarted.stdout, restarted.status) == ("node 1 restarted\nnode 2 restarted\n", 0), restarted
         for properties in directory.glob("node-*/server.properties"):

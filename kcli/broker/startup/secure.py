@@ -38,11 +38,13 @@ from kcli.metadata_log.bootstrap import read_bootstrap
 from kcli.metadata_log.replay import refuse, replay
 from kcli.security.authorizer import CLASS_NAME
 from kcli.security.jaas import InvalidJaasConfig, login_module
+from kcli.security.principals import user
 from kcli.security.scram import MECHANISMS, SCRAM_SHA_512, ScramCredential, new_nonce
 
 PROTOCOL: Final = "SASL_SSL"
 """The security protocol of the listener for clients, and its name."""
 ADMIN: Final = "admin"
+_SUPER_USER: Final = user(ADMIN)
 _SERVER: Final = "server.pem"
 _EVERYWHERE: Final = ("localhost", "127.0.0.1", "::1")
 _PASSWORD_BYTES: Final = 24
@@ -83,7 +85,7 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
         "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",  # one that is not opened
         "sasl.mechanism.inter.broker.protocol": SCRAM_SHA_512.name,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "super.users": f"User:{ADMIN}",
+        "super.users": _SUPER_USER,
     }
     return Secured(directory.client, {**directory.properties(_SERVER), **properties}, users)
 
@@ -99,6 +101,11 @@ def make_private(directory: Path) -> None:
 def beside(data: Path) -> Path:
     """Return the directory with the secrets of the log directory, or of the cluster, `data`."""
     return data.with_name(f"{data.name}-secure")
+
+
+def super_users(data: Path) -> frozenset[str]:
+    """Return the super users of a node that began with --secure in this log directory; none for another one."""
+    return frozenset([_SUPER_USER] if beside(data.absolute()).is_dir() else [])
 
 
 def client_beside(data: Path) -> Path:
