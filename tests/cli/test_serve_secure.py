@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +19,7 @@ from kcli.broker.startup.secure import secure
 from kcli.log.log_directory import read_properties
 from kcli.tls.certificates import hosts_of
 from tests.broker.running import ServedNode
-from tests.cli.run import Ended, kcli
+from tests.cli.run import KCLI, Ended, kcli
 from tests.cli.test_serve_nodes import serving
 
 
@@ -154,6 +157,38 @@ def test_a_node_that_listens_on_all_addresses(tmp_path: Path, monkeypatch: pytes
         secure(tmp_path / "data", hosts, None, now)
     named = hosts_of((tmp_path / "data-secure" / "server.pem").read_bytes(), now)
     assert set(named) == {"localhost", "127.0.0.1", "::1", "kcli.test"}
+
+
+@pytest.mark.parametrize("wait_s", [0.3, 0.6, 1.0, 1.6])
+def test_a_signal_leaves_no_temporary_directory(tmp_path: Path, wait_s: float) -> None:
+    """Whatever the node was about, and where a second signal ends it at once: the directory has keys and passwords."""
+    command = [*KCLI, "serve", "--secure", "--listen", "127.0.0.1:0"]
+    node = subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)}, stdout=-3, stderr=-3)
+    time.sleep(wait_s)
+    for _ in range(2):
+        node.send_signal(signal.SIGTERM)
+    assert node.wait(30) in (0, 130, 143, -signal.SIGTERM)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("others", [[], ["--read-only"], ["--nodes", "2"]])
+def test_what_is_closed_is_not_opened_by_oversight(tmp_path: Path, others: list[str]) -> None:
+    data = tmp_path / "data"
+    secure(data, ["127.0.0.1"], None, dt.datetime.now(dt.UTC))
+    ended = kcli("serve", "--data-dir", data, "--listen", "127.0.0.1:0", *others)
+    assert ended.status == 2
+    assert f"{data}-secure has closed it, and without --secure it is open to everybody" in ended.complaint
+    assert ended.complaint.endswith(f"--data-dir {data}")
+
+
+def test_what_is_closed_is_opened_on_demand(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    secure(data, ["127.0.0.1"], None, dt.datetime.now(dt.UTC))
+    node = ServedNode(data, "--insecure")
+    assert kcli("topics", "list", "-b", node.bootstrap).status == 0
+    node.signal(signal.SIGTERM)
+    ended = kcli("serve", "--data-dir", data, "--secure", "--insecure")
+    assert (ended.status, ended.complaint) == (2, "kcli: --secure and --insecure exclude each other")
 
 
 def test_a_cluster(tmp_path: Path) -> None:

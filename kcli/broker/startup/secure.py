@@ -103,9 +103,15 @@ def beside(data: Path) -> Path:
     return data.with_name(f"{data.name}-secure")
 
 
+def is_closed(data: Path) -> bool:
+    """Whether a node, or a cluster, began with --secure in that directory, new or not."""
+    data = data.absolute()
+    return bool(data.name) and any((beside(data) / each).exists() for each in ("ca.pem", "token.key"))
+
+
 def super_users(data: Path) -> frozenset[str]:
     """Return the super users of a node that began with --secure in this log directory; none for another one."""
-    return frozenset([_SUPER_USER] if beside(data.absolute()).is_dir() else [])
+    return frozenset([_SUPER_USER] if is_closed(data) else [])
 
 
 def client_beside(data: Path) -> Path:
