@@ -17,7 +17,9 @@ import pytest
 
 from kcli.broker.startup.secure import secure
 from kcli.log.log_directory import read_properties
+from kcli.security.authorizer import CLASS_NAME
 from kcli.tls.certificates import hosts_of
+from tests.broker.cluster import free_ports
 from tests.broker.running import ServedNode
 from tests.cli.run import KCLI, Ended, kcli
 from tests.cli.test_serve_nodes import serving
@@ -189,6 +191,30 @@ def test_what_is_closed_is_opened_on_demand(tmp_path: Path) -> None:
     node.signal(signal.SIGTERM)
     ended = kcli("serve", "--data-dir", data, "--secure", "--insecure")
     assert (ended.status, ended.complaint) == (2, "kcli: --secure and --insecure exclude each other")
+
+
+def test_a_broker_that_its_own_controller_would_refuse(tmp_path: Path) -> None:
+    """As by Kafka, whose broker is never registered (CLUSTER_AUTHORIZATION_FAILED); unless an ACL allows it."""
+    config, listener = tmp_path / "server.properties", f"127.0.0.1:{free_ports(1)[0]}"
+    lines = {"process.roles": "broker,controller", "node.id": "1", "controller.quorum.voters": f"1@{listener}"}
+    lines |= {"listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://{listener}", "log.dirs": str(tmp_path / "data")}
+    lines |= {"controller.listener.names": "CONTROLLER", "authorizer.class.name": CLASS_NAME}
+
+    def write(super_users: str) -> None:
+        config.write_text("".join(f"{name}={text}\n" for name, text in {**lines, "super.users": super_users}.items()))
+
+    write("User:admin")
+    ended = kcli("serve", "--config", config)
+    assert ended.status == 1
+    reason = "kcli: super.users: must name User:ANONYMOUS, as whom this node registers at CONTROLLER"
+    assert ended.stderr.splitlines()[-1].startswith(reason)
+    write("User:ANONYMOUS")
+    node = ServedNode(tmp_path / "data", "--config", str(config))
+    rule = ("--allow-principal", "User:ANONYMOUS", "--operation", "cluster-action", "--cluster")
+    assert kcli("acls", "add", *rule, "-b", node.bootstrap) == ("", "", 0)
+    node.signal(signal.SIGTERM)
+    write("User:admin")
+    ServedNode(tmp_path / "data", "--config", str(config)).signal(signal.SIGTERM)
 
 
 def test_a_cluster(tmp_path: Path) -> None:
