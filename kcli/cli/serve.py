@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.options import pairs
-from kcli.cli.output import write_text
+from kcli.cli.output import note, write_text
 from kcli.cli.temporary import temporary_directory
 from kcli.errors import UsageError
 from kcli.printable import printable
@@ -228,7 +228,7 @@ def _serve_secured(
     from datetime import UTC, datetime
 
     from kcli.broker.config.single_node import single_node_config
-    from kcli.broker.startup.secure import PROTOCOL, secure
+    from kcli.broker.startup.secure import ADMIN, PROTOCOL, secure
     from kcli.broker.startup.serve import serve as run
 
     listen_address = listen_address or DEFAULT_ADDRESS
@@ -241,7 +241,14 @@ def _serve_secured(
     def ready(node: Node) -> None:
         _ready(node)
         host, port = next(iter(node.addresses.values()))
-        _show_login(f"{host}:{port}", secured.client)
+        if secured.directory.logs_in(node.broker.image.scram_credentials):
+            _show_login(f"{host}:{port}", secured.directory.client)
+        else:
+            note(
+                f"kcli: {secured.directory.client}: has another password than the admin has now: write that one into "
+                f"it, or make this one the admin's again. Next: kcli users remove {ADMIN}, while "
+                f"kcli serve --insecure --data-dir {shlex.quote(str(data_dir))} runs"
+            )
 
     run(node, ready, allow_strays=allow_strays, users=secured.users, leave=leave)
 

@@ -193,6 +193,27 @@ def test_what_is_closed_is_opened_on_demand(tmp_path: Path) -> None:
     assert (ended.status, ended.complaint) == (2, "kcli: --secure and --insecure exclude each other")
 
 
+def test_the_admin_has_another_password(tmp_path: Path) -> None:
+    """A start says so, and how client.properties gets in again; it makes anew what follows from the authority."""
+    data, secrets = tmp_path / "data", tmp_path / "data-secure"
+    with secure_node(data) as node:
+        changed = node.run("users", "add", "admin", "--password-file", "-", text=b"new")
+        assert f"{secrets / 'client.properties'} has the password that admin had" in changed.complaint
+    for missing in ("client.properties", "ca.pem", "server.pem"):
+        (secrets / missing).unlink()
+    log = SecureNode(data).node.signal(signal.SIGTERM)[1]
+    assert f"Next: kcli users remove admin, while kcli serve --insecure --data-dir {data} runs" in log
+    assert (secrets / "client.properties").stat().st_mode & 0o777 == 0o600
+    opened = ServedNode(data, "--insecure")
+    assert kcli("users", "remove", "admin", "-b", opened.bootstrap).status == 0
+    opened.signal(signal.SIGTERM)
+    with secure_node(data) as again:
+        assert again.run("topics", "list") == ("", "", 0)
+    (secrets / "token.key").unlink()
+    ended = kcli("serve", "--secure", "--data-dir", data)
+    assert (ended.status, "Next: (umask 077; openssl rand" in ended.complaint) == (2, True)
+
+
 def test_a_broker_that_its_own_controller_would_refuse(tmp_path: Path) -> None:
     """As by Kafka, whose broker is never registered (CLUSTER_AUTHORIZATION_FAILED); unless an ACL allows it."""
     config, listener = tmp_path / "server.properties", f"127.0.0.1:{free_ports(1)[0]}"
