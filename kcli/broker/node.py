@@ -54,7 +54,7 @@ from kcli.broker.quotas.client import Quotas
 from kcli.errors import KcliError, error_text
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
-from kcli.metadata.image import BROKER_RESOURCE, Record
+from kcli.metadata.image import BROKER_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.bootstrap import read_bootstrap
 
@@ -341,6 +341,8 @@ class Node:
         broker.quotas.update(broker.image.client_quotas)
         self.server.take_quotas(broker.image.client_quotas)
         self._load_acls(broker)
+        if self._is_only_voter and config.is_broker and broker.authorizer is not None:
+            _check_principal(config, broker.authorizer, broker.image)
         journal.image.take_changes()
         journal.listeners.append(self._committed)
         if config.is_controller:
@@ -604,6 +606,24 @@ class Node:
         """The launcher has started a new process of that node."""
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_start(node_id)
+
+
+def _check_principal(config: BrokerConfig, authorizer: Authorizer, image: MetadataImage) -> None:
+    """Raises CannotServe where the only controller, which is this node itself, would refuse to register the broker: of
+    another node it would tell that one. ACLs of whichever host count, as the node's own address is not known."""
+    from kcli.security.acls import CLUSTER_NAME, Operation, ResourceType
+    from kcli.security.authorizer import Access
+
+    principal, resource = to_controllers(config).principal, (ResourceType.CLUSTER, CLUSTER_NAME)
+    hosts = {"", *(each["host"] for each in image.acls.values())}
+    if principal is not None and not any(
+        authorizer.authorize(Access(principal, each, Operation.CLUSTER_ACTION, *resource)) for each in hosts
+    ):
+        listener = config.controller_listener_names[0]
+        raise CannotServe(
+            f"super.users: must name {principal}, as whom this node registers at {listener}: no ACL allows it "
+            f"CLUSTER_ACTION either"
+        )
 
 
 def _new_authorizer(config: BrokerConfig) -> Authorizer | None:

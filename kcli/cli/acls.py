@@ -21,6 +21,7 @@ from kcli.security.acl_options import (
     AclOptions,
     Resource,
     Rule,
+    check_operation,
     parse_operation,
     parse_principal,
     parse_resource,
@@ -235,34 +236,74 @@ def explain(
     options: SourceOptions,
 ) -> None:
     """Tell which rule decides an access: 0 where it is allowed, 1 where it is denied."""
-    from kcli.security.authorizer import Access, AuthorizerConfig
+    from kcli.security.authorizer import Access
     from kcli.security.explanation import explain as explained
 
     named = parse_resource(resource)
     assert named.name is not None
-    principal = who if ":" in who else user(who)
-    access = Access(principal, host, parse_operation(operation, "operation"), named.type, named.name)
-    every = AclFilter(named.type, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
-    settings = AuthorizerConfig() if config is None else _settings(config)
-    found = explained(settings, _source(options).matching(every), access)
+    wanted = parse_operation(operation, "operation")
+    check_operation(named.type, wanted, "operation")
+    access = Access(who if ":" in who else user(who), host, wanted, named.type, named.name)
+    if config is not None:
+        settings, unknown = _read_settings(config), frozenset[str]()
+    elif options.data_dirs:
+        settings, unknown = _directory_settings(options.data_dirs)
+    else:
+        settings, unknown = _cluster_settings(_cluster(options), options.own_principal(), access.principal)
+    found = explained(settings, _source(options).matching(_every(named.type)), access, unknown)
     if options.output is Format.JSONL:
         write_text(json_line(_explained_object(found)))
     else:
         write_text(_explained(found, options.repeated()))
-        if config is None and not found.rule.allowed:
-            note("kcli: only server.properties has super.users and allow.everyone.if.no.acl.found: --config FILE")
+        if found.unless:
+            note("kcli: a broker does not tell the value, its server.properties does: --config FILE")
     raise typer.Exit(0 if found.rule.allowed else DENIED_STATUS)
 
 
-def _settings(path: Path) -> AuthorizerConfig:
+def _every(resource_type: ResourceType) -> AclFilter:
+    return AclFilter(resource_type, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
+
+
+def _read_settings(file: Path) -> AuthorizerConfig:
     from kcli.log.log_directory import read_properties
     from kcli.security.authorizer import AuthorizerConfig
     from kcli.security.principals import InvalidPrincipal
 
     try:
-        return AuthorizerConfig.of(read_properties(path))
+        return AuthorizerConfig.of(read_properties(file))
     except InvalidPrincipal as error:
-        raise UsageError(f"{path}: super.users: {error}") from None
+        raise UsageError(f"{file}: super.users: {error}") from None
+
+
+def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, frozenset[str]]:
+    """The configuration of the node that `kcli serve` runs on these log directories, and which of SETTINGS are not
+    known: all of them for another node's."""
+    from kcli.broker.startup.secure import super_users
+    from kcli.launcher.paths import server_properties
+    from kcli.security.authorizer import AuthorizerConfig
+    from kcli.security.explanation import SETTINGS
+
+    for each in directories:
+        if (file := server_properties(each)) is not None:
+            return _read_settings(file), frozenset()
+        if found := super_users(each):
+            return AuthorizerConfig(super_users=found), frozenset()
+    return AuthorizerConfig(), SETTINGS
+
+
+def _cluster_settings(cluster: Acls, own: str | None, principal: str) -> tuple[AuthorizerConfig, frozenset[str]]:
+    """The configuration of the cluster's brokers, and which of SETTINGS are not known. own: this client's principal, of
+    which the brokers tell more than of others."""
+    from kcli.security.authorizer import AuthorizerConfig
+    from kcli.security.explanation import SUPER_USERS, is_super_user
+
+    unknown = cluster.settings()
+    if SUPER_USERS in unknown and own == principal:
+        acls = cluster.matching(_every(ResourceType.CLUSTER))
+        is_super = is_super_user(acls, principal, cluster.own_operations(), unknown)
+        if is_super is not None:
+            return AuthorizerConfig(super_users=frozenset([principal] if is_super else [])), unknown - {SUPER_USERS}
+    return AuthorizerConfig(), unknown
 
 
 def _explained(found: Explanation, connection: list[str]) -> str:
@@ -270,7 +311,9 @@ def _explained(found: Explanation, connection: list[str]) -> str:
     verdict = "allowed" if found.rule.allowed else "denied"
     origin = access.host or "any host that no ACL names"
     where = f"{access.resource_type.name} {access.resource_name}"
-    text = f"{verdict}: {access.principal} {access.operation.name} {where} from {origin}\nrule: {found.rule}\n"
+    text = f"{verdict}: {access.principal} {access.operation.name} {where} from {origin}\n"
+    text += f"unless: {' or '.join(found.unless)}\n" if found.unless else ""
+    text += f"rule: {found.rule}\n"
     if found.concerning:
         rows = [("", *HEAD), *(("decides" if acl == found.rule.acl else "", *_row(acl)) for acl in found.concerning)]
         text += aligned(rows)
@@ -341,5 +384,6 @@ def _explained_object(found: Explanation) -> dict[str, Any]:
         "host": access.host or None,
         "rule": found.rule.name,
         "acl": None if found.rule.acl is None else _object(found.rule.acl),
+        "unless": list(found.unless),
         "concerning": [_object(each) for each in found.concerning],
     }

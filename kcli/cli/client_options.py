@@ -131,6 +131,20 @@ class ClusterOptions:
         words = [] if self.bootstrap == default else ["--bootstrap-server", self.bootstrap]
         return words + ([] if self.command_config is None else ["--command-config", str(self.command_config)])
 
+    def own_principal(self) -> str | None:
+        """Return the principal that a broker knows this client as; None where only the broker can tell, as of a
+        certificate or a token. Raises UsageError, UnreadableInput."""
+        from kcli.client.security import TOKEN_AUTH
+        from kcli.security.principals import ANONYMOUS, user
+
+        properties = client_properties(self.command_config, self.properties)
+        protocol = properties.get("security.protocol", "plaintext").lower()
+        if protocol == "plaintext":
+            return ANONYMOUS
+        name = properties.get("sasl.username")
+        is_named = protocol.startswith("sasl") and name and properties.get(TOKEN_AUTH) != "true"
+        return user(name) if name and is_named else None
+
     def any_broker(self) -> AnyBroker:
         """Return kcli's own connection to any of the brokers, without librdkafka. Raises UsageError, UnreadableInput,
         KcliError."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.options import pairs
-from kcli.cli.output import write_text
+from kcli.cli.output import note, write_text
+from kcli.cli.temporary import temporary_directory
 from kcli.errors import UsageError
 from kcli.printable import printable
 
@@ -35,6 +36,8 @@ Examples:
     kcli serve --config server.properties          Kafka's own file
 
     kcli serve --secure --data-dir data            TLS, an admin and ACLs; tells how to connect
+
+    kcli serve --insecure --data-dir data          the same directory, open to everybody
 
     kcli serve --secure --nodes 3 --data-dir cluster
 
@@ -78,6 +81,9 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     secure: Annotated[
         bool, typer.Option("--secure", help="TLS, an admin who logs in, ACLs; certificates and password are made.")
     ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve open to everybody what --secure has closed.")
+    ] = False,
     allow_strays: Annotated[
         bool,
         typer.Option("--allow-strays", help="Start though a damaged metadata log no longer names some partitions."),
@@ -110,7 +116,8 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
     With --secure clients connect by TLS and log in (SCRAM), and nobody but the admin may do anything until `kcli acls`
     allows it. Certificates and the admin's client.properties are made in DIR-secure beside the data, and used again.
-    The nodes of --nodes reach each other in the same way. A directory without such an admin gets one.
+    The nodes of --nodes reach each other in the same way. A directory without such an admin gets one. Without --secure
+    what it has closed is served with --insecure or --config alone.
 
     With --read-only the directory may be any that has partitions in it, or one partition's own: crashed, damaged,
     without metadata, or of a running Kafka. Every sound record is served, those behind damage too. No file is made or
@@ -124,7 +131,12 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     options = pairs(option, "-o")
     listen_address = None if listen is None else _address(listen, "--listen")
     advertised_address = None if advertise is None else _address(advertise, "--advertise")
-    if nodes is not None or (data_dir is not None and not read_only and is_cluster(data_dir)):
+    is_known = data_dir is not None and not read_only and is_cluster(data_dir)
+    if secure and insecure:
+        raise UsageError("--secure and --insecure exclude each other")
+    if not (secure or insecure or config is not None or is_known):  # the nodes of a cluster stay as they began
+        _check_not_closed(data_dir, options, nodes, read_only=read_only)
+    if nodes is not None or is_known:
         from kcli.launcher.directory import ClusterRequest
 
         if advertised_address is not None or read_only or allow_strays:
@@ -144,6 +156,20 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     _serve_node(
         data_dir, listen_address, advertised_address, config, options, read_only=read_only, allow_strays=allow_strays
     )
+
+
+def _check_not_closed(data_dir: Path | None, options: Mapping[str, str], nodes: int | None, *, read_only: bool) -> None:
+    """Raises UsageError where a log directory, or the directory of a cluster, was closed by --secure."""
+    from kcli.broker.startup.secure import beside, is_closed
+
+    named = options.get("log.dirs", options.get("log.dir", "")).split(",")
+    given = [data_dir] if data_dir is not None else [Path(each.strip()) for each in named if each.strip()]
+    for each in filter(is_closed, given):
+        way = "--read-only --insecure" if read_only else "--secure" if nodes is None else f"--secure --nodes {nodes}"
+        raise UsageError(
+            f"{each}: {beside(each)} has closed it, and without --secure it is open to everybody: --insecure says so. "
+            f"Next: kcli serve {way} --data-dir {shlex.quote(str(each))}"
+        )
 
 
 def _serve_node(
@@ -174,11 +200,12 @@ def _serve_node(
         node = single_node_config(data_dir, listen_address, advertised_address, file, options)
         run(node, _ready, joinable=file is not None, allow_strays=allow_strays)
         return
-    with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
+    with temporary_directory() as temporary:
         run(
-            single_node_config(Path(temporary), listen_address, advertised_address, file, options),
+            single_node_config(temporary.path, listen_address, advertised_address, file, options),
             _ready,
             joinable=file is not None,
+            leave=temporary.leave,
         )
 
 
@@ -189,17 +216,19 @@ def _serve_secured(
     options: dict[str, str],
     *,
     allow_strays: bool,
+    leave: Callable[[int], object] = os._exit,
 ) -> None:
     if "log.dirs" in options:
         raise UsageError("--secure: the log directory is that of --data-dir")
     if data_dir is None:
-        with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
-            _serve_secured(Path(temporary) / "data", listen_address, advertised_address, options, allow_strays=False)
+        with temporary_directory() as temporary:
+            home, leave = temporary.path / "data", temporary.leave
+            _serve_secured(home, listen_address, advertised_address, options, allow_strays=False, leave=leave)
         return
     from datetime import UTC, datetime
 
     from kcli.broker.config.single_node import single_node_config
-    from kcli.broker.startup.secure import PROTOCOL, secure
+    from kcli.broker.startup.secure import ADMIN, PROTOCOL, secure
     from kcli.broker.startup.serve import serve as run
 
     listen_address = listen_address or DEFAULT_ADDRESS
@@ -212,9 +241,16 @@ def _serve_secured(
     def ready(node: Node) -> None:
         _ready(node)
         host, port = next(iter(node.addresses.values()))
-        _show_login(f"{host}:{port}", secured.client)
+        if secured.directory.logs_in(node.broker.image.scram_credentials):
+            _show_login(f"{host}:{port}", secured.directory.client)
+        else:
+            note(
+                f"kcli: {secured.directory.client}: has another password than the admin has now: write that one into "
+                f"it, or make this one the admin's again. Next: kcli users remove {ADMIN}, while "
+                f"kcli serve --insecure --data-dir {shlex.quote(str(data_dir))} runs"
+            )
 
-    run(node, ready, allow_strays=allow_strays, users=secured.users)
+    run(node, ready, allow_strays=allow_strays, users=secured.users, leave=leave)
 
 
 def _serve_nodes(data_dir: Path | None, request: ClusterRequest, *, restart: bool, json_lines: bool) -> None:
@@ -223,9 +259,10 @@ def _serve_nodes(data_dir: Path | None, request: ClusterRequest, *, restart: boo
     if data_dir is not None:
         launch(data_dir, request, _cluster_ready, restart=restart, json_lines=json_lines)
         return
-    with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
-        home = Path(temporary) / "cluster" if request.secure else Path(temporary)
-        launch(home, request, _cluster_ready, restart=restart, json_lines=json_lines)
+    with temporary_directory() as temporary:
+        home = temporary.path / "cluster" if request.secure else temporary.path
+        leave = temporary.leave
+        launch(home, request, _cluster_ready, restart=restart, json_lines=json_lines, leave=leave)
 
 
 def _file(config: Path | None) -> Mapping[str, str] | None:

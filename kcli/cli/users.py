@@ -11,7 +11,7 @@ import typer
 from kcli.cli.client_options import ClusterOptions, Output, with_options
 from kcli.cli.error_report import ErrorReport
 from kcli.cli.options import Format, not_empty
-from kcli.cli.output import aligned, json_line, write_text
+from kcli.cli.output import aligned, json_line, note, write_text
 from kcli.cli.secrets import read_secret
 from kcli.errors import KcliError
 
@@ -105,6 +105,7 @@ def add(
     The password comes from the terminal, a file or the environment: in a command line every user of the machine would
     see it.
     """
+    from kcli.security.principals import user
     from kcli.security.scram import MECHANISMS
 
     password = read_secret("password", password_file, password_env)
@@ -116,6 +117,9 @@ def add(
                 users.add(name, password, MECHANISMS[mechanism], iterations)
             except KcliError as error:
                 errors.add(error)
+            else:
+                if options.command_config is not None and options.own_principal() == user(name):
+                    note(f"kcli: {options.command_config} has the password that {name} had: write the new one into it")
     raise typer.Exit(errors.exit_status)
 
 

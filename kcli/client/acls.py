@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kcli.client.wire import AnyBroker, ErrorAnswer, call
+from kcli.client.wire import AnyBroker, ErrorAnswer, NoAnswer, NobodyAnswers, Server, call
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acl_filter import AclFilter
 from kcli.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kcli.security.explanation import SETTINGS
 
 # isort: split
 from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
@@ -21,7 +22,13 @@ from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsReques
 from kio.schema.delete_acls.v3.response import DeleteAclsResponse
 from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.describe_acls.v3.response import DescribeAclsResponse
+from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
+from kio.schema.describe_cluster.v1.response import DescribeClusterResponse
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.static.primitive import i8
+
+BROKER_RESOURCE = i8(4)
 
 
 class Acls:
@@ -71,6 +78,41 @@ class Acls:
                 acl = _acl(each, each)
                 failed = each.error_code != ErrorCode.NONE
                 yield ErrorAnswer(_subject(acl), each.error_code, each.error_message) if failed else acl
+
+    def settings(self) -> frozenset[str]:
+        """Return those of SETTINGS that a broker has set; all of them where it does not say."""
+        try:
+            return self._brokers.ask(_settings)
+        except NobodyAnswers:
+            return SETTINGS
+
+    def own_operations(self) -> frozenset[Operation]:
+        """Return what this client may do with the cluster as a resource; nothing where it may not describe it. Raises
+        NobodyAnswers."""
+        answer = self._brokers.ask(lambda server: call(server, _CLUSTER, DescribeClusterResponse))
+        bits = max(answer.cluster_authorized_operations, 0)
+        return frozenset(each for each in Operation if each > Operation.ANY and bits >> each & 1)
+
+
+_CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=True)
+
+
+def _settings(server: Server) -> frozenset[str]:
+    """Raises NoAnswer, OSError."""
+    brokers = call(server, _CLUSTER, DescribeClusterResponse).brokers
+    if not brokers:
+        raise NoAnswer("no broker")
+    # a broker describes no other one
+    asked = next((each for each in brokers if (each.host, each.port) == (server.host, server.port)), brokers[0])
+    resource = DescribeConfigsResource(
+        resource_type=BROKER_RESOURCE, resource_name=str(asked.broker_id), configuration_keys=tuple(sorted(SETTINGS))
+    )
+    request = DescribeConfigsRequest(resources=(resource,))
+    to_it = server._replace(host=asked.host, port=asked.port)
+    (found,) = call(to_it, request, DescribeConfigsResponse).results
+    if found.error_code != ErrorCode.NONE:
+        raise NoAnswer("the broker does not describe its configurations")
+    return frozenset(each.name for each in found.configs)
 
 
 def _subject(acl: Acl) -> str:

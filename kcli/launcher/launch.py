@@ -41,12 +41,20 @@ class ClusterFailed(KcliError):
 
 
 def launch(
-    path: Path, request: ClusterRequest, ready: Ready, *, restart: bool, json_lines: bool, main: NodeMain = run_node
+    path: Path,
+    request: ClusterRequest,
+    ready: Ready,
+    *,
+    restart: bool,
+    json_lines: bool,
+    main: NodeMain = run_node,
+    leave: Callable[[int], object] = os._exit,
 ) -> None:
     """Run the cluster in the directory until it is stopped. Raises KcliError, OSError.
 
     ready: called once, when every node is ready (a broker: unfenced). restart: restart nodes that die. json_lines:
     write the nodes' output as JSON. main: the main function of a node's process.
+    leave: ends the process at once, with a status, at a second signal.
     """
     raise_limit()
     if main is run_node:
@@ -56,7 +64,7 @@ def launch(
     try:
         with _locked(path, disk, secure=request.secure):
             cluster = open_cluster(path, request, ports, disk)
-            asyncio.run(_run(cluster, forks, ready, restart=restart, json_lines=json_lines))
+            asyncio.run(_run(cluster, forks, ready, leave, restart=restart, json_lines=json_lines))
     finally:
         ports.close()
         forks.close()
@@ -81,7 +89,15 @@ def _locked(path: Path, disk: Disk, *, secure: bool) -> Iterator[None]:
                 disk.remove_directory(path)
 
 
-async def _run(cluster: ClusterDirectory, forks: ForkServer, ready: Ready, *, restart: bool, json_lines: bool) -> None:
+async def _run(
+    cluster: ClusterDirectory,
+    forks: ForkServer,
+    ready: Ready,
+    leave: Callable[[int], object],
+    *,
+    restart: bool,
+    json_lines: bool,
+) -> None:
     loop = asyncio.get_running_loop()
     attend(loop)
     forks.attach()
@@ -99,7 +115,7 @@ async def _run(cluster: ClusterDirectory, forks: ForkServer, ready: Ready, *, re
     def on_signal(number: signal.Signals) -> None:
         if stop_reason.done():
             supervisor.kill_all()
-            os._exit(AT_ONCE_STATUS)
+            leave(AT_ONCE_STATUS)
         stop_reason.set_result(number.name)
 
     async def stop_all() -> None:

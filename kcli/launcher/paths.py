@@ -34,6 +34,12 @@ def data_directory(home: Path, node: int) -> Path:
     return node_directory(home, node) / "data"
 
 
+def server_properties(data: Path) -> Path | None:
+    """Return the server.properties of the node that has this log directory, where `kcli serve --nodes` made it."""
+    found = data.absolute().parent / SERVER_PROPERTIES
+    return found if is_cluster(found.parent.parent) and found.is_file() else None
+
+
 @contextmanager
 def reachable(path: Path) -> Iterator[str]:
     """Yield a path for a socket that fits in a socket address; it is valid within the `with` block. Raises OSError."""

@@ -78,10 +78,7 @@ class AclOptions:
         if self.consumer and (not types >= CONSUMER.keys() or (others and not self.producer)):
             raise UsageError("--consumer needs --topic and --group, without --cluster and --transactional-id")
         for resource, operation in self._accesses():
-            supported = SUPPORTED.get(resource.type, ())
-            if operation is not Operation.ALL and operation not in supported:
-                known = ", ".join(each.name for each in supported)
-                raise UsageError(f"--operation {operation.name}: a {resource.type.name} has {known}, ALL")
+            check_operation(resource.type, operation, "--operation")
 
     def acls(self) -> list[Acl]:
         """Return the ACLs to add, each once. Raises UsageError."""
@@ -181,6 +178,14 @@ def parse_principal(text: str, option: str) -> str:
 def parse_operation(text: str, option: str) -> Operation:
     """Return the operation of that name, in any case, with or without _ and -. Raises UsageError."""
     return _named(text, _OPERATIONS, option)
+
+
+def check_operation(resource_type: ResourceType, operation: Operation, option: str) -> None:
+    """Raise UsageError where resources of the type do not have the operation."""
+    supported = SUPPORTED.get(resource_type, ())
+    if operation is not Operation.ALL and operation not in supported:
+        known = ", ".join(each.name for each in supported)
+        raise UsageError(f"{option} {operation.name}: a {resource_type.name} has {known}, ALL")
 
 
 def parse_resource(text: str) -> Resource:

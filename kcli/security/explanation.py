@@ -2,31 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from kcli.security.acls import Acl
+from kcli.security.acls import CLUSTER_NAME, SUPPORTED, WILDCARD, Acl, Operation, Permission, ResourceType
 from kcli.security.authorizer import Access, Authorizer, AuthorizerConfig, Rule
+
+SUPER_USERS: Final = "super.users"
+ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
+SETTINGS: Final = frozenset((SUPER_USERS, ALLOW_EVERYONE))
+"""The configurations of a broker that decide beside its ACLs. Nobody is told their values: DescribeConfigs says only
+whether a broker has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The rule that decides an access. concerning: every ACL that concerns it, in the order in which Kafka searches
-    them."""
+    them. unless: what would allow the access that the rule denies, by settings whose values are not known."""
 
     access: Access
     rule: Rule
     concerning: tuple[Acl, ...]
+    unless: tuple[str, ...] = ()
 
 
-def explain(config: AuthorizerConfig, acls: Iterable[Acl], access: Access) -> Explanation:
-    """Return how StandardAuthorizer decides the access with these ACLs."""
+def explain(
+    config: AuthorizerConfig, acls: Iterable[Acl], access: Access, unknown: Collection[str] = ()
+) -> Explanation:
+    """Return how StandardAuthorizer decides the access with these ACLs. unknown: those of SETTINGS that the broker has,
+    with values that `config` does not have."""
     records = {str(number): _record(acl) for number, acl in enumerate(acls)}
+    authorizer = _authorizer(config, records)
+    rule, unless = authorizer.rule(access), []
+    if not rule.allowed:
+        if SUPER_USERS in unknown:
+            unless.append(f"{access.principal} is among {SUPER_USERS}")
+        if ALLOW_EVERYONE in unknown:
+            generous = _authorizer(replace(config, allow_without_acl=True), records)
+            unless += [f"{ALLOW_EVERYONE} is true"] if generous.authorize(access) else []
+    return Explanation(access, rule, tuple(authorizer.matching(access)), tuple(unless))
+
+
+def is_super_user(
+    acls: Iterable[Acl], principal: str, operations: Collection[Operation], unknown: Collection[str] = ()
+) -> bool | None:
+    """Return whether a principal is a super user: one with more operations than its ACLs allow. None where they may
+    allow them all.
+
+    acls: of the cluster as a resource. operations: those that a broker says the principal has there. unknown: as for
+    `explain`.
+    """
+    every = SUPPORTED[ResourceType.CLUSTER]
+    if not operations:  # without DESCRIBE a broker says none
+        return None
+    if not set(every) <= set(operations):
+        return False
+    anywhere = [
+        replace(each, host=WILDCARD) if each.permission is Permission.ALLOW else each
+        for each in acls
+        if each.permission is Permission.ALLOW or each.host == WILDCARD
+    ]
+    config = AuthorizerConfig(allow_without_acl=ALLOW_EVERYONE in unknown)
+    authorizer = _authorizer(config, {str(number): _record(acl) for number, acl in enumerate(anywhere)})
+    access = (Access(principal, "", each, ResourceType.CLUSTER, CLUSTER_NAME) for each in every)
+    return None if all(map(authorizer.authorize, access)) else True
+
+
+def _authorizer(config: AuthorizerConfig, records: Mapping[str, Mapping[str, Any]]) -> Authorizer:
     authorizer = Authorizer(config)
     authorizer.loaded = True
     authorizer.follow(records, records.keys())
-    return Explanation(access, authorizer.rule(access), tuple(authorizer.matching(access)))
+    return authorizer
 
 
 def _record(acl: Acl) -> dict[str, Any]:

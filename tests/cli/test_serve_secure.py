@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +17,11 @@ import pytest
 
 from kcli.broker.startup.secure import secure
 from kcli.log.log_directory import read_properties
+from kcli.security.authorizer import CLASS_NAME
 from kcli.tls.certificates import hosts_of
+from tests.broker.cluster import free_ports
 from tests.broker.running import ServedNode
-from tests.cli.run import Ended, kcli
+from tests.cli.run import KCLI, Ended, kcli
 from tests.cli.test_serve_nodes import serving
 
 
@@ -60,7 +65,13 @@ def test_one_who_may_and_one_who_may_not(tmp_path: Path) -> None:
         refused = node.run("consume", "orders", "--exit", client=alice)
         assert (refused.stdout, refused.status, "orders" in refused.stderr) == ("", 1, True)
         explained = node.run("acls", "explain", "alice", "read", "topic:orders")
-        assert (explained.stdout.splitlines()[1], explained.status) == ("rule: DefaultDeny", 1)
+        assert (explained.stdout.splitlines()[2], explained.status) == ("rule: DefaultDeny", 1)
+        explained = node.run("acls", "explain", "admin", "read", "topic:orders")
+        assert (explained.stdout.splitlines()[1:], explained.stderr) == (["rule: SuperUser"], "")
+        data = ("--data-dir", tmp_path / "data")
+        for name, decides in {"admin": "rule: SuperUser", "alice": "rule: DefaultDeny"}.items():
+            explained = kcli("acls", "explain", name, "read", "topic:orders", *data)
+            assert (explained.stdout.splitlines()[1], explained.stderr) == (decides, "")
         rule = ["--allow-principal", "User:alice", "--operation", "read", "--topic", "orders"]
         assert node.run("acls", "add", *rule) == ("", "", 0)
         assert "value one" in node.run("consume", "orders", "--exit", client=alice).stdout
@@ -150,6 +161,83 @@ def test_a_node_that_listens_on_all_addresses(tmp_path: Path, monkeypatch: pytes
     assert set(named) == {"localhost", "127.0.0.1", "::1", "kcli.test"}
 
 
+@pytest.mark.parametrize("wait_s", [0.3, 0.6, 1.0, 1.6])
+def test_a_signal_leaves_no_temporary_directory(tmp_path: Path, wait_s: float) -> None:
+    """Whatever the node was about, and where a second signal ends it at once: the directory has keys and passwords."""
+    command = [*KCLI, "serve", "--secure", "--listen", "127.0.0.1:0"]
+    node = subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)}, stdout=-3, stderr=-3)
+    time.sleep(wait_s)
+    for _ in range(2):
+        node.send_signal(signal.SIGTERM)
+    assert node.wait(30) in (0, 130, 143, -signal.SIGTERM)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("others", [[], ["--read-only"], ["--nodes", "2"]])
+def test_what_is_closed_is_not_opened_by_oversight(tmp_path: Path, others: list[str]) -> None:
+    data = tmp_path / "data"
+    secure(data, ["127.0.0.1"], None, dt.datetime.now(dt.UTC))
+    ended = kcli("serve", "--data-dir", data, "--listen", "127.0.0.1:0", *others)
+    assert ended.status == 2
+    assert f"{data}-secure has closed it, and without --secure it is open to everybody" in ended.complaint
+    assert ended.complaint.endswith(f"--data-dir {data}")
+
+
+def test_what_is_closed_is_opened_on_demand(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    secure(data, ["127.0.0.1"], None, dt.datetime.now(dt.UTC))
+    node = ServedNode(data, "--insecure")
+    assert kcli("topics", "list", "-b", node.bootstrap).status == 0
+    node.signal(signal.SIGTERM)
+    ended = kcli("serve", "--data-dir", data, "--secure", "--insecure")
+    assert (ended.status, ended.complaint) == (2, "kcli: --secure and --insecure exclude each other")
+
+
+def test_the_admin_has_another_password(tmp_path: Path) -> None:
+    """A start says so, and how client.properties gets in again; it makes anew what follows from the authority."""
+    data, secrets = tmp_path / "data", tmp_path / "data-secure"
+    with secure_node(data) as node:
+        changed = node.run("users", "add", "admin", "--password-file", "-", text=b"new")
+        assert f"{secrets / 'client.properties'} has the password that admin had" in changed.complaint
+    for missing in ("client.properties", "ca.pem", "server.pem"):
+        (secrets / missing).unlink()
+    log = SecureNode(data).node.signal(signal.SIGTERM)[1]
+    assert f"Next: kcli users remove admin, while kcli serve --insecure --data-dir {data} runs" in log
+    assert (secrets / "client.properties").stat().st_mode & 0o777 == 0o600
+    opened = ServedNode(data, "--insecure")
+    assert kcli("users", "remove", "admin", "-b", opened.bootstrap).status == 0
+    opened.signal(signal.SIGTERM)
+    with secure_node(data) as again:
+        assert again.run("topics", "list") == ("", "", 0)
+    (secrets / "token.key").unlink()
+    ended = kcli("serve", "--secure", "--data-dir", data)
+    assert (ended.status, "Next: (umask 077; openssl rand" in ended.complaint) == (2, True)
+
+
+def test_a_broker_that_its_own_controller_would_refuse(tmp_path: Path) -> None:
+    """As by Kafka, whose broker is never registered (CLUSTER_AUTHORIZATION_FAILED); unless an ACL allows it."""
+    config, listener = tmp_path / "server.properties", f"127.0.0.1:{free_ports(1)[0]}"
+    lines = {"process.roles": "broker,controller", "node.id": "1", "controller.quorum.voters": f"1@{listener}"}
+    lines |= {"listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://{listener}", "log.dirs": str(tmp_path / "data")}
+    lines |= {"controller.listener.names": "CONTROLLER", "authorizer.class.name": CLASS_NAME}
+
+    def write(super_users: str) -> None:
+        config.write_text("".join(f"{name}={text}\n" for name, text in {**lines, "super.users": super_users}.items()))
+
+    write("User:admin")
+    ended = kcli("serve", "--config", config)
+    assert ended.status == 1
+    reason = "kcli: super.users: must name User:ANONYMOUS, as whom this node registers at CONTROLLER"
+    assert ended.stderr.splitlines()[-1].startswith(reason)
+    write("User:ANONYMOUS")
+    node = ServedNode(tmp_path / "data", "--config", str(config))
+    rule = ("--allow-principal", "User:ANONYMOUS", "--operation", "cluster-action", "--cluster")
+    assert kcli("acls", "add", *rule, "-b", node.bootstrap) == ("", "", 0)
+    node.signal(signal.SIGTERM)
+    write("User:admin")
+    ServedNode(tmp_path / "data", "--config", str(config)).signal(signal.SIGTERM)
+
+
 def test_a_cluster(tmp_path: Path) -> None:
     """Every listener requires a login, and each node has its own certificate."""
     directory, secrets = tmp_path / "cluster", tmp_path / "cluster-secure"
@@ -165,6 +253,10 @@ def test_a_cluster(tmp_path: Path) -> None:
         for options in (admin, ()):  # without --command-config the admin's login beside the data is used
             status = json.loads(nodes.cluster("status", "--format", "jsonl", *options).stdout)
             assert status["healthy"], status
+        explained = kcli(
+            "acls", "explain", "node", "write", "topic:orders", "--data-dir", directory / "node-1" / "data"
+        )
+        assert (explained.stdout.splitlines()[1], explained.status) == ("rule: SuperUser", 0)
         restarted = nodes.cluster("restart", "1", "2")
         assert (restarted.stdout, restarted.status) == ("node 1 restarted\nnode 2 restarted\n", 0), restarted
         for properties in directory.glob("node-*/server.properties"):

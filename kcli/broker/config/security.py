@@ -30,6 +30,7 @@ from kcli.security import oauth, plain, scram
 from kcli.security.client_login import MECHANISMS, ClientLogin, client_login
 from kcli.security.jaas import InvalidJaasConfig, LoginModule, login_module
 from kcli.security.principal_mapping import InvalidMappingRule, PrincipalMapping
+from kcli.security.principals import ANONYMOUS, user
 from kcli.tls.settings import InvalidTlsSetting, read_listener_settings, read_settings
 
 if TYPE_CHECKING:
@@ -302,6 +303,16 @@ class OutgoingSecurity:
             known = ", ".join(MECHANISMS)
             raise InvalidConfig(f"{self.setting}: {self.mechanism} is not there: nodes log in by {known}")
         return self.security.client_login(self.mechanism)
+
+    @property
+    def principal(self) -> str | None:
+        """The principal that the other nodes know this one as; None where a certificate or a delegation token says who
+        it is."""
+        if not self.security.has_sasl:
+            asks = self.security.has_tls and self.security.tls.get(_CLIENT_AUTH, "none").lower() != "none"
+            return None if asks else ANONYMOUS
+        options = self.security.login(self.mechanism).options
+        return None if options.get("tokenauth", "").lower() == "true" else user(options["username"])
 
     def check(self) -> None:
         """Check the texts; no file is read. Raises InvalidConfig, InvalidTlsSetting."""

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from formats.file_name import METADATA_DIRECTORY, FileKind
 from kcli.broker.config.security import JAAS, SCRAM_LOGIN
@@ -38,11 +39,16 @@ from kcli.metadata_log.bootstrap import read_bootstrap
 from kcli.metadata_log.replay import refuse, replay
 from kcli.security.authorizer import CLASS_NAME
 from kcli.security.jaas import InvalidJaasConfig, login_module
+from kcli.security.principals import user
 from kcli.security.scram import MECHANISMS, SCRAM_SHA_512, ScramCredential, new_nonce
+
+if TYPE_CHECKING:
+    from kcli.tls.certificates import Authority
 
 PROTOCOL: Final = "SASL_SSL"
 """The security protocol of the listener for clients, and its name."""
 ADMIN: Final = "admin"
+_SUPER_USER: Final = user(ADMIN)
 _SERVER: Final = "server.pem"
 _EVERYWHERE: Final = ("localhost", "127.0.0.1", "::1")
 _PASSWORD_BYTES: Final = 24
@@ -54,10 +60,10 @@ class NotSecure(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """What closes a node. client: the admin's client.properties. properties: of the node. users: the records of the
-    admin, for a metadata log that has none."""
+    """What closes a node. directory: with the admin's client.properties. properties: of the node. users: the records of
+    the admin, for a metadata log that has none."""
 
-    client: Path
+    directory: SecureDirectory
     properties: dict[str, str]
     users: Sequence[Record]
 
@@ -83,9 +89,9 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
         "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",  # one that is not opened
         "sasl.mechanism.inter.broker.protocol": SCRAM_SHA_512.name,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "super.users": f"User:{ADMIN}",
+        "super.users": _SUPER_USER,
     }
-    return Secured(directory.client, {**directory.properties(_SERVER), **properties}, users)
+    return Secured(directory, {**directory.properties(_SERVER), **properties}, users)
 
 
 def make_private(directory: Path) -> None:
@@ -99,6 +105,17 @@ def make_private(directory: Path) -> None:
 def beside(data: Path) -> Path:
     """Return the directory with the secrets of the log directory, or of the cluster, `data`."""
     return data.with_name(f"{data.name}-secure")
+
+
+def is_closed(data: Path) -> bool:
+    """Whether a node, or a cluster, began with --secure in that directory, new or not."""
+    data = data.absolute()
+    return bool(data.name) and any((beside(data) / each).exists() for each in ("ca.pem", "token.key"))
+
+
+def super_users(data: Path) -> frozenset[str]:
+    """Return the super users of a node that began with --secure in this log directory; none for another one."""
+    return frozenset([_SUPER_USER] if is_closed(data) else [])
 
 
 def client_beside(data: Path) -> Path:
@@ -126,6 +143,7 @@ class SecureDirectory:
         }
         if not path.is_dir():
             _make(path, named, now)
+        _complete(path)
         for name, hosts in named.items():
             _name_hosts(path, name, hosts, now)
         return cls(path)
@@ -135,12 +153,27 @@ class SecureDirectory:
         """The admin's client.properties."""
         return self.path / "client.properties"
 
+    def _login(self) -> tuple[str, str]:
+        """The name and the password of client.properties. Raises UnreadableInput."""
+        try:
+            options = login_module(read_properties(self.client)[JAAS]).options
+            return options["username"], options["password"]
+        except (KeyError, InvalidJaasConfig):
+            raise UnreadableInput(str(self.client), f"no {JAAS} with a user and a password is in it") from None
+
+    def logs_in(self, credentials: Mapping[tuple[int, str], Mapping[str, Any]]) -> bool:
+        """Return whether the login of client.properties is one of SCRAM-SHA-512 with the user's present password.
+        credentials: of the metadata image. Raises UnreadableInput."""
+        name, password = self._login()
+        record = credentials.get((SCRAM_SHA_512.code, name))
+        if record is None:
+            return False
+        stored = ScramCredential.of(record)
+        return ScramCredential.of_password(SCRAM_SHA_512, password, stored.salt, stored.iterations) == stored
+
     def admin(self) -> Record:
         """Return the record of the admin's credential. Raises UnreadableInput."""
-        try:
-            password = login_module(read_properties(self.client)[JAAS]).options["password"]
-        except (KeyError, InvalidJaasConfig):
-            raise UnreadableInput(str(self.client), f"no {JAAS} with a password is in it") from None
+        _, password = self._login()
         credential = ScramCredential.of_password(
             SCRAM_SHA_512, password, new_nonce().encode(), SCRAM_SHA_512.iterations_min
         )
@@ -150,9 +183,12 @@ class SecureDirectory:
         """Return the configurations of a node: its certificate, logins of users, ACLs. Raises UnreadableInput."""
         prefix, key = f"listener.name.{PROTOCOL.lower()}", self.path / "token.key"
         try:
-            token_key = key.read_text(encoding="ascii")
+            token_key = key.read_text(encoding="ascii").strip()
         except OSError as error:
-            raise UnreadableInput.of(key, error) from None
+            then = (
+                f"Next: (umask 077; openssl rand -hex 24 > {shlex.quote(str(key))}), which ends all delegation tokens"
+            )
+            raise UnreadableInput(str(key), f"{error.strerror}. {then}") from None
         return {
             "inter.broker.listener.name": PROTOCOL,
             **{f"{prefix}.{name.lower()}.{JAAS}": f"{SCRAM_LOGIN} required;" for name in MECHANISMS},
@@ -200,6 +236,13 @@ def _make(directory: Path, certificates: Mapping[str, Sequence[str]], now: dt.da
     for name, hosts in certificates.items():
         write_secret(partial / name, authority.server(hosts, now).pem)
     write_secret(partial / "token.key", new_password().encode())
+    write_secret(partial / "client.properties", _client_properties(authority))
+    disk.rename(partial, directory)
+    disk.sync_directory(directory.parent)
+
+
+def _client_properties(authority: Authority) -> bytes:
+    """The admin's client.properties, with a new password."""
     login = f'{SCRAM_LOGIN} required username="{ADMIN}" password="{new_password()}";'
     client = {
         "security.protocol": PROTOCOL,
@@ -208,23 +251,43 @@ def _make(directory: Path, certificates: Mapping[str, Sequence[str]], now: dt.da
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": authority.certificate_pem.decode().strip().replace("\n", "\\n"),
     }
-    write_secret(partial / "client.properties", "".join(f"{key}={text}\n" for key, text in client.items()).encode())
-    disk.rename(partial, directory)
-    disk.sync_directory(directory.parent)
+    return "".join(f"{key}={text}\n" for key, text in client.items()).encode()
+
+
+def _complete(directory: Path) -> None:
+    """Make what follows from the authority anew where it is not there: ca.pem, and a client.properties with a password
+    that the admin does not have yet."""
+    ca, client = directory / "ca.pem", SecureDirectory(directory).client
+    if not ca.exists():
+        Disk().write_file(ca, _authority(directory).certificate_pem)
+    if not client.exists():
+        Disk().write_private_file(client, _client_properties(_authority(directory)))
+
+
+def _authority(directory: Path) -> Authority:
+    """Raises UnreadableInput, UsageError."""
+    from kcli.tls.certificates import read_authority
+
+    path = directory / "authority.pem"
+    try:
+        return read_authority(path.read_bytes())
+    except OSError as error:
+        reason = f"{error.strerror}: it signs what is made anew. Next: put it back from a backup"
+        raise UnreadableInput(str(path), reason) from None
 
 
 def _name_hosts(directory: Path, name: str, hosts: Sequence[str], now: dt.datetime) -> None:
     """Make another certificate of a node where the present one does not name all of the hosts, or has expired."""
-    from kcli.tls.certificates import hosts_of, read_authority, write_secret
+    from kcli.tls.certificates import hosts_of, write_secret
 
     path, partial = directory / name, directory / f"{name}.part"
     try:
-        named = hosts_of(path.read_bytes(), now)
-        if set(hosts) <= set(named):
-            return
-        authority = read_authority((directory / "authority.pem").read_bytes())
+        named = hosts_of(path.read_bytes(), now) if path.exists() else []
     except OSError as error:
-        raise UnreadableInput.of(error.filename, error) from None
+        raise UnreadableInput.of(path, error) from None
+    if named and set(hosts) <= set(named):
+        return
+    authority = _authority(directory)
     partial.unlink(missing_ok=True)
     write_secret(partial, authority.server(list(dict.fromkeys([*hosts, *named])), now).pem)
     disk = Disk()

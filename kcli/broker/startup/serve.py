@@ -43,7 +43,7 @@ FULL_COLLECTION_EVERY = 400
 objects of a long response, and delays all clients."""
 
 
-def serve(
+def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
     config: BrokerConfig,
     ready: Callable[[Node], None],
     *,
@@ -53,8 +53,11 @@ def serve(
     users: Sequence[Record] = (),
     launcher: socket.socket | None = None,
     disk: Disk | None = None,
+    leave: Callable[[int], object] = os._exit,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError.
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once, by leave(status).
+
+    Raises KcliError, OSError.
 
     joinable, allow_strays, users: see Node. launcher: the socket to the launcher, None without one (see supervised).
     """
@@ -64,7 +67,7 @@ def serve(
         node: Callable[[], Node] = partial(_read_only_node, config)
     else:
         node = partial(Node, config, disk=disk, joinable=joinable, allow_strays=allow_strays, users=users)
-    _new_loop().run_until_complete(_serve(config, node, ready, launcher))
+    _new_loop().run_until_complete(_serve(config, node, ready, launcher, leave))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -81,6 +84,7 @@ async def _serve(
     new_node: Callable[[], Node],
     ready: Callable[[Node], None],
     launcher: socket.socket | None,
+    leave: Callable[[int], object],
 ) -> None:
     loop = asyncio.get_running_loop()
     attend(loop)
@@ -88,7 +92,7 @@ async def _serve(
 
     def end(reason: str) -> None:
         if signalled.done():
-            os._exit(AT_ONCE_STATUS)
+            leave(AT_ONCE_STATUS)
         log.info("%s: shutting down", reason)
         signalled.set_result(None)
 

@@ -1,0 +1,45 @@
+"""A temporary directory that is removed however the command ends, but for SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NoReturn
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A temporary directory."""
+
+    path: Path
+    _directory: TemporaryDirectory[str]
+
+    def leave(self, status: int) -> NoReturn:
+        """Remove the directory and end the process on the spot."""
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        self._directory.cleanup()
+        os._exit(status)
+
+
+@contextmanager
+def temporary_directory() -> Iterator[Temporary]:
+    """Yield a new directory, which is removed at the end.
+
+    SIGTERM and SIGINT remove it and end the process on the spot, until the command has handlers of its own: an
+    exception could be lost in an import, and by itself SIGTERM would leave the directory, which may have secrets.
+    """
+    made = TemporaryDirectory(prefix="kcli-")
+    temporary = Temporary(Path(made.name), made)
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: temporary.leave(128 + number))
+    with made:
+        yield temporary
