@@ -377,6 +377,7 @@ class MetadataRecovery:
         self.has_looked = True
         node_id = self._node_id()
         self._look_at_directory_id()
+        self._look_for_directories()
         if self.bootstrap_refusal is not None:
             self.refusals.append(self.bootstrap_refusal)
         if self.node.may_fail:
@@ -478,6 +479,22 @@ class MetadataRecovery:
                 reason += f"; node {self.registered_node_id} has registered this directory.id"
             outcome = "Kafka starts, and renames all partitions to -stray"
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
+
+    def _look_for_directories(self) -> None:
+        """Add to `passed_over` the log directories in which the metadata log places partitions, and which are none of
+        those that the configuration names."""
+        homes = [self.directory, *self.node.others]
+        ids = [None if meta is None else meta.directory_id for meta in map(meta_of, homes)]
+        is_known = any(same_path(each, self.directory) for each in self.log_directories) and not self.node.unformatted
+        if not is_known or None in ids or self.registered_node_id is not None:
+            return
+        known = {each for each in (*ids, self.registered_directory_id) if each is not None}
+        for directory_id, partitions in self._placement(None).in_absent_directories(known).items():
+            names = f"{partitions[0]}" if len(partitions) == 1 else f"{partitions[0]}..{partitions[-1]}"
+            reason = f"no log directory has directory.id {directory_id}, in which the metadata log places "
+            reason += f"{len(partitions):,} partition{'s' if len(partitions) > 1 else ''} ({names})"
+            outcome = "Kafka starts, makes empty directories of them, and those without other replicas have no leader"
+            self.passed_over.append(StartRefused(METADATA_DIRECTORY, f"{reason}: {outcome}"))
 
     def _look_at_directory_id(self) -> None:
         """Add to `passed_over` that meta.properties has a directory.id that the node has not registered."""
