@@ -122,7 +122,7 @@ class Placement:
         others, own = set(others), self.directory_id
         if own is not None and own not in others and to_uuid(own) in broker.directories:
             return None
-        placed = {self._directory_of(each.partition) for each in self.directories if not each.name.state}
+        placed = {self._directory_of(each.partition) for each in self.directories if self._is_of_topic(each)}
         known = set(broker.directories) & placed - {to_uuid(each) for each in others}
         return from_uuid(known.pop()) if len(known) == 1 else None
 
@@ -208,6 +208,12 @@ class Placement:
         """Whether the metadata log places the node's replica of a partition in this log directory."""
         directory = self._directory_of(partition)
         return directory is not None and self._is_this(directory, partition)
+
+    def _is_of_topic(self, each: PartitionDirectory) -> bool:
+        """Whether a directory is, by all that its partition.metadata says, that of the topic with its name."""
+        topic = self.image.topic(each.name.topic)
+        topic_id = None if topic is None or each.name.state else _known_topic_id(each.path)
+        return topic is not None and not each.name.state and topic_id in (None, from_uuid(topic.id))
 
     def _directory_of(self, partition: TopicPartition) -> UUID | None:
         """The id of the directory in which the metadata log places the node's replica of a partition; None where the

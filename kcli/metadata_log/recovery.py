@@ -40,7 +40,7 @@ from kcli.metadata.partition import from_uuid, to_uuid
 from kcli.metadata_log.bootstrap import bootstrap_refusal
 from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
-from kcli.metadata_log.lost import LostMetadata, Stray, is_left_out, why_stray
+from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
 from kcli.metadata_log.placement import MissingPartition, Placement, futures_in
 from kcli.metadata_log.renamed_log import renamed_metadata_log
 from kcli.metadata_log.replay import replay
@@ -54,6 +54,7 @@ UNDECIDED = (
     "as they are, and kcli verify shows both ways out"
 )
 BLOCKED = "Kafka cannot make the partition's directory, and takes the log directory for failed"
+FOREIGN = "the log is another cluster's: it has neither this directory.id nor the topic ids of the partitions"
 SUSPICION = "no record has the topics of partitions here, and the broker was not shut down in order"
 
 
@@ -304,6 +305,15 @@ class MetadataRecovery:
         }
 
     @cached_property
+    def is_foreign(self) -> bool:
+        """Whether the metadata log is that of another cluster. Raises UnreadableInput."""
+        metas = [meta_of(each) for each in (self.directory, *self.node.others)]
+        ids = [meta.directory_id for meta in metas if meta is not None and meta.directory_id is not None]
+        directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
+        image = self._readable  # replays the log, which fills `_removed`
+        return self.is_log_directory and is_foreign(image, self._removed, directories, ids)
+
+    @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
         """Why Kafka does not start with bootstrap.checkpoint; None where it does. Raises UnreadableInput."""
         is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals has it
@@ -407,6 +417,8 @@ class MetadataRecovery:
         newer = self._newer_partitions(lost, node_id)
         self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost), not is_refused
         self.signs = lost.contradicted + ([] if lost.cuts else lost.evidence) + newer
+        if self.is_foreign:
+            self.is_loss, self.signs = True, [FOREIGN]
         is_suspect = not self.is_loss and self._is_suspect
         is_known = planned is not None or self._can_begin_anew
         if (self.is_loss or is_suspect) and is_known and node_id is not None:
@@ -415,7 +427,8 @@ class MetadataRecovery:
             directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
             found = lost.strays(directories, node_id, lost.readable)
             strays = [each for each in found if isinstance(each, Stray) and not self._was_never_here(each)]
-            self.salvage = MetadataSalvage(lost, directories, strays, node_id, self._directory_ids())
+            ids = self._directory_ids()
+            self.salvage = MetadataSalvage(lost, directories, strays, node_id, ids, is_foreign=self.is_foreign)
         if is_suspect:
             self.is_loss = any(map(self.keeps, self.strays))
             if self.is_loss:
@@ -486,7 +499,7 @@ class MetadataRecovery:
         homes = [self.directory, *self.node.others]
         ids = [None if meta is None else meta.directory_id for meta in map(meta_of, homes)]
         is_known = any(same_path(each, self.directory) for each in self.log_directories) and not self.node.unformatted
-        if not is_known or None in ids or self.registered_node_id is not None:
+        if not is_known or None in ids or self.registered_node_id is not None or self.is_foreign:
             return
         known = {each for each in (*ids, self.registered_directory_id) if each is not None}
         for directory_id, partitions in self._placement(None).in_absent_directories(known).items():

@@ -125,7 +125,8 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
     node has have other ids. It is found at the first of these."""
     homes = [around.path, *around.node.others]
     is_here = not any(around.is_given(each) and _is_first(each, around.path) for each in homes[1:])
-    if not is_here or not around.in_absent_directories or not around.has_all_directories:
+    is_known = around.has_all_directories and not around.has_foreign_metadata_log
+    if not is_here or not around.in_absent_directories or not is_known:
         return
     anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
     instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"

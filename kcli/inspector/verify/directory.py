@@ -34,6 +34,7 @@ from kcli.inspector.verify.broker_directory import (
     contradicting_record,
     duplicates,
     exchanged_directories,
+    foreign_metadata_log,
     has_no_directory,
     metadata_topic_id,
     odd_name,
@@ -308,7 +309,8 @@ class Verification:
         """Yield the findings about a log directory as a whole, with those in its files, matched with their causes."""
         damage = below.metadata_damage
         if not damage:
-            damage = list(old_metadata_log(around, below.partitions, below.logs))
+            damage = list(foreign_metadata_log(around))
+            damage = damage or list(old_metadata_log(around, below.partitions, below.logs))
         broker = BrokerDirectory(around, below.partitions, below.logs, is_metadata_sound=not damage)
         exchanged = list(exchanged_directories(around))
         whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]

@@ -64,6 +64,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
     (
         "copy-incomplete",
         "unread-file",
+        "metadata-log-foreign",
         "log-directory-missing",
         "partition-missing",
         "partition-swapped",

@@ -222,6 +222,20 @@ class Surroundings:
         return is_here and self.is_broker and "controller" in self._server.get("process.roles", "")
 
     @cached_property
+    def has_foreign_metadata_log(self) -> bool:
+        """Whether the metadata log is that of another cluster."""
+        from kcli.metadata_log.lost import is_foreign
+
+        if self.metadata is None or not self.is_broker:
+            return False
+        homes = [self.path, *self.node.others]
+        try:
+            directories = [each for home in homes for each in LogDirectory(home).partitions()]
+        except UnreadableInput:  # which is a finding of its own
+            return False
+        return is_foreign(self.metadata.image, self.metadata.removed, directories, self._known_ids)
+
+    @cached_property
     def in_absent_directories(self) -> Mapping[str, Sequence[TopicPartition]]:
         """The partitions of the node that the metadata log places in a log directory that is not here, and that lie in
         no other, by its directory.id."""
