@@ -105,6 +105,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         properties=_properties(metadata),
         metadata_log=metadata.begin_anew(),
         left_out=metadata.left_out,
+        exchanged_by_keys=metadata.exchanged_by_keys,
         checked=partial(checked, directory, settings.server),
         keeps_all=KeepsAll(directory, settings.server),
         node=metadata.node,

@@ -21,7 +21,7 @@ from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
 from kcli.log.partition_view import PartitionView
-from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_names
+from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
 from kcli.log.recovery.identity import Identity, mended_identities
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.node_directories import (
@@ -211,8 +211,17 @@ class MetadataRecovery:
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
         """The directories of one topic that have surely exchanged their names. Raises UnreadableInput."""
-        counts = {each.name: len(each.partitions) for each in self._readable.topics.values()}
-        return [each for each in exchanged_names(LogDirectory(self.directory), counts) if each.is_certain]
+        found = exchanged_names(LogDirectory(self.directory), self._partition_counts)
+        return [each for each in found if each.is_certain]
+
+    @property
+    def exchanged_by_keys(self) -> Mapping[Path, Path]:
+        """The exchanged logs of coordinators' partitions, by the keys in them. Raises UnreadableInput."""
+        return exchanged_by_keys(LogDirectory(self.directory), self._partition_counts) if self.is_log_directory else {}
+
+    @property
+    def _partition_counts(self) -> Mapping[str, int]:
+        return {each.name: len(each.partitions) for each in self._readable.topics.values()}
 
     @cached_property
     def registered_node_id(self) -> int | None:

@@ -174,12 +174,24 @@ class Surroundings:
         which is a finding of its own."""
         from kcli.log.recovery.exchanged_names import exchanged_names
 
-        topics = {} if self.image is None else self.image.topics
-        counts = {each.name: len(each.partitions) for each in topics.values()}
         try:
-            return exchanged_names(LogDirectory(self.path), counts)
+            return exchanged_names(LogDirectory(self.path), self._partition_counts)
         except UnreadableInput:
             return []
+
+    @cached_property
+    def exchanged_by_keys(self) -> Mapping[Path, Path]:
+        """The exchanged logs of coordinators' partitions, by the keys in them: which belongs at a path."""
+        from kcli.log.recovery.exchanged_names import exchanged_by_keys
+
+        try:
+            return exchanged_by_keys(LogDirectory(self.path), self._partition_counts)
+        except UnreadableInput:  # which is a finding of its own
+            return {}
+
+    @property
+    def _partition_counts(self) -> Mapping[str, int]:
+        return {} if self.image is None else {each.name: len(each.partitions) for each in self.image.topics.values()}
 
     @cached_property
     def registered_directory_id(self) -> str | None:
