@@ -137,7 +137,20 @@ def _behind_link(finding: Finding, directory: Path) -> Finding:
 
 
 def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
-    """The finding of lost offsets, where the missing logs were found under other names: nothing is lost."""
+    """The finding of lost offsets, where the missing logs were found under other names: nothing is lost, unless only a
+    part of a log was found."""
+    end, last = renamed[-1].end, finding.lost_last_offset
+    if end is not None and len(renamed) == 1:
+        lost = f"; {offsets_text(end, last)} lost" if last is None or end <= last else ""
+        return replace(
+            finding,
+            path=str(directory / log_name(renamed[0].base_offset)),
+            found=f"no such file: a part of it, up to offset {end - 1:,}, is {renamed[0].path}{lost}",
+            lost_first_offset=end if lost else None,
+            lost_last_offset=last if lost else None,
+            action="look for the whole file; salvage keeps this part in a copy",
+            command=renamed[0].command,
+        )
     paths = ", ".join(f"{each.path}{other_case(each.path.name, log_name(each.base_offset))}" for each in renamed)
     return replace(
         finding,

@@ -132,7 +132,22 @@ def search_log(directory: str | Path, begin: str, partition: str) -> str:
     directory of the partition with that name."""
     own = ("-path", f"*/{partition}/*", "-size", "0")
     return _command(
-        "find", _named(directory), "-name", f"{begin}*.log*", "(", "!", "-regex", IN_ITS_PLACE, "-o", *own, ")"
+        "find",
+        _named(directory),
+        "(",
+        "-name",
+        f"{begin}*.log*",
+        "-o",
+        "-name",
+        f".{begin}*.log*",
+        ")",
+        "(",
+        "!",
+        "-regex",
+        IN_ITS_PLACE,
+        "-o",
+        *own,
+        ")",
     )
 
 
