@@ -161,6 +161,18 @@ class LostMetadata:
         if bad is not None:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
 
+    def refused_topic_ids(self, partitions: Iterable[PartitionDirectory]) -> Iterator[StartRefused]:
+        """Yield the partition.metadata files of these directories that keep Kafka from starting."""
+        for each in partitions:
+            if each.name.topic != METADATA_TOPIC and each.name.state in ("", "future"):
+                try:
+                    topic_id_of(each.path)
+                except StartRefused as refused:
+                    yield refused
+                except OSError as error:
+                    path = each.path / FileKind.PARTITION_METADATA
+                    self.unreadable.append(UnreadableInput.of(path, error))
+
     def strays(
         self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
     ) -> Iterator[Stray | StartRefused]:

@@ -415,14 +415,7 @@ class MetadataRecovery:
         self.lost = lost
         self.refusals += lost.refusals()
         is_refused = any(map(_is_of_log, self.refusals)) or (planned is not None and planned.refused is not None)
-        if is_refused and node_id is not None:  # strays were not computed
-            self._look_for_replicas(lost, node_id)
-        if not is_refused:
-            for each in lost.strays(LogDirectory(self.directory).partitions(), node_id):
-                if isinstance(each, StartRefused):
-                    self.refusals.append(each)
-                else:
-                    self.strays.append(each)
+        self._look_at_partitions(lost, node_id, is_refused=is_refused)
         newer = self._newer_partitions(lost, node_id)
         self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost), not is_refused
         self.signs = lost.contradicted + ([] if lost.cuts else lost.evidence) + newer
@@ -444,6 +437,21 @@ class MetadataRecovery:
                 self.signs = [SUSPICION]
             else:
                 self.salvage = None
+
+    def _look_at_partitions(self, lost: LostMetadata, node_id: int | None, *, is_refused: bool) -> None:
+        """Add the strays, and what keeps Kafka from starting in the partitions' directories. is_refused: whether the
+        metadata log keeps it from that: then it has no topics, and all would be strays."""
+        directories = LogDirectory(self.directory).partitions()
+        if is_refused:
+            if node_id is not None:
+                self._look_for_replicas(lost, node_id)
+            self.refusals += lost.refused_topic_ids(directories)
+            return
+        for each in lost.strays(directories, node_id):
+            if isinstance(each, StartRefused):
+                self.refusals.append(each)
+            else:
+                self.strays.append(each)
 
     @cached_property
     def renamed_log(self) -> Path | None:

@@ -26,6 +26,7 @@ REFETCH = (
     "look for the file; if another replica has these offsets, stop the broker and move the partition's directory away: "
     "the broker then fetches it anew. Without either, consumers read past the gap"
 )
+REFETCH_END = f"{REFETCH.partition(' Without')[0]} Without either, new records get these offsets"
 TIMESTAMP_FACTOR = 4
 """A timestamp of an index that is larger than that of any batch by this factor is not one of the log's."""
 CHECKPOINT_KINDS = (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS)
@@ -117,7 +118,7 @@ def missing_segment(
         found=f"{'no log has them' if base is None else 'no such file'}: {lost} lost{_link_text(directory)}",
         lost_first_offset=first,
         lost_last_offset=last,
-        action=REFETCH,
+        action=REFETCH_END if last is None else REFETCH,
         command=command,
     )
     if renamed:
@@ -267,7 +268,7 @@ def cut_log(
         found=f"{size:,} bytes: {'the file is cut' if size else 'the file is empty'}, and {stated}",
         lost_first_offset=end,
         lost_last_offset=max(reached),
-        action=REFETCH,
+        action=REFETCH_END if until is None else REFETCH,
         command=next_steps.recover(log.parent),
     )
 
@@ -343,6 +344,6 @@ def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home:
         found=f"the log ends at {end:,}: {offsets_text(end, last)} lost",
         lost_first_offset=end,
         lost_last_offset=last,
-        action=REFETCH,
+        action=REFETCH_END,
         command=next_steps.search_log(home, f"{end:020}", log.parent.name),
     )
