@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from formats import quorum_state
 from formats.errors import FormatError
-from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
+from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, DirectoryName, FileKind, build_directory
 from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
@@ -213,6 +213,16 @@ class MetadataRecovery:
         """The directories of one topic that have surely exchanged their names. Raises UnreadableInput."""
         found = exchanged_names(LogDirectory(self.directory), self._partition_counts)
         return [each for each in found if each.is_certain]
+
+    @property
+    def exchanged_directories(self) -> Mapping[Path, TopicPartition]:
+        """The directories that have exchanged their names, of one topic or by their topic ids of several, each with its
+        partition. Raises UnreadableInput."""
+        found = self.mended_identities
+        targets = {
+            path: path.with_name(build_directory(DirectoryName(*each.partition))) for path, each in found.items()
+        }
+        return {path: found[path].partition for path, target in targets.items() if target in found and target != path}
 
     @property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
