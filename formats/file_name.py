@@ -12,7 +12,7 @@
       <topic>-<partition>-<topic id>/<offset>-<id>.log .index .timeindex .txnindex .snapshot .leader_epoch_checkpoint
     suffixes of any of these
       .deleted   removed after file.delete.delay.ms        .cleaned   being written by the cleaner
-      .swap      replaces segments, then loses the suffix  .tmp .part  being written
+      .swap      replaces segments, then loses the suffix  .tmp .part  being written, of no segment
     directories
       <topic>-<partition>                     a partition
       <topic>-<partition>.<unique>-delete     removed after file.delete.delay.ms
@@ -84,16 +84,17 @@ class DirectoryName(NamedTuple):
 
 _HIDDEN = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 _STATE = r"(?:\.(?P<state>deleted|cleaned|swap|tmp|part))?"
+_SEGMENT_STATE = r"(?:\.(?P<state>deleted|cleaned|swap))?"
 _ID = "[A-Za-z0-9_-]{22}"
 _OFFSET = "(?P<offset>[0-9]{1,20})"
 _WHOLE_NAMES = "|".join(re.escape(kind) for kind in FileKind if not kind.startswith(".") or kind in _HIDDEN)
 _FILES = tuple(
-    re.compile(pattern + _STATE)
+    re.compile(pattern)
     for pattern in (
-        rf"{_OFFSET}(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot))",
-        rf"{_OFFSET}-(?P<epoch>[0-9]{{10}})(?:-[0-9]+)?(?P<kind>\.checkpoint)",
-        rf"{_OFFSET}[-_](?P<id>{_ID})(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint))",
-        f"(?P<kind>{_WHOLE_NAMES})",
+        rf"{_OFFSET}(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot)){_SEGMENT_STATE}",
+        rf"{_OFFSET}-(?P<epoch>[0-9]{{10}})(?:-[0-9]+)?(?P<kind>\.checkpoint){_STATE}",
+        rf"{_OFFSET}[-_](?P<id>{_ID})(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint)){_STATE}",
+        f"(?P<kind>{_WHOLE_NAMES}){_STATE}",
     )
 )
 _PARTITION = r"-(?P<partition>\+?[0-9]+)"  # the forms that Java's Integer.parseInt accepts

@@ -105,6 +105,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         properties=_properties(metadata),
         metadata_log=metadata.begin_anew(),
         left_out=metadata.left_out,
+        exchanged_by_keys=metadata.exchanged_by_keys,
         checked=partial(checked, directory, settings.server),
         keeps_all=KeepsAll(directory, settings.server),
         node=metadata.node,
@@ -161,8 +162,7 @@ class _Show:
         self._totals = _Totals()
         self._is_bad = self._has_next = False
         self._ends: dict[str, Row] = {}
-        names = [] if recovery.is_partition else metadata.exchanged_names
-        self._exchanged = {path: owner for each in names for path, owner in each.owners.items()}
+        self._exchanged = {} if recovery.is_partition else dict(metadata.exchanged_directories)
         """The directories that have exchanged their names, each with its partition."""
         self._told_open: set[str] = set()
         self._harmed: list[str] = []
@@ -602,7 +602,11 @@ MENDING = (
 
 def _mending_words(row: Row) -> str:
     if row["kind"] == "exchanged":
-        return f"what belongs here is {row['owner']}: Kafka starts, and serves another partition's records here"
+        is_of_topic = row["file"] or row["owner"].rpartition("-")[0] == row["partition"].rpartition("-")[0]
+        outcome = (
+            "serves another partition's records here" if is_of_topic else "does not serve it, as its topic id differs"
+        )
+        return f"what belongs here is {row['owner']}: Kafka starts, and {outcome}"
     if row["kind"] == "transaction-open":
         begins = f"producer {row['producer_id']} has a transaction open from offset {row['first_offset']:,} on"
         if "outcome" in row:

@@ -135,9 +135,9 @@ def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: 
     if lost is None or salvage is None:
         return []
     strays = sum(metadata.keeps(stray) for stray in metadata.strays)
-    words = "all that can be read"
-    if strays:
-        words += f", and {count_text(strays, 'partition')} that would be stray"
+    words = f"{count_text(strays, 'partition')} that would be stray"
+    if not metadata.is_foreign:
+        words = f"all that can be read, and {words}" if strays else "all that can be read"
     if salvage.rebuilt:
         words += f"; without their configuration, as only their directories are left: {_listed(salvage.rebuilt)}"
     if salvage.renewed:

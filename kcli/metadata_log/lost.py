@@ -12,7 +12,7 @@ and isStrayReplica, ReplicaManager; KIP-966 (the broker's epoch in the marker)."
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,7 +104,7 @@ class LostMetadata:
     def image(self) -> MetadataImage:
         """The metadata after the start. Raises UnreadableInput."""
         if self.plan is None:
-            return self._bootstrap(MetadataImage(lenient=True))
+            return self.begun_anew()
         files = self.plan.view.files
         on_error = self._start_errors.append
         return self._bootstrap(replay(self.plan.view.directory, files, on_error, around_damage=False, lenient=False))
@@ -113,10 +113,14 @@ class LostMetadata:
     def readable(self) -> MetadataImage:
         """The metadata of all records that can be read, also behind damage. Raises UnreadableInput."""
         if self.plan is None:
-            return self._bootstrap(MetadataImage(lenient=True))
+            return self.begun_anew()
         view, on_error = self.plan.view, self.trouble.append
         found = replay(view.directory, view.original, on_error, around_damage=True, removed=self.removed)
         return self._bootstrap(found)
+
+    def begun_anew(self) -> MetadataImage:
+        """The metadata of a new log: the records of bootstrap.checkpoint."""
+        return self._bootstrap(MetadataImage(lenient=True))
 
     def _bootstrap(self, image: MetadataImage) -> MetadataImage:
         """Add the records of bootstrap.checkpoint where the log sets no metadata.version. Returns the image."""
@@ -156,6 +160,18 @@ class LostMetadata:
         bad = bad or offset_beyond_end(view.directory, view.files)
         if bad is not None:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
+
+    def refused_topic_ids(self, partitions: Iterable[PartitionDirectory]) -> Iterator[StartRefused]:
+        """Yield the partition.metadata files of these directories that keep Kafka from starting."""
+        for each in partitions:
+            if each.name.topic != METADATA_TOPIC and each.name.state in ("", "future"):
+                try:
+                    topic_id_of(each.path)
+                except StartRefused as refused:
+                    yield refused
+                except OSError as error:
+                    path = each.path / FileKind.PARTITION_METADATA
+                    self.unreadable.append(UnreadableInput.of(path, error))
 
     def strays(
         self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
@@ -258,6 +274,27 @@ def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: in
     if not image.topics:
         return topic_id is None
     return why_stray(image, directory.name.partition, topic_id, node_id) is not None
+
+
+def is_foreign(
+    image: MetadataImage, removed: Collection[str], directories: Iterable[PartitionDirectory], ids: Collection[str]
+) -> bool:
+    """Whether a metadata log is that of another cluster: no broker has registered a log directory of the node, and most
+    topic ids of the partitions in these are unknown.
+
+    removed: the ids of deleted topics. directories: those of the partitions. ids: each directory.id of the node.
+    """
+    registered = {from_uuid(each) for broker in image.brokers.values() for each in broker.directories}
+    if not registered or not ids or registered & set(ids):
+        return False
+    topic_ids: set[str | None] = set()
+    for each in directories:
+        if each.name.topic != METADATA_TOPIC and not each.name.state:
+            with suppress(KcliError, OSError):  # which the checks of that directory report
+                topic_ids.add(topic_id_of(each.path))
+    known = topic_ids - {None}
+    unknown = [each for each in known if each and each not in removed and image.topic_by_id(to_uuid(each)) is None]
+    return 2 * len(unknown) > len(known)
 
 
 def other_topic(

@@ -12,6 +12,9 @@
                    the partition was being moved, and creates an empty directory where it came from
     elsewhere      a partition whose directory lies in another log directory of the node is not missing: Kafka opens it
                    there, and lets the controller know its place
+    absent         where all log directories of the node are known, and none has the id in which partitions are placed,
+                   as of a lost disk, Kafka starts, finds no leader for those without other replicas, and makes empty
+                   directories of them
     deleted topic  a directory of the partition's name with the id of a deleted topic is not the partition's: Kafka
                    renames it to -stray, and creates an empty one
 
@@ -119,7 +122,7 @@ class Placement:
         others, own = set(others), self.directory_id
         if own is not None and own not in others and to_uuid(own) in broker.directories:
             return None
-        placed = {self._directory_of(each.partition) for each in self.directories if not each.name.state}
+        placed = {self._directory_of(each.partition) for each in self.directories if self._is_of_topic(each)}
         known = set(broker.directories) & placed - {to_uuid(each) for each in others}
         return from_uuid(known.pop()) if len(known) == 1 else None
 
@@ -185,6 +188,18 @@ class Placement:
         directory = self._directory_of(partition)
         return None if directory is None or directory in (MIGRATING, UNASSIGNED, LOST) else from_uuid(directory)
 
+    def in_absent_directories(self, known: Collection[str]) -> dict[str, list[TopicPartition]]:
+        """The partitions of the node that the metadata log places in other log directories than those with the ids
+        `known`, and that lie in none of these, by the directory id."""
+        present = {each.partition for each in self.directories if not each.name.state} | self.elsewhere.keys()
+        found: dict[str, list[TopicPartition]] = {}
+        for topic in sorted(self.image.topics.values(), key=lambda each: each.name):
+            for partition in (TopicPartition(topic.name, number) for number in sorted(topic.partitions)):
+                directory_id = self.directory_id_of(partition)
+                if directory_id is not None and directory_id not in known and partition not in present:
+                    found.setdefault(directory_id, []).append(partition)
+        return found
+
     def _is_elsewhere(self, partition: TopicPartition, topic_id: str) -> bool:
         """Whether another log directory of the node has the directory of a partition, with the id of its topic."""
         return partition in self.elsewhere and _has_topic_id(self.elsewhere[partition], (topic_id,))
@@ -193,6 +208,12 @@ class Placement:
         """Whether the metadata log places the node's replica of a partition in this log directory."""
         directory = self._directory_of(partition)
         return directory is not None and self._is_this(directory, partition)
+
+    def _is_of_topic(self, each: PartitionDirectory) -> bool:
+        """Whether a directory is, by all that its partition.metadata says, that of the topic with its name."""
+        topic = self.image.topic(each.name.topic)
+        topic_id = None if topic is None or each.name.state else _known_topic_id(each.path)
+        return topic is not None and not each.name.state and topic_id in (None, from_uuid(topic.id))
 
     def _directory_of(self, partition: TopicPartition) -> UUID | None:
         """The id of the directory in which the metadata log places the node's replica of a partition; None where the

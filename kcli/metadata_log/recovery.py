@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from formats import quorum_state
 from formats.errors import FormatError
-from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
+from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, DirectoryName, FileKind, build_directory
 from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
 from kcli.log.partition_view import PartitionView
-from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_names
+from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
 from kcli.log.recovery.identity import Identity, mended_identities
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.node_directories import (
@@ -40,7 +40,7 @@ from kcli.metadata.partition import from_uuid, to_uuid
 from kcli.metadata_log.bootstrap import bootstrap_refusal
 from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
-from kcli.metadata_log.lost import LostMetadata, Stray, is_left_out, why_stray
+from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
 from kcli.metadata_log.placement import MissingPartition, Placement, futures_in
 from kcli.metadata_log.renamed_log import renamed_metadata_log
 from kcli.metadata_log.replay import replay
@@ -54,6 +54,7 @@ UNDECIDED = (
     "as they are, and kcli verify shows both ways out"
 )
 BLOCKED = "Kafka cannot make the partition's directory, and takes the log directory for failed"
+FOREIGN = "the log is another cluster's: it has neither this directory.id nor the topic ids of the partitions"
 SUSPICION = "no record has the topics of partitions here, and the broker was not shut down in order"
 
 
@@ -210,8 +211,27 @@ class MetadataRecovery:
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
         """The directories of one topic that have surely exchanged their names. Raises UnreadableInput."""
-        counts = {each.name: len(each.partitions) for each in self._readable.topics.values()}
-        return [each for each in exchanged_names(LogDirectory(self.directory), counts) if each.is_certain]
+        found = exchanged_names(LogDirectory(self.directory), self._partition_counts)
+        return [each for each in found if each.is_certain]
+
+    @property
+    def exchanged_directories(self) -> Mapping[Path, TopicPartition]:
+        """The directories that have exchanged their names, of one topic or by their topic ids of several, each with its
+        partition. Raises UnreadableInput."""
+        found = self.mended_identities
+        targets = {
+            path: path.with_name(build_directory(DirectoryName(*each.partition))) for path, each in found.items()
+        }
+        return {path: found[path].partition for path, target in targets.items() if target in found and target != path}
+
+    @property
+    def exchanged_by_keys(self) -> Mapping[Path, Path]:
+        """The exchanged logs of coordinators' partitions, by the keys in them. Raises UnreadableInput."""
+        return exchanged_by_keys(LogDirectory(self.directory), self._partition_counts) if self.is_log_directory else {}
+
+    @property
+    def _partition_counts(self) -> Mapping[str, int]:
+        return {each.name: len(each.partitions) for each in self._readable.topics.values()}
 
     @cached_property
     def registered_node_id(self) -> int | None:
@@ -304,6 +324,15 @@ class MetadataRecovery:
         }
 
     @cached_property
+    def is_foreign(self) -> bool:
+        """Whether the metadata log is that of another cluster. Raises UnreadableInput."""
+        metas = [meta_of(each) for each in (self.directory, *self.node.others)]
+        ids = [meta.directory_id for meta in metas if meta is not None and meta.directory_id is not None]
+        directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
+        image = self._readable  # replays the log, which fills `_removed`
+        return self.is_log_directory and is_foreign(image, self._removed, directories, ids)
+
+    @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
         """Why Kafka does not start with bootstrap.checkpoint; None where it does. Raises UnreadableInput."""
         is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals has it
@@ -377,6 +406,7 @@ class MetadataRecovery:
         self.has_looked = True
         node_id = self._node_id()
         self._look_at_directory_id()
+        self._look_for_directories()
         if self.bootstrap_refusal is not None:
             self.refusals.append(self.bootstrap_refusal)
         if self.node.may_fail:
@@ -395,17 +425,12 @@ class MetadataRecovery:
         self.lost = lost
         self.refusals += lost.refusals()
         is_refused = any(map(_is_of_log, self.refusals)) or (planned is not None and planned.refused is not None)
-        if is_refused and node_id is not None:  # strays were not computed
-            self._look_for_replicas(lost, node_id)
-        if not is_refused:
-            for each in lost.strays(LogDirectory(self.directory).partitions(), node_id):
-                if isinstance(each, StartRefused):
-                    self.refusals.append(each)
-                else:
-                    self.strays.append(each)
+        self._look_at_partitions(lost, node_id, is_refused=is_refused)
         newer = self._newer_partitions(lost, node_id)
         self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost), not is_refused
         self.signs = lost.contradicted + ([] if lost.cuts else lost.evidence) + newer
+        if self.is_foreign:
+            self.is_loss, self.signs = True, [FOREIGN]
         is_suspect = not self.is_loss and self._is_suspect
         is_known = planned is not None or self._can_begin_anew
         if (self.is_loss or is_suspect) and is_known and node_id is not None:
@@ -414,13 +439,29 @@ class MetadataRecovery:
             directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
             found = lost.strays(directories, node_id, lost.readable)
             strays = [each for each in found if isinstance(each, Stray) and not self._was_never_here(each)]
-            self.salvage = MetadataSalvage(lost, directories, strays, node_id, self._directory_ids())
+            ids = self._directory_ids()
+            self.salvage = MetadataSalvage(lost, directories, strays, node_id, ids, is_foreign=self.is_foreign)
         if is_suspect:
             self.is_loss = any(map(self.keeps, self.strays))
             if self.is_loss:
                 self.signs = [SUSPICION]
             else:
                 self.salvage = None
+
+    def _look_at_partitions(self, lost: LostMetadata, node_id: int | None, *, is_refused: bool) -> None:
+        """Add the strays, and what keeps Kafka from starting in the partitions' directories. is_refused: whether the
+        metadata log keeps it from that: then it has no topics, and all would be strays."""
+        directories = LogDirectory(self.directory).partitions()
+        if is_refused:
+            if node_id is not None:
+                self._look_for_replicas(lost, node_id)
+            self.refusals += lost.refused_topic_ids(directories)
+            return
+        for each in lost.strays(directories, node_id):
+            if isinstance(each, StartRefused):
+                self.refusals.append(each)
+            else:
+                self.strays.append(each)
 
     @cached_property
     def renamed_log(self) -> Path | None:
@@ -478,6 +519,22 @@ class MetadataRecovery:
                 reason += f"; node {self.registered_node_id} has registered this directory.id"
             outcome = "Kafka starts, and renames all partitions to -stray"
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
+
+    def _look_for_directories(self) -> None:
+        """Add to `passed_over` the log directories in which the metadata log places partitions, and which are none of
+        those that the configuration names."""
+        homes = [self.directory, *self.node.others]
+        ids = [None if meta is None else meta.directory_id for meta in map(meta_of, homes)]
+        is_known = any(same_path(each, self.directory) for each in self.log_directories) and not self.node.unformatted
+        if not is_known or None in ids or self.registered_node_id is not None or self.is_foreign:
+            return
+        known = {each for each in (*ids, self.registered_directory_id) if each is not None}
+        for directory_id, partitions in self._placement(None).in_absent_directories(known).items():
+            names = f"{partitions[0]}" if len(partitions) == 1 else f"{partitions[0]}..{partitions[-1]}"
+            reason = f"no log directory has directory.id {directory_id}, in which the metadata log places "
+            reason += f"{len(partitions):,} partition{'s' if len(partitions) > 1 else ''} ({names})"
+            outcome = "Kafka starts, makes empty directories of them, and those without other replicas have no leader"
+            self.passed_over.append(StartRefused(METADATA_DIRECTORY, f"{reason}: {outcome}"))
 
     def _look_at_directory_id(self) -> None:
         """Add to `passed_over` that meta.properties has a directory.id that the node has not registered."""

@@ -7,6 +7,7 @@
     renewed     topics with replicas on this node only, whose directories all have an id that no readable record has:
                 they were deleted and created again behind the readable records. They get the id and the partitions of
                 the directories, and keep the configuration
+    foreign     of a metadata log of another cluster nothing is kept
     raised      leader epochs, and the next producer id, where the partition directories show that the readable records
                 have old ones. Where the end of the log is missing, producer ids are skipped, as nobody knows which of
                 them were given to producers
@@ -72,11 +73,14 @@ class MetadataSalvage:
         strays: Sequence[Stray],
         node_id: int,
         directory_ids: Mapping[Path, str],
+        *,
+        is_foreign: bool = False,
     ) -> None:
         """directories: those of the partitions in all log directories. strays: those of them that no readable record
-        gives to this node. directory_ids: the directory.id of each log directory. Raises UnreadableInput where
-        bootstrap.checkpoint cannot be read."""
-        self.image = image = lost.readable.copy()
+        gives to this node. directory_ids: the directory.id of each log directory. is_foreign: whether the log is
+        another cluster's. Raises UnreadableInput where bootstrap.checkpoint cannot be read."""
+        self.image = image = lost.begun_anew() if is_foreign else lost.readable.copy()
+        self._is_foreign = is_foreign
         self.rebuilt: list[str] = []
         self.renewed: dict[str, tuple[str, str]] = {}
         self._node_id = node_id
@@ -192,7 +196,8 @@ class MetadataSalvage:
             data = build_partition_metadata(PartitionMetadata(0, METADATA_TOPIC_ID))
             view.put(FileKind.PARTITION_METADATA, Content((data,)))
         which = SnapshotId(max(end, lost.end_min), epoch)
-        batches = snapshot_batches(list(snapshot(self.image)), epoch, now_ms, now_ms, quorum.controls())
+        controls = (QuorumRecords() if self._is_foreign else quorum).controls()
+        batches = snapshot_batches(list(snapshot(self.image)), epoch, now_ms, now_ms, controls)
         view.put(which.file_name, Content((b"".join(map(bytes, batches)),)))
         return view
 

@@ -869,3 +869,17 @@ def test_a_directory_that_is_no_partitions(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "new" / name).exists()
     assert kcli("recover", tmp_path / "new").status == 0
     assert kcli("recover", "--salvage", "--in-place", directory).status == 1  # there it stays
+
+
+def test_three_directories_that_have_changed_names_lose_nothing(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    cycle = ["mixed-0", "crafted-0", "java-none-0"]
+    first, *rest = (directory / name for name in cycle)
+    first.rename(directory / "away")
+    for place, path in zip([first, *rest], rest, strict=False):
+        path.rename(place)
+    (directory / "away").rename(rest[-1])
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    owners = {row["partition"]: row["owner"] for row in found if row["kind"] == "exchanged"}
+    assert owners == {"crafted-0": "mixed-0", "java-none-0": "crafted-0", "mixed-0": "java-none-0"}
+    assert not names(found, "end-missing")

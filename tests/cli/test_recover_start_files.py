@@ -289,3 +289,14 @@ def test_a_damaged_high_watermark_checkpoint_has_a_way_out(tmp_path: Path, conte
     assert kcli("recover", mended).status == 0
     assert kcli("verify", mended).status == 0
     assert LogDirectory(mended).offsets(FileKind.REPLICATION_OFFSETS) is not None
+
+
+def test_each_file_that_keeps_kafka_from_starting_is_named(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    files = [f"{METADATA}/quorum-state", PARTITION]
+    for name in files:
+        (directory / name).write_bytes(b"")
+    ended = kcli("recover", "--format", "jsonl", directory)
+    rows = map(json.loads, ended.stdout.splitlines())
+    assert sorted(row["file"] for row in rows if row["kind"] == "refused") == sorted(files)
+    assert ended.status == 1

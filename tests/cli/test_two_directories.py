@@ -157,6 +157,42 @@ def test_recovery_of_a_partition_that_was_moved_by_hand(directories: Directories
     assert recovered(directories, 0) == recovered(directories, 1) == []
 
 
+def formatted_anew(directory: Path) -> None:
+    """Leave what kafka-storage format writes: a meta.properties with a new directory.id."""
+    text = (directory / PAIR[0]).read_text().replace(SECOND_ID, "DwECAwQFBgcICQoLDA0OAA")
+    shutil.rmtree(directory)
+    directory.mkdir()
+    (directory / PAIR[0]).write_text(text)
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_a_disk_formatted_in_place_of_a_lost_one(directories: Directories, *, with_config: bool) -> None:
+    formatted_anew(directories[1])
+    (finding,) = found(directories, with_config=with_config)
+    assert (finding.kind, finding.severity, finding.path) == ("log-directory-missing", "error", str(directories[1]))
+    assert SECOND_ID in str(finding.expected)
+    assert "3 partitions" in str(finding.expected)
+    assert all(name in str(finding.found) for name in MOVED)
+    assert f"directory.id={SECOND_ID}" in str(finding.command)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_recovery_beside_a_disk_formatted_in_place_of_a_lost_one(directories: Directories, number: int) -> None:
+    formatted_anew(directories[1])
+    (row,) = recovered(directories, number)
+    assert row["kind"] == "passed-over"
+    assert f"directory.id {SECOND_ID}, in which the metadata log places 3 partitions" in str(row["reason"])
+
+
+def test_a_new_disk_beside_all_others_is_sound(directories: Directories, tmp_path: Path) -> None:
+    shutil.copytree(directories[1], tmp_path / "third")
+    formatted_anew(tmp_path / "third")
+    config = directories[2]
+    config.write_text(config.read_text().replace("second\n", f"second,{tmp_path / 'third'}\n"))
+    assert found(directories) == []
+    assert recovered(directories, 0) == []
+
+
 @pytest.mark.parametrize("with_config", [True, False])
 def test_exchanged_meta_properties_are_one_finding(directories: Directories, *, with_config: bool) -> None:
     one, two = (each / PAIR[0] for each in directories[:2])

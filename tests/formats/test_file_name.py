@@ -51,6 +51,8 @@ def test_names_that_are_read_but_not_given_by_build() -> None:
         "99999999999999999999.log",
         f"{SEGMENT}.txt",
         f"{SEGMENT}.log.deleted.deleted",
+        f"{SEGMENT}.log.part",
+        f"{SEGMENT}.timeindex.tmp",
         "leader_epoch_checkpoint",
         "README.md",
     ],

@@ -394,6 +394,13 @@ def test_the_snapshot_of_a_shutdown_tells_of_no_segment(tmp_path: Path, partitio
     assert [finding.kind for finding in loud(directory) if finding.kind != "checkpoint-epoch"] == []
 
 
+def test_no_snapshot_tells_of_a_segment_without_leader_epochs(tmp_path: Path) -> None:
+    """An epoch may have begun there."""
+    directory = without_a_segment_but_its_snapshot(tmp_path, "c-snappy-0")[0]
+    (directory / "c-snappy-0" / "leader-epoch-checkpoint").write_bytes(b"")
+    assert [finding.kind for finding in loud(directory)] == ["checkpoint-empty"]
+
+
 def test_the_snapshot_of_a_follower_tells_of_no_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No leader epoch begins where a follower's broker was shut down."""
     directory = without_a_segment_but_its_snapshot(tmp_path, "c-snappy-0")[0]
@@ -561,3 +568,11 @@ def test_next_mends(directory: Path, tmp_path: Path, damage: Callable[[Path], Pa
     (command,) = nexts(run(directory.name, cwd=tmp_path).stdout)
     subprocess.run(["sh", "-c", command], check=True, cwd=tmp_path)
     assert loud(directory) == []
+
+
+def test_a_lost_end_is_no_gap(directory: Path) -> None:
+    log = logs(directory)[-1]
+    for path in files_of(log):
+        path.unlink()
+    (finding,) = [each for each in loud(directory) if each.kind == "log-end"]
+    assert finding.action.endswith("Without either, new records get these offsets")

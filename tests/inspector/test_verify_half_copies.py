@@ -71,3 +71,14 @@ def test_a_directory_made_anew_is_not_one(tmp_path: Path) -> None:
     shown = kcli("verify", "--config", server, one, two).stdout
     assert "copy-incomplete" not in shown
     assert all(f"partition-missing  {two / name}" in shown for name in MOVED)
+
+
+def test_emptied_checkpoints_are_one_finding(directory: Path) -> None:
+    emptied = [each.parent / "leader-epoch-checkpoint" for each in directory.glob("*/*.log") if each.stat().st_size]
+    for path in emptied:
+        path.write_bytes(b"")
+    (directory / "__cluster_metadata-0" / "quorum-state").write_bytes(b"")
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.refuses_start) == ("copy-incomplete", True)
+    assert finding.consequences["checkpoint-empty"] == len(set(emptied))
+    assert finding.consequences["quorum-state-content"] == 1

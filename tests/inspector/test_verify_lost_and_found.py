@@ -140,7 +140,7 @@ def test_the_search_for_a_log_lists_what_it_may_be(directory: Path, damage: Call
 def test_the_search_finds_a_log_of_another_name(directory: Path) -> None:
     log = remove_first(directory)
     (directory / "java-none-0.old").mkdir()
-    kept = [directory / "java-none-0.old" / log.name, directory / f"{log.name}.gone"]
+    kept = [directory / "java-none-0.old" / log.name, directory / f"{log.name}.gone", directory / f".{log.name}.Xa3bQ1"]
     for each in kept:
         each.write_bytes(b"not a log")
     command = search_log(directory, log.stem, PARTITION)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcli.inspector.verify import Finding
+from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
 
@@ -83,6 +84,39 @@ def test_the_log_gets_its_name_back(directory: Path, damage: Callable[[Path], Pa
     subprocess.run(["sh", "-c", finding.command], check=True)
     assert log.read_bytes() == before
     assert [each.kind for each in loud(directory) if each.severity == "error" and each.kind != "directory-name"] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["{}.part", "{}.partial", "{}.crdownload", "{}.tmp", "{}.filepart", ".{}.Xa3bQ1", ".rsync-partial/{}", ".~tmp~/{}"],
+)
+def test_a_log_as_a_program_names_it_until_it_is_whole(directory: Path, name: str) -> None:
+    log = logs(directory)[1]
+    before = log.read_bytes()
+    away = move(log, log.parent / name.format(log.name))
+    finding = missing(directory)
+    assert str(finding.found).startswith(f"no such file: its batches are in {away}")
+    assert finding.command is not None
+    subprocess.run(["sh", "-c", finding.command], check=True)
+    assert log.read_bytes() == before
+
+
+def test_the_first_half_of_a_log_is_kept(directory: Path, tmp_path: Path) -> None:
+    log = logs(directory)[1]
+    whole = log.read_bytes()
+    away = move(log, log.parent / f".{log.name}.Xa3bQ1")
+    away.write_bytes(whole[: len(whole) * 2 // 3])
+    finding = missing(directory)
+    end = finding.lost_first_offset
+    assert end is not None
+    assert end > int(log.stem)
+    assert str(finding.found).startswith(f"no such file: a part of it, up to offset {end - 1:,}, is {away}")
+    assert finding.command == f"kcli recover --unclean --salvage --dry-run '{log.parent}'"
+    out = tmp_path / "out"
+    assert kcli("recover", "--salvage", "--out", out, directory).status == 0
+    kept = (out / log.parent.name / log.name).read_bytes()
+    assert kept
+    assert whole.startswith(kept)
 
 
 def test_a_log_of_a_compacted_topic_is_known_by_its_indexes(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
     one partition in two                a start ends with "Duplicate log directories"
     cluster.id, node.id, directory.id   a start ends where two disagree, or have the same directory.id
     a second __cluster_metadata-0       a start ends, unless it lies in the directory of the metadata log
+    no directory with a registered id   a disk is lost, though another was formatted in its place: a start goes on
     exchanged meta.properties           each has the directory.id of the other: Kafka serves all
     partitions in another directory     than the metadata log places them in: Kafka serves them there
 
@@ -12,7 +13,7 @@ Source: kcli.log.recovery.node_directories.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +21,10 @@ from formats.file_name import METADATA_DIRECTORY, FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.log_directory import is_log_directory, partition_named
+from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
 from kcli.log.recovery.node_directories import Copy
 from kcli.metadata_log.known_properties import text_of
+from kcli.protocol.topic_partition import TopicPartition
 
 NAMES_SHOWN = 4
 """The largest number of partitions that a finding names."""
@@ -67,6 +69,7 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
     for each in around.node.unformatted:
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):  # its own checks report it
             yield _unformatted(around, each)
+    yield from _absent(around)
     yield from _meta_properties(around)
     if around.node.has_second_metadata_log:
         path = around.path / METADATA_DIRECTORY
@@ -95,10 +98,8 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
     path = directory / FileKind.META_PROPERTIES
     state = "it has none" if directory.is_dir() else "no such directory"
     state = "it is empty" if directory.is_dir() and not any(directory.iterdir()) else state
-    placed = around.placed_in_unknown()
-    names = ", ".join(f"{each}" for each in placed[:NAMES_SHOWN])
-    more = f" and {len(placed) - NAMES_SHOWN:,} more" if len(placed) > NAMES_SHOWN else ""
-    lost = f"; the metadata log places {names}{more} in a log directory that is not here" if placed else ""
+    placed = [partition for each in around.in_absent_directories.values() for partition in each]
+    lost = f"; the metadata log places {_names(placed)} in a log directory that is not here" if placed else ""
     action = "mount its disk, or restore it from a backup; or take it out of log.dirs"
     known, command = around.properties_of_unknown(), next_steps.look(directory)
     if known is not None and len(around.node.unformatted) == 1:
@@ -117,6 +118,39 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
         command=command,
         refuses_start=True,
     )
+
+
+def _absent(around: Surroundings) -> Iterator[Finding]:
+    """Yield a finding for each log directory that is lost: the metadata log places partitions in it, and all that the
+    node has have other ids. It is found at the first of these."""
+    homes = [around.path, *around.node.others]
+    is_here = not any(around.is_given(each) and _is_first(each, around.path) for each in homes[1:])
+    is_known = around.has_all_directories and not around.has_foreign_metadata_log
+    if not is_here or not around.in_absent_directories or not is_known:
+        return
+    anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
+    instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"
+    for directory_id, partitions in around.in_absent_directories.items():
+        if directory_id in around.mended_ids:  # the meta.properties of that directory is wrong, which is found there
+            continue
+        is_lost = not all(around.is_replicated(each) for each in partitions)
+        outcome = "those without other replicas have no leader" if is_lost else "fetches them from other replicas"
+        yield Finding(
+            path=str(anew or around.path),
+            kind="log-directory-missing",
+            severity="error" if is_lost else "warning",
+            expected=f"directory.id {directory_id}, in which the metadata log places {len(partitions):,} "
+            f"partition{'s' if len(partitions) > 1 else ''}",
+            found=f"none of the node's log directories has this id: {_names(partitions)} are not here{instead}; Kafka "
+            f"starts, makes empty directories of them, and {outcome}",
+            action="do not start the broker: mount the disk, or restore it from a backup",
+            command=next_steps.search_log_directory(directory_id),
+        )
+
+
+def _names(partitions: Sequence[TopicPartition]) -> str:
+    names = ", ".join(f"{each}" for each in partitions[:NAMES_SHOWN])
+    return f"{names} and {len(partitions) - NAMES_SHOWN:,} more" if len(partitions) > NAMES_SHOWN else names
 
 
 def _is_first(one: Path, other: Path) -> bool:

@@ -742,6 +742,21 @@ def _partition_metadata(fault: str, path: Path, topic_id: str | None, found: str
     )
 
 
+def foreign_metadata_log(around: Surroundings) -> Iterator[Finding]:
+    """Yield the finding of a metadata log that is another cluster's."""
+    if around.has_foreign_metadata_log:
+        yield Finding(
+            path=str(around.path / METADATA_DIRECTORY),
+            kind="metadata-log-foreign",
+            severity="error",
+            expected="the topic ids of the partitions here, and the directory.id in meta.properties",
+            found="another cluster's log, which has neither: Kafka starts, and renames the partitions to -stray",
+            action="do not start the broker: look for the metadata log of this cluster, also in backups; salvage makes "
+            "one from the directories of the partitions, without configurations, ACLs and users",
+            command=next_steps.salvage_log_directory(around.path),
+        )
+
+
 def old_metadata_log(
     around: Surroundings, stored: Mapping[TopicPartition, StoredPartition], logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[Finding]:

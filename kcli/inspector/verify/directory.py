@@ -34,6 +34,7 @@ from kcli.inspector.verify.broker_directory import (
     contradicting_record,
     duplicates,
     exchanged_directories,
+    foreign_metadata_log,
     has_no_directory,
     metadata_topic_id,
     odd_name,
@@ -51,7 +52,7 @@ from kcli.inspector.verify.broker_directory import (
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.half_copies import half_copies
+from kcli.inspector.verify.half_copies import emptied_files, half_copies
 from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
@@ -140,7 +141,7 @@ class Verification:
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
                 inside = _Inside(self._around_partition(path))
                 yield from self._directory(path, 0, inside)
-                yield from with_refusals([*inside.metadata_damage, *inside.short], inside.around)
+                yield from with_refusals([*inside.metadata_damage, *inside.short, *inside.of_emptied], inside.around)
                 if (self.files, len(self.unreadable)) == before:
                     self.unreadable.append(UnreadableInput(str(path), "no file in it that Kafka writes"))
             else:
@@ -308,7 +309,8 @@ class Verification:
         """Yield the findings about a log directory as a whole, with those in its files, matched with their causes."""
         damage = below.metadata_damage
         if not damage:
-            damage = list(old_metadata_log(around, below.partitions, below.logs))
+            damage = list(foreign_metadata_log(around))
+            damage = damage or list(old_metadata_log(around, below.partitions, below.logs))
         broker = BrokerDirectory(around, below.partitions, below.logs, is_metadata_sound=not damage)
         exchanged = list(exchanged_directories(around))
         whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]
@@ -317,6 +319,7 @@ class Verification:
         for finding, partitions in wrong_checkpoints(around, below.logs):
             whole.append(finding)
             names |= partitions
+        whole += below.of_emptied
         whole += (or_exchanged(each, around) for each in below.short if Path(each.path).parent.name not in names)
         of_transactions = transaction_findings(around, below.logs, below.harmed)
         whole += (each for each in of_transactions if Path(each.path).name not in names)
@@ -479,6 +482,7 @@ class Verification:
             self.unreadable.append(error)
         if any(each.severity == "error" for each in own):
             inside.harmed.add(TopicPartition(name.topic, name.partition))
+        own = inside.keep_emptied(own)
         if name.topic != METADATA_TOPIC:
             return inside.keep_short(own)
         if not any(each.severity == "error" for each in own):
@@ -521,8 +525,8 @@ class Verification:
 class _Inside:
     """The facts about the partitions in one directory, collected while they are verified.
 
-    around: the context that the directory gives them, None where it is no log directory. metadata_damage, short:
-    findings held back until all partitions are known. apple_doubles: files of macOS. harmed: the partitions
+    around: the context that the directory gives them, None where it is no log directory. metadata_damage, short,
+    of_emptied: findings held back until all partitions are known. apple_doubles: files of macOS. harmed: the partitions
     with errors in their own files."""
 
     def __init__(self, around: Surroundings | None) -> None:
@@ -534,6 +538,8 @@ class _Inside:
         self.partitions: dict[TopicPartition, StoredPartition] = {}
         self.metadata_damage: list[Finding] = []
         self.short: list[Finding] = []
+        self.of_emptied: list[Finding] = []
+        self._emptied = _emptied(around)
         self.apple_doubles: list[Path] = []
         self.harmed: set[TopicPartition] = set()
 
@@ -556,6 +562,12 @@ class _Inside:
         self.metadata_damage = sorted(damage, key=lambda each: (each.path, each.position or 0))
         return [_after_damage(each, self.around.path) for each in findings if each not in damage]
 
+    def keep_emptied(self, findings: list[Finding]) -> list[Finding]:
+        """Return the findings without those of files that a copy left without a byte, which are held back: they have
+        one cause."""
+        self.of_emptied += (each for each in findings if each.path in self._emptied)
+        return [each for each in findings if each.path not in self._emptied]
+
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
         """Return the findings without those that a log ends too early, which are held back: two directories may have
         exchanged their names."""
@@ -563,6 +575,14 @@ class _Inside:
             return findings
         self.short += (each for each in findings if each.kind == "log-end")
         return [each for each in findings if each.kind != "log-end"]
+
+
+def _emptied(around: Surroundings | None) -> Collection[str]:
+    """The paths of the files that a copy left without a byte; none where they cannot be read."""
+    try:
+        return set() if around is None or not around.is_broker else set(map(str, emptied_files(around)))
+    except (UnreadableInput, OSError):  # which is a finding of its own
+        return set()
 
 
 def _after_damage(finding: Finding, log_directory: Path) -> Finding:

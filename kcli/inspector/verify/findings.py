@@ -64,6 +64,8 @@ _RANKS: tuple[tuple[str, ...], ...] = (
     (
         "copy-incomplete",
         "unread-file",
+        "metadata-log-foreign",
+        "log-directory-missing",
         "partition-missing",
         "partition-swapped",
         "directory-link",

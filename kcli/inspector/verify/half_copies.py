@@ -25,6 +25,8 @@ WRITTEN = (
     FileKind.LOG_START_OFFSETS,
 )
 """The files that each broker has in each log directory."""
+REFUSED = (FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
+"""The files with which Kafka does not start if they have no bytes."""
 FILES_MISSING_LEAST = 2
 EMPTY_FILES_LEAST = 3
 NAMES_SHOWN = 4
@@ -39,10 +41,10 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
     ended = _ended_early(around)
     if ended is not None:
         yield ended
-    empty = _empty_files(around)
-    if len(empty) >= EMPTY_FILES_LEAST and len({path.parent for path in empty}) > 1:
+    empty = emptied_files(around)
+    if empty:
         paths = {str(path) for path in empty}
-        refuses = any(path.name in (FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA) for path in empty)
+        refuses = any(path.name in REFUSED for path in empty)
         names = [str(path.relative_to(around.path)) for path in empty]
         outcome = ": Kafka does not start" if refuses else ""
         yield (
@@ -81,14 +83,18 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
     return finding, lambda other: other.path in paths
 
 
-def _empty_files(around: Surroundings) -> list[Path]:
-    """The files without a byte that Kafka writes only as a whole."""
+def emptied_files(around: Surroundings) -> list[Path]:
+    """The files without a byte that Kafka writes only as a whole; none where they are few, or of one directory. Raises
+    UnreadableInput."""
     home = LogDirectory(around.path)
     paths = [around.path / FileKind.META_PROPERTIES]
     for each in home.partitions():
-        paths.append(each.path / FileKind.PARTITION_METADATA)
+        paths += (each.path / name for name in (FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE))
+        if not each.name.state and any(log.stat().st_size for log in each.path.glob(f"*{FileKind.LOG}")):
+            paths.append(each.path / FileKind.LEADER_EPOCHS)  # Kafka makes an empty one before the first batch
         paths += sorted(each.path.glob(f"*{FileKind.PRODUCER_SNAPSHOT}"))
-    return [path for path in paths if path.is_file() and not path.stat().st_size]
+    empty = [path for path in paths if path.is_file() and not path.stat().st_size]
+    return empty if len(empty) >= EMPTY_FILES_LEAST and len({path.parent for path in empty}) > 1 else []
 
 
 def _some(names: list[str]) -> str:

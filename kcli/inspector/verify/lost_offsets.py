@@ -26,6 +26,7 @@ REFETCH = (
     "look for the file; if another replica has these offsets, stop the broker and move the partition's directory away: "
     "the broker then fetches it anew. Without either, consumers read past the gap"
 )
+REFETCH_END = f"{REFETCH.partition(' Without')[0]} Without either, new records get these offsets"
 TIMESTAMP_FACTOR = 4
 """A timestamp of an index that is larger than that of any batch by this factor is not one of the log's."""
 CHECKPOINT_KINDS = (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS)
@@ -117,7 +118,7 @@ def missing_segment(
         found=f"{'no log has them' if base is None else 'no such file'}: {lost} lost{_link_text(directory)}",
         lost_first_offset=first,
         lost_last_offset=last,
-        action=REFETCH,
+        action=REFETCH_END if last is None else REFETCH,
         command=command,
     )
     if renamed:
@@ -137,7 +138,20 @@ def _behind_link(finding: Finding, directory: Path) -> Finding:
 
 
 def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
-    """The finding of lost offsets, where the missing logs were found under other names: nothing is lost."""
+    """The finding of lost offsets, where the missing logs were found under other names: nothing is lost, unless only a
+    part of a log was found."""
+    end, last = renamed[-1].end, finding.lost_last_offset
+    if end is not None and len(renamed) == 1:
+        lost = f"; {offsets_text(end, last)} lost" if last is None or end <= last else ""
+        return replace(
+            finding,
+            path=str(directory / log_name(renamed[0].base_offset)),
+            found=f"no such file: a part of it, up to offset {end - 1:,}, is {renamed[0].path}{lost}",
+            lost_first_offset=end if lost else None,
+            lost_last_offset=last if lost else None,
+            action="look for the whole file; salvage keeps this part in a copy",
+            command=renamed[0].command,
+        )
     paths = ", ".join(f"{each.path}{other_case(each.path.name, log_name(each.base_offset))}" for each in renamed)
     return replace(
         finding,
@@ -254,7 +268,7 @@ def cut_log(
         found=f"{size:,} bytes: {'the file is cut' if size else 'the file is empty'}, and {stated}",
         lost_first_offset=end,
         lost_last_offset=max(reached),
-        action=REFETCH,
+        action=REFETCH_END if until is None else REFETCH,
         command=next_steps.recover(log.parent),
     )
 
@@ -330,6 +344,6 @@ def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home:
         found=f"the log ends at {end:,}: {offsets_text(end, last)} lost",
         lost_first_offset=end,
         lost_last_offset=last,
-        action=REFETCH,
+        action=REFETCH_END,
         command=next_steps.search_log(home, f"{end:020}", log.parent.name),
     )

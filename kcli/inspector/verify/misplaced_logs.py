@@ -4,6 +4,7 @@ A place is a segment of a partition: its offsets go from the base offset in the 
 may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Such a log is
 compared with the places in the other partitions of the log directory:
 
+    keys      of a coordinator's topic, the hash of the keys tells whose the logs are
     swapped   two or more such logs fit each other's places
     moved     it fits a place whose log is missing
     copied    a log that fits its place has the same bytes
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 from formats.file_name import FileKind, build_directory, parse, parse_directory
 from formats.kernels.columns import LAST_OFFSET, POSITION
@@ -54,7 +56,7 @@ class _Place:
     last_time_entry: (timestamp in ms, relative offset) of the time index. header: that of the log's first sound batch.
     end: the offset behind its last whole batch. is_odd: whether the log does not fit the place. is_damaged: whether an
     odd log has bytes that are no sound batch, so that it may have had offsets before the first batch and behind the
-    last.
+    last. is_known_by_keys: whether the keys in the log tell that it belongs to another partition.
     """
 
     directory: Path
@@ -68,6 +70,7 @@ class _Place:
     end: int = 0
     is_odd: bool = False
     is_damaged: bool = False
+    is_known_by_keys: bool = False
 
     @property
     def log(self) -> Path:
@@ -135,7 +138,7 @@ def find_around(around: Surroundings) -> MisplacedLogs:
     """Return the misplaced logs in a log directory."""
     ends = around.recovery_points if around.is_clean else {}
     partitions = list(_partitions(around.path, lambda each: around.gaps(each) is not Gaps.LOSS, ends))
-    found = _find(partitions)
+    found = _find(partitions, around.exchanged_by_keys)
     stored = [each for each in map(_stored, partitions) if each is not None]
     stored = [each for each in stored if around.may_place(each.partition)]  # others have a finding of their own
     for finding, names in copied_partitions(stored, around.topic_id, around.partition_count):
@@ -151,14 +154,19 @@ def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping
     return _find(list(_partitions(home, is_cleaned, ends)))
 
 
-def _find(partitions: Sequence[Sequence[_Place]]) -> MisplacedLogs:
+def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] = MappingProxyType({})) -> MisplacedLogs:
+    """by_keys: the log that belongs at a path, where the keys in it tell."""
     found = MisplacedLogs()
+    places = {place.log: place for each in partitions for place in each if FileKind.LOG in place.files}
+    for place in (places[path] for path in by_keys if path in places):
+        place.is_odd = place.is_known_by_keys = True
     odd = [place for places in partitions for place in places if place.is_odd]
     if not odd:
         return found
     open_places = [*odd, *(hole for places in partitions for hole in _holes(places))]
     targets: dict[_Place, _Place] = {}
-    for place in odd:
+    targets |= {places[log]: places[path] for path, log in by_keys.items() if path in places and log in places}
+    for place in (each for each in odd if not each.is_known_by_keys):
         takers = [each for each in open_places if each.directory != place.directory and each.takes(place)]
         if len(takers) == 1:
             targets[place] = takers[0]
@@ -316,7 +324,7 @@ def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place
     pairs: list[tuple[Path, Path]] = []
     for place in (each for each in chain if each in targets):
         target = targets[place]
-        indexes_fit = place.indexes(place.log, target.base)
+        indexes_fit = not place.is_known_by_keys and place.indexes(place.log, target.base)
         kinds = [kind for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
         files = {kind: target.files[kind] for kind in INDEX_KINDS if kind in target.files and not indexes_fit}
         files |= {kind: place.files[kind] for kind in kinds}

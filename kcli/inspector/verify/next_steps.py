@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from formats.compression import GZIP
+from formats.file_name import FileKind
 
 
 def _command(*words: str | Path) -> str:
@@ -131,8 +132,29 @@ def search_log(directory: str | Path, begin: str, partition: str) -> str:
     directory of the partition with that name."""
     own = ("-path", f"*/{partition}/*", "-size", "0")
     return _command(
-        "find", _named(directory), "-name", f"{begin}*.log*", "(", "!", "-regex", IN_ITS_PLACE, "-o", *own, ")"
+        "find",
+        _named(directory),
+        "(",
+        "-name",
+        f"{begin}*.log*",
+        "-o",
+        "-name",
+        f".{begin}*.log*",
+        ")",
+        "(",
+        "!",
+        "-regex",
+        IN_ITS_PLACE,
+        "-o",
+        *own,
+        ")",
     )
+
+
+def search_log_directory(directory_id: str) -> str:
+    """The command that finds the meta.properties of a log directory, on all disks that are mounted."""
+    grep = ("-exec", "grep", "-lF", f"directory.id={directory_id}", "{}", "+")
+    return _command("find", "/", "-path", "/proc", "-prune", "-o", "-name", FileKind.META_PROPERTIES, *grep)
 
 
 def move(pairs: Iterable[tuple[Path, Path]]) -> str:

@@ -665,8 +665,8 @@ class LogVerifier:
 
         Kafka also takes one at the log's end at a shutdown or truncation, and keeps it when the cleaner removes the
         segment around it. There a leader epoch begins, unless the replica was a follower when its broker was shut
-        down."""
-        if gaps is Gaps.NORMAL and self._known.is_replicated:
+        down. Of a compacted topic nothing is told without the leader epochs, which may be lost."""
+        if gaps is Gaps.NORMAL and (self._known.is_replicated or not self._known.epochs):
             return
         explained = {start for _, start in self._known.epochs} | {each.base for each in self._segments}
         yield from (offset for offset, _ in self._snapshots if offset not in explained)

@@ -7,17 +7,21 @@
     <offset>.<any text>      the whole log, beside an older or emptied one that has its name: what a synchronization
                              of two disks makes of two versions
     .<offset>.log.<any text> the same, as rsync names it until it is whole
+    .rsync-partial/, .~tmp~/ where rsync keeps what it has of a file until it is whole
+    <offset>.log.part        the same of a download: .partial, .crdownload, .tmp
 
 A file is the missing log if its batches have the missing offsets, by their headers: the last entry of the indexes that
 were left behind leads to one of them, or, where no index is left, they begin and end exactly where the log has a gap,
 one file or several. A file is a longer version of the log with its base offset if it has every sound batch of that log,
 by offsets and CRC, and more; of a log without a sound batch, if an index leads to its last batch or it ends where the
-next log begins.
+next log begins. A file with the name of the missing log in its own that begins with the first batch, and has no other
+of these proofs, is a part of it: what it has is kept.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -42,6 +46,10 @@ FILES_MAX = 10_000
 """The largest number of files that are looked at."""
 
 
+_OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
+"""The names under which a program keeps a log until it is whole, or a copy of it."""
+
+
 class Gap(NamedTuple):
     """The offsets that a log lacks, up to the offset before `until`; None for all behind its end.
 
@@ -58,11 +66,12 @@ class Gap(NamedTuple):
 
 class RenamedLog(NamedTuple):
     """A file with the batches of a missing segment, or a longer version of a log. command: gives it its name, and the
-    files beside it."""
+    files beside it. end: the offset behind the last batch of a part of a log; None for a whole one."""
 
     path: Path
     base_offset: int
     command: str
+    end: int | None = None
 
     @property
     def codec(self) -> int | None:
@@ -78,6 +87,7 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
     """
     found: dict[int, list[Path]] = {}
     spans: dict[int, list[tuple[int, Path]]] = {}
+    parts: dict[int, list[RenamedLog]] = {}
     is_bare = gap.is_exact and not gap.indexes and gap.until is not None
     for path in islice(_files(directory, home), FILES_MAX):
         base = _base_of(path, gap)
@@ -85,13 +95,41 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
             found.setdefault(base, []).append(path)
         elif is_bare and (span := _span(path, gap)) is not None:
             spans.setdefault(span[0], []).append((span[1], path))
+        part = None if base is not None else _part(path, directory, gap)
+        if part is not None:
+            parts.setdefault(part.base_offset, []).append(part)
     if is_bare:
         found |= _chain(gap, spans)
-    return [
+    whole = [
         RenamedLog(paths[0], base, _command(paths[0], directory, base))
         for base, paths in sorted(found.items())
         if len(paths) == 1 and (base in gap.foreign or not (directory / log_name(base)).exists())
     ]
+    if whole:
+        return whole
+    missing = (base for base in sorted(parts) if base not in found and not (directory / log_name(base)).exists())
+    return [max(parts[base], key=lambda each: each.end or 0) for base in missing]
+
+
+def _part(path: Path, directory: Path, gap: Gap) -> RenamedLog | None:
+    """The file as a part of a missing log, by its name and first batch; None where it is none."""
+    name = _OF_LOG.fullmatch(path.name)
+    base = None if name is None else int(name[1])
+    if base is None or base != gap.first or (path.parent == directory and parse(path.name) is not None):
+        return None
+    try:
+        source = _open(path)
+    except UnreadableInput:
+        return None
+    try:
+        first = next(read_headers(source, 0), None)
+        end = max((row.last_offset + 1 for row in _sound(source)), default=base)
+    except (UnreadableInput, FormatError):
+        return None
+    finally:
+        source.close()
+    is_within = first is not None and first.first == base < end and (gap.until is None or end <= gap.until)
+    return RenamedLog(path, base, next_steps.salvage(directory), end) if is_within else None
 
 
 def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[int, list[Path]]:
@@ -212,9 +250,13 @@ def compressed(path: Path, base: int, until: int | None) -> Finding | None:
 
 
 def _files(directory: Path, home: Path | None) -> Iterator[Path]:
-    """Yield the files with other names than those of Kafka: in the partition's directory, in the log directory, in the
-    directories in it that are no partition's, and in lost+found beside it."""
-    yield from (path for path in _listed(directory) if parse(path.name) is None and path.is_file())
+    """Yield the files with other names than those of Kafka: in the partition's directory and those in it, in the log
+    directory, in the directories in it that are no partition's, and in lost+found beside it."""
+    for path in _listed(directory):
+        if path.is_dir() and not path.is_symlink():
+            yield from _below(path, 0)
+        elif parse(path.name) is None and path.is_file():
+            yield path
     if home is None:
         return
     for path in _listed(home):

@@ -174,12 +174,24 @@ class Surroundings:
         which is a finding of its own."""
         from kcli.log.recovery.exchanged_names import exchanged_names
 
-        topics = {} if self.image is None else self.image.topics
-        counts = {each.name: len(each.partitions) for each in topics.values()}
         try:
-            return exchanged_names(LogDirectory(self.path), counts)
+            return exchanged_names(LogDirectory(self.path), self._partition_counts)
         except UnreadableInput:
             return []
+
+    @cached_property
+    def exchanged_by_keys(self) -> Mapping[Path, Path]:
+        """The exchanged logs of coordinators' partitions, by the keys in them: which belongs at a path."""
+        from kcli.log.recovery.exchanged_names import exchanged_by_keys
+
+        try:
+            return exchanged_by_keys(LogDirectory(self.path), self._partition_counts)
+        except UnreadableInput:  # which is a finding of its own
+            return {}
+
+    @property
+    def _partition_counts(self) -> Mapping[str, int]:
+        return {} if self.image is None else {each.name: len(each.partitions) for each in self.image.topics.values()}
 
     @cached_property
     def registered_directory_id(self) -> str | None:
@@ -221,21 +233,45 @@ class Surroundings:
         is_here = home is not None and same_path(home, self.path) and not self.has_metadata_log
         return is_here and self.is_broker and "controller" in self._server.get("process.roles", "")
 
-    def placed_in_unknown(self) -> list[TopicPartition]:
-        """The partitions that the metadata log places on this node, in a directory that none of its log directories
-        is."""
+    @cached_property
+    def has_foreign_metadata_log(self) -> bool:
+        """Whether the metadata log is that of another cluster."""
+        from kcli.metadata_log.lost import is_foreign
+
+        if self.metadata is None or not self.is_broker:
+            return False
+        homes = [self.path, *self.node.others]
+        try:
+            directories = [each for home in homes for each in LogDirectory(home).partitions()]
+        except UnreadableInput:  # which is a finding of its own
+            return False
+        return is_foreign(self.metadata.image, self.metadata.removed, directories, self._known_ids)
+
+    @cached_property
+    def in_absent_directories(self) -> Mapping[str, Sequence[TopicPartition]]:
+        """The partitions of the node that the metadata log places in a log directory that is not here, and that lie in
+        no other, by its directory.id."""
+        placement = self._placement()
+        return {} if placement is None else placement.in_absent_directories(self._known_ids)
+
+    @property
+    def has_all_directories(self) -> bool:
+        """Whether all log directories of the node are known, with their directory.id: server.properties names them, or
+        one of those given has an id that the node has not registered, as where it was formatted in place of another."""
         from kcli.metadata.partition import to_uuid
 
-        image, node = self.image, self.node_id
-        if image is None or node is None:
-            return []
-        known = {to_uuid(each) for each in self._known_ids}
-        return [
-            TopicPartition(topic.name, number)
-            for topic in sorted(image.topics.values(), key=lambda each: each.name)
-            for number, state in sorted(topic.partitions.items())
-            if node in state.replicas and state.directory(node) in self._registered - known
-        ]
+        homes = [self.path, *self.node.others]
+        metas = [meta_of(each) for each in homes]
+        if self.node.unformatted or any(each is None or each.directory_id is None for each in metas):
+            return False
+        is_new = any(each is not None and to_uuid(each.directory_id or "") not in self._registered for each in metas)
+        return is_new or any(same_path(each, self.path) for each in log_directories_of(self._server))
+
+    @cached_property
+    def mended_ids(self) -> Collection[str]:
+        """The directory.id of each log directory of the node in whose meta.properties it is wrong."""
+        found = (each.registered_directory_id for each in (self, *map(self.of, self.node.others)))
+        return {each for each in found if each is not None}
 
     def properties_of_unknown(self) -> MetaProperties | None:
         """The content of the missing meta.properties of the node's only unknown log directory; None where there is

@@ -54,10 +54,7 @@ class ExchangedNames:
 def exchanged_names(home: LogDirectory, counts: Mapping[str, int]) -> list[ExchangedNames]:
     """Return the directories of a log directory that have exchanged their names. counts: the numbers of partitions of
     coordinators' topics, as far as they are known. Raises UnreadableInput."""
-    topics: dict[str, dict[int, Path]] = {}
-    for each in home.partitions():
-        if not each.name.state and each.name.topic != METADATA_TOPIC and build_directory(each.name) == each.path.name:
-            topics.setdefault(each.name.topic, {})[each.name.partition] = each.path
+    topics = _by_topic(home)
     ends = _LogEnds(home)
     found: list[ExchangedNames] = []
     for topic, paths in topics.items():
@@ -66,6 +63,31 @@ def exchanged_names(home: LogDirectory, counts: Mapping[str, int]) -> list[Excha
         owned = _owned(topic, paths, counts)
         found += ends.exchanged(topic, paths) if owned is None else _by_keys(topic, paths, owned)
     return found
+
+
+def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Path, Path]:
+    """Return the logs of coordinators' partitions that were exchanged without their indexes, by the keys in them: the
+    path of the .log file that belongs at a path, by that path. Logs of two partitions may have batches of equal sizes,
+    which fit the indexes of both. counts: see exchanged_names. Raises UnreadableInput."""
+    found: dict[Path, Path] = {}
+    for topic, paths in _by_topic(home).items():
+        owned = _owned(topic, paths, counts) or {}
+        for cycle in _key_cycles(owned):
+            logs = [dict(_named(paths[each], FileKind.LOG)) for each in cycle]
+            is_alike = all(each.keys() == logs[0].keys() for each in logs)
+            if is_alike and not all(_is_of_one_partition(paths[each]) for each in cycle):
+                for mine, following in zip(logs, [*logs[1:], logs[0]], strict=True):
+                    found |= {following[base]: log for base, log in mine.items()}
+    return found
+
+
+def _by_topic(home: LogDirectory) -> dict[str, dict[int, Path]]:
+    """The directories of partitions by topic and number. Raises UnreadableInput."""
+    topics: dict[str, dict[int, Path]] = {}
+    for each in home.partitions():
+        if not each.name.state and each.name.topic != METADATA_TOPIC and build_directory(each.name) == each.path.name:
+            topics.setdefault(each.name.topic, {})[each.name.partition] = each.path
+    return topics
 
 
 def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> dict[int, dict[int, str]] | None:
@@ -78,20 +100,24 @@ def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> 
 
 
 def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[int, str]]) -> Iterator[ExchangedNames]:
-    """Yield the exchanges that explain all keys; nothing where a directory has keys of two partitions."""
-    if any(len(each) > 1 for each in owned.values()):
-        return
-    targets = {number: next(iter(each)) for number, each in owned.items() if each}
-    for cycle in _cycles(targets, {number for number, each in owned.items() if not each}):
+    """Yield the exchanges of directories that explain all keys."""
+    for cycle in _key_cycles(owned):
         if not all(_is_of_one_partition(paths[each]) for each in cycle):
             continue
-        first, second = next(each for each in zip(cycle, [*cycle[1:], cycle[0]], strict=True) if each[0] in targets)
+        first, second = next(each for each in zip(cycle, [*cycle[1:], cycle[0]], strict=True) if owned[each[0]])
         at = cycle.index(first)
         yield ExchangedNames(
             tuple(paths[each] for each in [*cycle[at:], *cycle[:at]]),
             f"records of which the hash of the {KEYS_OF[topic]} is {first}",
             f"records of {KEYS_OF[topic]} {owned[first][second]}, which belong to {paths[second].name}",
         )
+
+
+def _key_cycles(owned: Mapping[int, Mapping[int, str]]) -> Iterator[list[int]]:
+    """Yield the cycles of partitions that explain all keys; nothing where a directory has keys of two partitions."""
+    if all(len(each) <= 1 for each in owned.values()):
+        targets = {number: next(iter(each)) for number, each in owned.items() if each}
+        yield from _cycles(targets, {number for number, each in owned.items() if not each})
 
 
 def _cycles(targets: Mapping[int, int], free: set[int]) -> Iterator[list[int]]:

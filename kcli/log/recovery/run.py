@@ -101,6 +101,7 @@ class Recovery:
                  it cannot, or need not
     metadata_log the files of the metadata log that salvage makes anew, by name; empty where it does not
     left_out     the files of the log directory that salvage leaves out
+    exchanged_by_keys  the logs that were exchanged, by the keys in them: which belongs at a path
     checked      is called for salvage: returns what a check of all files says, by the directory of the partition
     keeps_all    whether a partition's topic was never compacted, which the metadata log tells
     node         the other log directories of the broker; None where there are none, or they are not known
@@ -130,6 +131,7 @@ class Recovery:
     properties: str | None = None
     metadata_log: Mapping[str, bytes] = field(default_factory=dict)
     left_out: Collection[str] = ()
+    exchanged_by_keys: Mapping[Path, Path] = field(default_factory=dict)
     checked: Callable[[], Mapping[Path, Checked]] = dict
     keeps_all: Callable[[TopicPartition], bool] = lambda _: False
     node: NodeDirectories | None = None
@@ -185,7 +187,7 @@ class Recovery:
         """The directories that salvage makes strays: those of deleted topics, as Kafka's start does, those without a
         batch where another directory has the records, and second ones of a partition, with which Kafka does not
         start."""
-        self.exchanged = {} if self.is_partition else exchanged_logs(self._own)
+        self.exchanged = {} if self.is_partition else exchanged_logs(self._own) | dict(self.exchanged_by_keys)
         """Exchanged logs: the path of the .log file that belongs at a path, by that path."""
         self._puts_in_place = self._rescues = self.salvage
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)

@@ -97,6 +97,26 @@ def test_the_keys_of_coordinators_tell_their_partitions(
         assert not [row for row in rows(each) if row["kind"] == "exchanged"]
 
 
+def test_logs_that_fit_each_others_indexes(tmp_path: Path) -> None:
+    """Two logs were exchanged without their indexes, and their first batches have equal sizes: the keys tell."""
+    data = Path(shutil.copytree(GOLDEN / "txn" / "data", tmp_path / "data", copy_function=shutil.copyfile))
+    one, two = (data / f"__transaction_state-{number}" / f"{0:020}.log" for number in (1, 2))
+    before = one.read_bytes(), two.read_bytes()
+    swap(one, two)
+    for suffix in (".index", ".timeindex"):
+        shutil.copy(one.with_suffix(suffix), two.with_suffix(suffix))
+    (finding,) = of_kind(loud(data), "log-foreign")
+    assert "have each other's place, and nothing is lost" in str(finding.found)
+    found = [row for row in rows(data) if row["kind"] == "exchanged"]
+    assert {row["owner"] for row in found} == {f"{each.parent.name}/{each.name}" for each in (one, two)}
+    out = tmp_path / "out"
+    assert kcli("recover", "--salvage", "--out", out, data).status == 0
+    assert tuple((out / each.parent.name / each.name).read_bytes() for each in (one, two)) == before
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert (one.read_bytes(), two.read_bytes()) == before
+
+
 def test_keys_tell_nothing_where_no_permutation_explains_them(data: Path) -> None:
     """With another number of partitions every key has another partition; and only the logs may be exchanged."""
     home = LogDirectory(data)
