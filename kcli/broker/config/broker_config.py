@@ -14,6 +14,7 @@ current value of every configuration. Source: KafkaConfig, DynamicBrokerConfig, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast, overload
 
 from kcli.broker.config.broker_keys import BROKER_KEYS
@@ -229,11 +230,12 @@ class BrokerConfig:
 
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """The advertised controller listeners of this node, where it is a controller."""
+        """The advertised controller listeners of this node, where it is a controller: those of advertised.listeners, the
+        others of listeners, where 0.0.0.0 is no host. Source: KafkaConfig.effectiveAdvertisedControllerListeners."""
         words = self.words("advertised.listeners")
         advertised = {each.listener: each for each in parse_listeners(words, self.protocols, distinct_ports=False)}
-        names = self.controller_listener_names
-        return tuple(advertised.get(each.listener, each) for each in self.listeners if each.listener in names)
+        own = [each for each in self.listeners if each.listener in self.controller_listener_names]
+        return tuple(advertised.get(each.listener, _without_wildcard(each)) for each in own)
 
     @property
     def inter_broker_listener(self) -> str:
@@ -322,6 +324,10 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
     if not secure & {*controllers, *map(listener_name, config.words("listeners"))}:
         protocols.update(dict.fromkeys(controllers, "PLAINTEXT"))
     return protocols
+
+
+def _without_wildcard(listener: Endpoint) -> Endpoint:
+    return replace(listener, host=None) if listener.host == "0.0.0.0" else listener  # noqa: S104  (compared)
 
 
 def _advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:
