@@ -13,6 +13,7 @@ current value of every configuration. Source: KafkaConfig, DynamicBrokerConfig, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast, overload
@@ -23,6 +24,7 @@ from kcli.broker.config.dynamic_names import applicable
 from kcli.broker.config.keys import REQUIRED
 from kcli.broker.config.listeners import Endpoint, listener_name, parse_counts, parse_listeners, parse_protocol_map
 from kcli.broker.config.names import is_known, synonyms
+from kcli.broker.config.static_jaas import StaticJaas
 from kcli.java.values import java_integer
 from kcli.log.config import HOUR_MS, INT_MAX, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
 from kcli.log.config_providers import resolve
@@ -112,6 +114,7 @@ class BrokerConfig:
         """properties: those of server.properties, whose variables are resolved (providers.py). Raises InvalidConfig,
         with Kafka's message, in which the values of variables are hidden."""
         self.resolved = resolve(properties)
+        self.static_jaas = StaticJaas(os.environ.get("KAFKA_OPTS", ""))
         self.static = _with_broker_id(self.resolved.properties)
         self.cluster: Mapping[str, str] = {}
         """The dynamic configurations of all brokers."""
@@ -142,6 +145,7 @@ class BrokerConfig:
         """Return a copy of this configuration with other dynamic ones. Raises InvalidConfig."""
         other = BrokerConfig.__new__(BrokerConfig)
         other.resolved, other.static, other.warnings = self.resolved, self.static, self.warnings
+        other.static_jaas = self.static_jaas
         other._layer(cluster, broker)  # noqa: SLF001  (its own class)
         return other
 
@@ -230,8 +234,11 @@ class BrokerConfig:
 
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """The advertised controller listeners of this node, where it is a controller: those of advertised.listeners, the
-        others of listeners, where 0.0.0.0 is no host. Source: KafkaConfig.effectiveAdvertisedControllerListeners."""
+        """The advertised controller listeners of this node, where it is a controller: those of advertised.listeners,
+        the others of listeners, where 0.0.0.0 is no host.
+
+        Source: KafkaConfig.effectiveAdvertisedControllerListeners.
+        """
         words = self.words("advertised.listeners")
         advertised = {each.listener: each for each in parse_listeners(words, self.protocols, distinct_ports=False)}
         own = [each for each in self.listeners if each.listener in self.controller_listener_names]

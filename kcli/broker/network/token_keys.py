@@ -20,7 +20,6 @@ import asyncio
 import datetime as dt
 import logging
 import os
-import shlex
 import ssl
 import stat
 import threading
@@ -35,6 +34,7 @@ from kcli.broker.config.security import JWKS, ListenerSecurity
 from kcli.broker.config.served import CannotServe
 from kcli.broker.process.unattended import begin
 from kcli.errors import KcliError, error_text
+from kcli.java.options import system_property
 from kcli.security import oauth
 from kcli.tls.contexts import client_context
 from kcli.tls.failures import failure_text
@@ -98,13 +98,8 @@ def token_keys(security: ListenerSecurity, now: dt.datetime) -> KeyFile | KeyEnd
 
 def allowed_urls(java_options: str) -> frozenset[str]:
     """Return the URLs that options of a JVM allow it to fetch."""
-    try:
-        words = shlex.split(java_options)
-    except ValueError:
-        return frozenset()
-    prefix = f"-D{ALLOWED}="
-    texts = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
-    return frozenset(each.strip() for each in (texts[-1] if texts else "").split(",")) - {""}
+    text = system_property(java_options, ALLOWED) or ""
+    return frozenset(each.strip() for each in text.split(",")) - {""}
 
 
 class KeyFile:
