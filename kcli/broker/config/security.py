@@ -260,8 +260,8 @@ class ListenerSecurity:
             reason = f"only {SIGNED_TOKENS} is there: without it tokens need no signature"
             raise self.wrong(name, reason)
         url = self.of_mechanism(mechanism, JWKS)
-        if url is None or not url.startswith(("file:", "https://")):
-            reason = "must be the URL of a file, file:///..., or of an endpoint, https://..."
+        if url is None or not url.startswith(("file:", "https://", "http://")):
+            reason = "must be the URL of a file, file:///..., or of an endpoint, https://... or http://..."
             raise self.wrong(f"{mechanism.lower()}.{JWKS}", reason)
         self.jwks_times_ms()
         self.oauth()
