@@ -1,21 +1,23 @@
-"""sasl.jaas.config: the login module of a SASL mechanism, with its options.
+"""sasl.jaas.config: the login module of a SASL mechanism, with its options; and JAAS files, whose sections have some.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" user_admin="secret" ;
 
+    section  name "{" entry* "}" ";"        in files only; a name is there once
     entry    module flag option* ";"        flag: required, requisite, sufficient, optional, in any case
     option   key "=" value
 
 A word consists of letters, digits and . - _ $; one that begins with a digit, "." or "-" is a number, which Kafka takes
 for no value. Everything else is quoted, by " or ', on one line, with the escapes of C. // and /* */ are comments, and
-any other slash outside quotes comments out the rest of its line.
+any other slash outside quotes comments out the rest of its line. In a file * is a letter too, words are quoted by "
+alone, and Java replaces ${name} in a value by a system property; kcli has none, and refuses such a value.
 
 No error of this module has a part of the text in it: it may be a secret. Source: JaasConfig, JaasContext;
-java.io.StreamTokenizer.
+java.io.StreamTokenizer, sun.security.provider.ConfigFile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from string import ascii_letters
 from typing import Final, NamedTuple
@@ -30,6 +32,7 @@ _SPACE: Final = frozenset(map(chr, range(0x21)))
 _DIGITS: Final = frozenset("0123456789")
 _NUMBER: Final = _DIGITS | frozenset(".-")
 _LETTERS: Final = frozenset(ascii_letters + "-_$") | frozenset(map(chr, range(0xA0, 0x100)))
+_LETTERS_OF_FILES: Final = _LETTERS | {"*"}
 _OCTAL: Final = frozenset("01234567")
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LINE_ENDS: Final = frozenset("\n\r")
@@ -51,8 +54,10 @@ class LoginModule:
 
 
 class _Token(NamedTuple):
-    """kind: "word" (with quotes or without), "number", or a character that is a token of its own."""
+    """at: the index where it begins. kind: "word" (with quotes or without), "number", or a character that is a token of
+    its own."""
 
+    at: int
     kind: str
     text: str | None = None
 
@@ -62,9 +67,15 @@ def login_module(text: str) -> LoginModule:
     modules = parse_jaas(text)
     if len(modules) != 1:
         raise InvalidJaasConfig(f"JAAS config property contains {len(modules)} login modules, should be 1 module")
-    if modules[0].name.strip() in _DISALLOWED:
-        raise InvalidJaasConfig(f"login module {modules[0].name.strip()} is not allowed")
+    check_allowed(modules)
     return modules[0]
+
+
+def check_allowed(modules: Iterable[LoginModule]) -> None:
+    """Raises InvalidJaasConfig for a login module that Kafka does not allow."""
+    for each in modules:
+        if each.name.strip() in _DISALLOWED:
+            raise InvalidJaasConfig(f"login module {each.name.strip()} is not allowed")
 
 
 def parse_jaas(text: str) -> list[LoginModule]:
@@ -74,6 +85,78 @@ def parse_jaas(text: str) -> list[LoginModule]:
     if not modules:
         raise InvalidJaasConfig("Login module not specified in JAAS config")
     return modules
+
+
+def parse_jaas_file(text: str) -> dict[str | None, list[LoginModule]]:
+    """Return the sections of a JAAS file: name, None for one that is no word -> entries. Raises InvalidJaasConfig, with
+    the line."""
+    return _JaasFile(text).sections()
+
+
+class _JaasFile:
+    """The parser of a file, one token ahead."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokens(text, _LETTERS_OF_FILES)
+        self._ahead = next(self._tokens, None)
+
+    def sections(self) -> dict[str | None, list[LoginModule]]:
+        found: dict[str | None, list[LoginModule]] = {}
+        while self._ahead is not None:
+            first = self._next("a section")
+            entries: list[LoginModule] = []
+            self._match("{")
+            while not self._is_ahead("}"):
+                entries.append(self._entry())
+            self._match("}")
+            self._match(";")
+            if first.text in found:
+                raise self._error("the section of this name is there twice", first)
+            found[first.text] = entries
+        return found
+
+    def _entry(self) -> LoginModule:
+        name, at = self._word("the class of a login module"), self._ahead
+        flag = self._word("a control flag").upper()
+        if flag not in _FLAGS:
+            raise self._error("the control flag is not required, requisite, sufficient or optional", at)
+        options: dict[str, str] = {}
+        while not self._is_ahead(";"):
+            key = self._word("the name of an option")
+            self._match("=")
+            at = self._ahead
+            options[key] = self._word("the value of an option")
+            if "}" in options[key].partition("${")[2]:
+                raise self._error("a value has ${...}, a system property of Java, which is not there", at)
+        self._match(";")
+        return LoginModule(name, flag.lower(), options)
+
+    def _is_ahead(self, kind: str) -> bool:
+        return self._ahead is not None and self._ahead.kind == kind
+
+    def _word(self, what: str) -> str:
+        token = self._next(what)
+        if token.kind != "word" or token.text is None or self._text[token.at] == "'":
+            raise self._error(f"expected {what}", token)
+        return token.text
+
+    def _match(self, kind: str) -> None:
+        token = self._next(kind)
+        if token.kind != kind:
+            raise self._error(f"expected {kind}", token)
+
+    def _next(self, what: str) -> _Token:
+        token = self._ahead
+        if token is None:
+            raise InvalidJaasConfig(f"expected {what} at the end of the file")
+        self._ahead = next(self._tokens, None)
+        return token
+
+    def _error(self, reason: str, token: _Token | None) -> InvalidJaasConfig:
+        before = self._text[: 0 if token is None else token.at]
+        line = before.count("\n") + before.replace("\r\n", "").count("\r") + 1
+        return InvalidJaasConfig(f"line {line}: {reason}")
 
 
 def _entry(name: str | None, tokens: Iterator[_Token]) -> LoginModule:
@@ -102,7 +185,7 @@ def _entry(name: str | None, tokens: Iterator[_Token]) -> LoginModule:
     return LoginModule(name, flag.text.upper().lower(), options)
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokens(text: str, letters: frozenset[str] = _LETTERS) -> Iterator[_Token]:
     at = 0
     while at < len(text):
         char = text[at]
@@ -111,45 +194,46 @@ def _tokens(text: str) -> Iterator[_Token]:
         elif char in _NUMBER:
             token, at = _number(text, at)
             yield token
-        elif _is_letter(char):
+        elif _is_letter(char, letters):
             begin = at
-            while at < len(text) and (_is_letter(text[at]) or text[at] in _NUMBER):
+            while at < len(text) and (_is_letter(text[at], letters) or text[at] in _NUMBER):
                 at += 1
-            yield _Token("word", text[begin:at])
+            yield _Token(begin, "word", text[begin:at])
         elif char in "\"'":
             token, at = _quoted(text, at)
             yield token
         elif char == "/":
             at = _behind_comment(text, at)
         else:
-            yield _Token(char)
+            yield _Token(at, char)
             at += 1
 
 
-def _is_letter(char: str) -> bool:
-    return char in _LETTERS or char > "\xff"
+def _is_letter(char: str, letters: frozenset[str]) -> bool:
+    return char in letters or char > "\xff"
 
 
 def _number(text: str, at: int) -> tuple[_Token, int]:
+    begin = at
     if text[at] == "-":
         at += 1
         if text[at : at + 1] not in _DIGITS | {"."}:
-            return _Token("-"), at
+            return _Token(begin, "-"), at
     has_point = False
     while at < len(text) and (text[at] in _DIGITS or (text[at] == "." and not has_point)):
         has_point |= text[at] == "."
         at += 1
-    return _Token("number"), at
+    return _Token(begin, "number"), at
 
 
 def _quoted(text: str, at: int) -> tuple[_Token, int]:
     """The word between the quote at `at` and the next one, or the end of the line; and the index behind it."""
-    quote, at = text[at], at + 1
+    begin, quote, at = at, text[at], at + 1
     parts: list[str] = []
     while at < len(text) and text[at] != quote and text[at] not in _LINE_ENDS:
         char, at = _escaped(text, at + 1) if text[at] == "\\" else (text[at], at + 1)
         parts.append(char)
-    return _Token("word", "".join(parts)), at + (text[at : at + 1] == quote)
+    return _Token(begin, "word", "".join(parts)), at + (text[at : at + 1] == quote)
 
 
 def _escaped(text: str, at: int) -> tuple[str, int]:

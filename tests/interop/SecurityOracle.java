@@ -6,7 +6,11 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.net.InetAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.security.Key;
+import java.security.NoSuchAlgorithmException;
+import java.security.URIParameter;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
@@ -100,6 +104,7 @@ public class SecurityOracle {
                 case "principal" -> principal(question);
                 case "name" -> name(question);
                 case "jaas" -> jaas(question);
+                case "jaas-file" -> jaasFile(question);
                 case "token" -> token(question);
                 case "jwt" -> jwt(question);
                 case "oauth-message" -> oauthMessage(question);
@@ -177,17 +182,41 @@ public class SecurityOracle {
             .getDeclaredConstructor(String.class, String.class);
         constructor.setAccessible(true);
         try {
-            var config = (Configuration) constructor.newInstance("KafkaServer", question.get("text").asText());
-            List<Object> modules = new ArrayList<>();
-            for (AppConfigurationEntry entry : config.getAppConfigurationEntry("KafkaServer")) {
-                Map<String, Object> options = new HashMap<>(entry.getOptions());
-                options.remove(null);
-                modules.add(List.of(entry.getLoginModuleName(), entry.getControlFlag().toString(), options));
-            }
-            return modules;
+            return entries((Configuration) constructor.newInstance("KafkaServer", question.get("text").asText()),
+                "KafkaServer");
         } catch (InvocationTargetException refused) {
             return String.valueOf(refused.getCause().getMessage());
         }
+    }
+
+    /** The login modules of the sections in a JAAS file that have some, or what Java finds wrong with it. */
+    static Object jaasFile(JsonNode question) throws Exception {
+        Path file = Files.createTempFile("jaas", ".conf");
+        try {
+            Files.writeString(file, question.get("text").asText());
+            var config = Configuration.getInstance("JavaLoginConfig", new URIParameter(file.toUri()));
+            Map<String, Object> sections = new HashMap<>();
+            for (JsonNode name : question.get("names")) {
+                if (config.getAppConfigurationEntry(name.asText()) != null) {
+                    sections.put(name.asText(), entries(config, name.asText()));
+                }
+            }
+            return sections;
+        } catch (NoSuchAlgorithmException refused) {
+            return String.valueOf(refused.getCause().getMessage());
+        } finally {
+            Files.delete(file);
+        }
+    }
+
+    static List<Object> entries(Configuration config, String name) {
+        List<Object> modules = new ArrayList<>();
+        for (AppConfigurationEntry entry : config.getAppConfigurationEntry(name)) {
+            Map<String, Object> options = new HashMap<>(entry.getOptions());
+            options.remove(null);
+            modules.add(List.of(entry.getLoginModuleName(), entry.getControlFlag().toString(), options));
+        }
+        return modules;
     }
 
     static Callable<SaslServer> newServer;

@@ -57,7 +57,15 @@ def test_jaas(kafka: Oracle) -> None:
         assert jaas_cases.answers(case) == jaas_cases.without_secrets(kafka.ask(**case)), case
 
 
-@pytest.mark.parametrize("what", ["authorizer", "principals", "jaas"])
+@pytest.mark.hypothesis
+def test_jaas_files(kafka: Oracle) -> None:
+    for seed in range(FIRST_SEED, FIRST_SEED + (50_000 if is_soak() else 1_000)):
+        case = jaas_cases.file_case(seed)
+        theirs = kafka.ask(**case)
+        assert jaas_cases.file_answers(case) == (None if isinstance(theirs, str) else theirs), case
+
+
+@pytest.mark.parametrize("what", ["authorizer", "principals", "jaas", "jaas_files"])
 def test_answers_are_still_kafkas(kafka: Oracle, what: str) -> None:
     question, answer = next(oracle.recorded(what))
     assert kafka.ask(**question) == answer

@@ -1,4 +1,5 @@
-"""Random JAAS configurations, and kcli's answers about them. A case is a question to SecurityOracle.java: `text`."""
+"""Random JAAS configurations and files, and kcli's answers about them. A case is a question to SecurityOracle.java:
+`text`, and for a file the `names` of sections."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import random
 import re
 from typing import Any
 
-from kcli.security.jaas import InvalidJaasConfig, parse_jaas
+from kcli.security.jaas import InvalidJaasConfig, LoginModule, parse_jaas, parse_jaas_file
 
 Case = dict[str, Any]
 
@@ -43,6 +44,45 @@ PIECES = [
     *("x1", "$", "_", "é", "\x85", "\x7f", "\xa0", "\u2028", "\U0001f600", ",", ":", "@", "#", "{", "\0"),
 ]
 
+NAMES = ["KafkaServer", "sasl.KafkaServer", "a", "b c", ""]
+FILES = [
+    f'KafkaServer {{\n  {PLAIN} required\n  username="admin"\n  user_bob="it\'s";\n  a.B OPTIONAL;\n}};\na {{ }};',
+    f"sasl.KafkaServer {{ {PLAIN} required; }}; KafkaServer {{ {PLAIN} sufficient a*=b* c=d; }};",
+    "/* KafkaServer { */ KafkaServer { // }\n A required a=b;\n# c\n};",
+    'KafkaServer { A required a="${" b="}${c" d="$x"; };',
+    "'KafkaServer' { A required; };",
+    "KafkaServer { 'A' required; };",
+    "KafkaServer { A required a='b'; };",
+    "KafkaServer { A required a=b; }",
+    "KafkaServer { A required a=b };",
+    "KafkaServer { A required a=1; };",
+    "KafkaServer { A required 1=a; };",
+    "KafkaServer { A needed; };",
+    "KafkaServer { };; a { };",
+    "KafkaServer { A required; }; KafkaServer { A required; };",
+    "5 { }; '' { }; KafkaServer { A required; };",
+    '"b c" { A required a="\\101\\n"; };',
+    "KafkaServer",
+    "KafkaServer {",
+    "KafkaServer = { };",
+    "",
+    "A required;",
+]
+
+
+def file_case(seed: int) -> Case:
+    """Return a case of a JAAS file."""
+    text = FILES[seed] if seed < len(FILES) else ""
+    chance = random.Random(seed)
+    for _ in range(0 if text or seed < len(FILES) else chance.choice([1, 1, 2, 3])):
+        entries = case(chance.randint(len(FIXED), 10**9))["text"] if chance.random() < 0.3 else ""
+        entries += "".join(
+            chance.choices(["A required a=b;\n", f'{PLAIN} optional user_x="y z" c=d;', " ", "\r\n"], k=3)
+        )
+        text += chance.choice(["KafkaServer {", "sasl.KafkaServer\n{", "a {", '"b c" {', "/**/a {"]) + entries
+        text += chance.choice(["};", "};", "}\n;", "}", ";", "// };\n};"])
+    return {"ask": "jaas-file", "text": text.replace("\0", ""), "names": NAMES}
+
 
 def case(seed: int) -> Case:
     if seed < len(FIXED):
@@ -64,9 +104,21 @@ def case(seed: int) -> Case:
 def answers(of: Case) -> Any:
     """Return the login modules, or the reason for a refusal."""
     try:
-        modules = parse_jaas(of["text"])
+        return _told(parse_jaas(of["text"]))
     except InvalidJaasConfig as refused:
         return str(refused)
+
+
+def file_answers(of: Case) -> Any:
+    """Return the login modules of each section, None for a refusal."""
+    try:
+        sections = parse_jaas_file(of["text"])
+    except InvalidJaasConfig:
+        return None
+    return {name: _told(found) for name, found in sections.items() if found and name in of["names"]}
+
+
+def _told(modules: list[LoginModule]) -> list[Any]:
     return [[each.name, f"LoginModuleControlFlag: {each.flag}", dict(each.options)] for each in modules]
 
 

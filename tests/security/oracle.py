@@ -41,6 +41,7 @@ def record() -> None:
         "principals": [principal_cases.case(seed) for seed in range(600)],
         "names": [name_cases.case(seed) for seed in range(1_000)],
         "jaas": [jaas_cases.case(seed) for seed in range(1_000)],
+        "jaas_files": [jaas_cases.file_case(seed) for seed in range(500)],
     }
     for what, asked in questions.items():
         lines = [json.dumps({"question": each, "answer": oracle.ask(**each)}) for each in asked]

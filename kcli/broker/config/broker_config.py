@@ -13,7 +13,9 @@ current value of every configuration. Source: KafkaConfig, DynamicBrokerConfig, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast, overload
 
 from kcli.broker.config.broker_keys import BROKER_KEYS
@@ -22,6 +24,7 @@ from kcli.broker.config.dynamic_names import applicable
 from kcli.broker.config.keys import REQUIRED
 from kcli.broker.config.listeners import Endpoint, listener_name, parse_counts, parse_listeners, parse_protocol_map
 from kcli.broker.config.names import LISTENER_PREFIX, is_known, synonyms
+from kcli.broker.config.static_jaas import StaticJaas
 from kcli.java.values import java_integer
 from kcli.log.config import HOUR_MS, INT_MAX, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
 from kcli.log.config_providers import resolve
@@ -111,6 +114,7 @@ class BrokerConfig:
         """properties: those of server.properties, whose variables are resolved (providers.py). Raises InvalidConfig,
         with Kafka's message, in which the values of variables are hidden."""
         self.resolved = resolve(properties)
+        self.static_jaas = StaticJaas(os.environ.get("KAFKA_OPTS", ""))
         self.static = _with_broker_id(self.resolved.properties)
         self.cluster: Mapping[str, str] = {}
         """The dynamic configurations of all brokers."""
@@ -155,6 +159,7 @@ class BrokerConfig:
         """Return a copy of this configuration with other dynamic ones. Raises InvalidConfig."""
         other = BrokerConfig.__new__(BrokerConfig)
         other.resolved, other.static, other.warnings = self.resolved, self.static, self.warnings
+        other.static_jaas = self.static_jaas
         other._layer(cluster, broker)  # noqa: SLF001  (its own class)
         return other
 
@@ -243,11 +248,15 @@ class BrokerConfig:
 
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """The advertised controller listeners of this node, where it is a controller."""
+        """The advertised controller listeners of this node, where it is a controller: those of advertised.listeners,
+        the others of listeners, where 0.0.0.0 is no host.
+
+        Source: KafkaConfig.effectiveAdvertisedControllerListeners.
+        """
         words = self.words("advertised.listeners")
         advertised = {each.listener: each for each in parse_listeners(words, self.protocols, distinct_ports=False)}
-        names = self.controller_listener_names
-        return tuple(advertised.get(each.listener, each) for each in self.listeners if each.listener in names)
+        own = [each for each in self.listeners if each.listener in self.controller_listener_names]
+        return tuple(advertised.get(each.listener, _without_wildcard(each)) for each in own)
 
     @property
     def inter_broker_listener(self) -> str:
@@ -336,6 +345,10 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
     if not secure & {*controllers, *map(listener_name, config.words("listeners"))}:
         protocols.update(dict.fromkeys(controllers, "PLAINTEXT"))
     return protocols
+
+
+def _without_wildcard(listener: Endpoint) -> Endpoint:
+    return replace(listener, host=None) if listener.host == "0.0.0.0" else listener  # noqa: S104  (compared)
 
 
 def _advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:

@@ -160,7 +160,8 @@ def _listeners(config: BrokerConfig) -> None:
             f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(names)}",
         )
         _cordoned(config)
-    require(all(each.host != "0.0.0.0" for each in config.advertised_listeners), NONROUTABLE)  # noqa: S104  (compared, not listened on)
+    told = (*config.advertised_listeners, *config.advertised_controller_listeners)
+    require(all(each.host != "0.0.0.0" for each in told), NONROUTABLE)  # noqa: S104  (compared, not listened on)
     if config.protocols[inter_broker].startswith("SASL"):
         require(
             config.text("sasl.mechanism.inter.broker.protocol") in listener_security(config, inter_broker).mechanisms,

@@ -6,8 +6,10 @@ last:
     listener.name.<listener>.<name>                 any of PER_LISTENER
     <name>                                          for all listeners
 
-A node connects to other nodes as their listener asks for it, by the same configurations of its own: ssl.* are those of
-a client, and the login module's options username and password those that it logs in with. The mechanism is that of
+A listener without a sasl.jaas.config for a mechanism has the login module of Java's static JAAS configuration
+(static_jaas.py). A node connects to other nodes as their listener asks for it, by the same configurations of its own:
+ssl.* are those of a client, and the login module's options username and password those that it logs in with. The
+mechanism is that of
 
     sasl.mechanism.inter.broker.protocol    for the inter-broker listener
     sasl.mechanism.controller.protocol      for the first of controller.listener.names
@@ -19,7 +21,7 @@ ChannelBuilders, SaslChannelBuilder, JaasContext.loadServerContext, BrokerSecuri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from kcli.broker.config.broker_keys import BROKER_KEYS
@@ -36,6 +38,7 @@ from kcli.tls.settings import InvalidTlsSetting, read_listener_settings, read_se
 if TYPE_CHECKING:
     from kcli.broker.config.broker_config import BrokerConfig
     from kcli.broker.config.keys import Key
+    from kcli.broker.config.static_jaas import StaticJaas
 
 PLAINTEXT: Final = "PLAINTEXT"
 _TLS: Final = frozenset({"SSL", "SASL_SSL"})
@@ -111,12 +114,13 @@ _MAY_BE_EMPTY: Final = "ssl.endpoint.identification.algorithm"
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
     """How one listener is secured. settings: names without a prefix, or with that of a mechanism, to texts; those of
-    the listener are `own`. `repr` has no texts, which may be secrets."""
+    the listener are `own`. static: Java's static JAAS configuration. `repr` has no texts, which may be secrets."""
 
     listener: str
     protocol: str
     settings: Mapping[str, str] = field(repr=False)
     own: Mapping[str, str] = field(repr=False)
+    static: StaticJaas = field(repr=False)
 
     @property
     def has_tls(self) -> bool:
@@ -165,8 +169,8 @@ class ListenerSecurity:
         """Return the login module of a mechanism. Raises InvalidConfig, with nothing of the text."""
         name = f"{mechanism.lower()}.{JAAS}"
         text = self.own.get(name)
-        if not text:
-            raise self.wrong(name, f"{mechanism} is enabled and has no login module")
+        if text is None:
+            return self._static_login(mechanism)
         try:
             module = login_module(text)
         except InvalidJaasConfig as error:
@@ -174,6 +178,17 @@ class ListenerSecurity:
         if module.name != LOGINS[mechanism]:
             raise self.wrong(name, f"the login module of {mechanism} is {LOGINS[mechanism]}")
         return module
+
+    def _static_login(self, mechanism: str) -> LoginModule:
+        """The entry of the static JAAS configuration that has the mechanism's login module; of several ones Kafka takes
+        each option from the first that has it."""
+        entries = [each for each in self.static.entries(self.listener) if each.name == LOGINS[mechanism]]
+        if not entries:
+            where = "" if self.static.where is None else f", here or in {self.static.where}"
+            reason = f"{mechanism} is enabled and has no login module{where}"
+            raise self.wrong(f"{mechanism.lower()}.{JAAS}", reason)
+        options = {key: text for each in reversed(entries) for key, text in each.options.items()}
+        return replace(entries[0], options=options)
 
     def oauth(self) -> oauth.OAuthConfig:
         """Return the sasl.oauthbearer.* of the listener. Raises InvalidConfig."""
@@ -246,8 +261,8 @@ class ListenerSecurity:
             reason = f"only {SIGNED_TOKENS} is there: without it tokens need no signature"
             raise self.wrong(name, reason)
         url = self.of_mechanism(mechanism, JWKS)
-        if url is None or not url.startswith(("file:", "https://")):
-            reason = "must be the URL of a file, file:///..., or of an endpoint, https://..."
+        if url is None or not url.startswith(("file:", "https://", "http://")):
+            reason = "must be the URL of a file, file:///..., or of an endpoint, https://... or http://..."
             raise self.wrong(f"{mechanism.lower()}.{JWKS}", reason)
         self.jwks_times_ms()
         self.oauth()
@@ -273,7 +288,7 @@ def listener_security(config: BrokerConfig, listener: str) -> ListenerSecurity:
     texts = {name: java_trim(text) for name, text in config.properties.items()}
     own = {name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix)}
     common = {name: text for name, text in texts.items() if name in PER_LISTENER and name not in (JAAS, HANDLER)}
-    return ListenerSecurity(listener, config.protocols.get(listener, PLAINTEXT), common | own, own)
+    return ListenerSecurity(listener, config.protocols.get(listener, PLAINTEXT), common | own, own, config.static_jaas)
 
 
 def problem_of(config: BrokerConfig, listener: str) -> str | None:

@@ -22,7 +22,8 @@ def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresse
     alone: the node is its whole cluster, and its controller listeners stay unbound. Raises CannotServe where an address
     cannot be bound, or where a broker has no listener for clients.
     """
-    configured = {each.listener: (each.host, each.port) for each in config.advertised_listeners}
+    to_advertise = (*config.advertised_listeners, *config.advertised_controller_listeners)
+    configured = {each.listener: (each.host, each.port) for each in to_advertise}
     advertised: Addresses = {}
     controllers: Addresses = {}
     for each in config.listeners:
@@ -30,19 +31,18 @@ def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresse
         if is_controllers and (alone or not config.is_controller):
             continue
         try:
-            host, port = server.bind(each.host or "", each.port, each.listener)
+            _, port = server.bind(each.host or "", each.port, each.listener)
         except OSError as error:
             where = f"{each.host or '*'}:{each.port}"
             raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
-        advertised_host, advertised_port = configured.get(each.listener, (None, 0))
-        address = advertised_host or each.host or own_name(host), advertised_port or port
+        advertised_host, advertised_port = configured.get(each.listener, (each.host, 0))
+        address = own_name(advertised_host or ""), advertised_port or port
         (controllers if is_controllers else advertised)[each.listener] = address
     if config.is_broker and not advertised:
         raise CannotServe("no listener for clients in `listeners`")
     return advertised, controllers
 
 
-def own_name(bound_host: str) -> str:
-    """Return the host to advertise for a bound host: the machine's own name where the listener is bound to all
-    addresses."""
-    return socket.getfqdn() if bound_host in ("0.0.0.0", "::", "") else bound_host  # noqa: S104  (compared, not bound)
+def own_name(host: str) -> str:
+    """Return the host to advertise for the host of a listener: the machine's own name for all addresses, or none."""
+    return socket.getfqdn() if host in ("0.0.0.0", "::", "") else host  # noqa: S104  (compared, not bound)

@@ -1,10 +1,11 @@
-"""The keys of OAUTHBEARER tokens, where sasl.oauthbearer.jwks.endpoint.url says: a JWKS in a file or behind HTTPS.
+"""The keys of OAUTHBEARER tokens, where sasl.oauthbearer.jwks.endpoint.url says: a JWKS in a file or at an endpoint.
 
     file:///PATH    read at the start, and again when the file has changed
     https://...     fetched at the start, every sasl.oauthbearer.jwks.endpoint.refresh.ms, and when a token names a key
                     that is not there (for one name once in MISSING_S). A fetch that fails is repeated after
                     retry.backoff.ms, then after twice that time, for retry.backoff.max.ms; then the keys stay as they
                     are, and one line says why.
+    http://...      the same, over a connection that anyone on the way may change: a line at the start warns of it
 
 As Kafka does, the node fetches only what the system property ALLOWED lists, in the environment variable KAFKA_OPTS:
 "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the system's, or those
@@ -20,7 +21,6 @@ import asyncio
 import datetime as dt
 import logging
 import os
-import shlex
 import ssl
 import stat
 import threading
@@ -35,6 +35,7 @@ from kcli.broker.config.security import JWKS, ListenerSecurity
 from kcli.broker.config.served import CannotServe
 from kcli.broker.process.unattended import begin
 from kcli.errors import KcliError, error_text
+from kcli.java.options import system_property
 from kcli.security import oauth
 from kcli.tls.contexts import client_context
 from kcli.tls.failures import failure_text
@@ -87,6 +88,8 @@ def token_keys(security: ListenerSecurity, now: dt.datetime) -> KeyFile | KeyEnd
     if url not in allowed_urls(os.environ.get("KAFKA_OPTS", "")):
         reason = f'{url} may not be fetched: as for Kafka, set the environment variable KAFKA_OPTS="-D{ALLOWED}={url}"'
         raise security.wrong(name, reason)
+    if urlsplit(url).scheme == "http":
+        log.warning("%s: %s: keys of tokens come over an unsecured connection", name, url)
     options = security.login(oauth.MECHANISM).options
     try:
         context = client_context({key: text for key, text in options.items() if key.startswith("ssl.")}, now).context
@@ -98,13 +101,8 @@ def token_keys(security: ListenerSecurity, now: dt.datetime) -> KeyFile | KeyEnd
 
 def allowed_urls(java_options: str) -> frozenset[str]:
     """Return the URLs that options of a JVM allow it to fetch."""
-    try:
-        words = shlex.split(java_options)
-    except ValueError:
-        return frozenset()
-    prefix = f"-D{ALLOWED}="
-    texts = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
-    return frozenset(each.strip() for each in (texts[-1] if texts else "").split(",")) - {""}
+    text = system_property(java_options, ALLOWED) or ""
+    return frozenset(each.strip() for each in text.split(",")) - {""}
 
 
 class KeyFile:
@@ -140,7 +138,7 @@ class KeyFile:
 
 
 class KeyEndpoint:
-    """Keys behind an HTTPS URL; `fetch_first`, then `start`, on the event loop. Times in seconds."""
+    """Keys behind an HTTPS or HTTP URL; `fetch_first`, then `start`, on the event loop. Times in seconds."""
 
     def __init__(
         self, url: str, context: ssl.SSLContext, refresh_s: float, backoff_s: float, backoff_max_s: float
@@ -307,12 +305,13 @@ def _reason(error: Exception) -> str:
 
 
 def _opener(context: ssl.SSLContext) -> OpenerDirector:
-    """The object that fetches a document. As Java, it uses no proxy; it follows redirects to HTTPS only."""
+    """The object that fetches a document. As Java's, it uses no proxy, and follows redirects to the same protocol
+    only."""
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
-    class OnlyHttps(HTTPRedirectHandler):
+    class SameProtocol(HTTPRedirectHandler):
         def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-            is_https = urlsplit(newurl).scheme == "https"
-            return super().redirect_request(req, fp, code, msg, headers, newurl) if is_https else None
+            is_same = urlsplit(newurl).scheme == req.type
+            return super().redirect_request(req, fp, code, msg, headers, newurl) if is_same else None
 
-    return build_opener(ProxyHandler({}), HTTPSHandler(context=context), OnlyHttps())
+    return build_opener(ProxyHandler({}), HTTPSHandler(context=context), SameProtocol())

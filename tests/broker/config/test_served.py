@@ -203,7 +203,7 @@ def test_the_default_is_always_taken(name: str) -> None:
         ({**OAUTH, CALLBACKS: ""}, f"{CALLBACKS}: only org.apache.kafka.common.security.oauthbearer.OAuthBearerVal"),
         ({**OAUTH, CALLBACKS: "org.example.Handler"}, f"{CALLBACKS}: only org.apache"),
         (
-            {**OAUTH, JWKS: "http://example.com/keys"},
+            {**OAUTH, JWKS: "ftp://example.com/keys"},
             f"listener.name.plaintext.oauthbearer.{JWKS}: must be the URL of",
         ),
         ({"sasl.jaas.config": "x required;"}, "sasl.jaas.config: belongs behind listener.name."),

@@ -1,4 +1,4 @@
-"""Keys of tokens behind HTTPS: they are fetched at the start, at intervals, and when a token names an unknown key."""
+"""Keys of tokens at an endpoint: they are fetched at the start, at intervals, and when a token names an unknown key."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ JAAS = "listener.name.sasl.oauthbearer.sasl.jaas.config"
 
 
 class Endpoint:
-    """An HTTPS server with keys, or with another response that a test sets."""
+    """An HTTPS server with keys, or with another response that a test sets; of HTTP where it is not secured."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_secured: bool = True) -> None:
+        self.scheme = "https" if is_secured else "http"
         authority = make_authority("issuer", NOW)
         self.trust = folder / "issuer.pem"
         self.trust.write_bytes(authority.certificate_pem)
@@ -38,7 +39,8 @@ class Endpoint:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         keys = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "endpoint.pem")}
         context = listener_context(keys, NOW).context
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        if is_secured:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -61,7 +63,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        return f"https://127.0.0.1:{self._server.server_port}/keys"
+        return f"{self.scheme}://127.0.0.1:{self._server.server_port}/keys"
 
     def close(self) -> None:
         self._server.shutdown()
@@ -135,6 +137,27 @@ def test_keys_are_fetched_again_and_again(tmp_path: Path, endpoint: Endpoint) ->
         endpoint.document = second.jwks().encode()
         wait_for(lambda: is_let_in(secured, second), "new keys")
         assert not is_let_in(secured, first)
+
+
+def test_keys_are_fetched_in_the_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka takes http too, where the system property lists the URL; a line warns of it."""
+    issuer, endpoint = Issuer(), Endpoint(tmp_path, is_secured=False)
+    endpoint.document = issuer.jwks().encode()
+    name = f"oauthbearer.{JWKS}.url"
+    try:
+        with (
+            pytest.raises(CannotServe, match="may not be fetched"),
+            secured_node(tmp_path, endpoint.options() | ONE_LISTENER),
+        ):
+            pass
+        monkeypatch.setenv("KAFKA_OPTS", f"-D{ALLOWED}={endpoint.url}")
+        with secured_node(tmp_path, endpoint.options() | ONE_LISTENER) as secured:
+            assert is_let_in(secured, issuer)
+    finally:
+        endpoint.close()
+    assert f"{name}: {endpoint.url}: keys of tokens come over an unsecured connection" in caplog.messages
 
 
 REFUSED: Mapping[str, tuple[dict[str, object], str]] = {

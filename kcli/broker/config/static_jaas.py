@@ -1,0 +1,66 @@
+"""Java's static JAAS configuration: a file in the system property LOGIN_CONFIG, by KAFKA_OPTS as for Kafka.
+
+    <listener, lower case>.KafkaServer    the entries of one listener, if there are any
+    KafkaServer                           those of all others
+
+They count where a listener has no sasl.jaas.config of its own for a mechanism. The file is read once, when it is needed
+first. Source: JaasContext.defaultContext; sun.security.provider.ConfigFile.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from kcli.java.options import system_property
+from kcli.log.config import InvalidConfig
+from kcli.security.jaas import InvalidJaasConfig, LoginModule, check_allowed, parse_jaas_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LOGIN_CONFIG: Final = "java.security.auth.login.config"
+_SECTION: Final = "KafkaServer"
+BYTES_MAX: Final = 1 << 20
+
+
+class StaticJaas:
+    """The sections of the file. where: KAFKA_OPTS with the file's name, for errors; None where none is configured."""
+
+    def __init__(self, java_options: str) -> None:
+        self._location = system_property(java_options, LOGIN_CONFIG)
+        self.where = None if self._location is None else f"KAFKA_OPTS: {LOGIN_CONFIG}={self._location}"
+
+    def entries(self, listener: str) -> Sequence[LoginModule]:
+        """Return the entries for a listener, none where no section is for it. Raises InvalidConfig, with nothing of the
+        file."""
+        found = self._sections.get(f"{listener.lower()}.{_SECTION}") or self._sections.get(_SECTION) or []
+        try:
+            check_allowed(found)
+        except InvalidJaasConfig as error:
+            raise InvalidConfig(f"{self.where}: {error}") from None
+        return found
+
+    @cached_property
+    def _sections(self) -> Mapping[str | None, Sequence[LoginModule]]:
+        if self._location is None:
+            return {}
+        try:
+            return parse_jaas_file(_read(self._location.removeprefix("=")))
+        except OSError as error:
+            raise InvalidConfig(f"{self.where}: {error.strerror or error}") from None
+        except (InvalidJaasConfig, ValueError) as error:
+            raise InvalidConfig(f"{self.where}: {error}") from None
+
+
+def _read(location: str) -> str:
+    """Read a file by its path or by its URL, file:... Raises OSError, ValueError."""
+    if location.startswith("file:"):
+        location = unquote(urlsplit(location).path)
+    with Path(location).open("rb") as file:
+        content = file.read(BYTES_MAX + 1)
+    if len(content) > BYTES_MAX:
+        raise ValueError(f"more than {BYTES_MAX:,} bytes")
+    return content.decode(errors="replace")
