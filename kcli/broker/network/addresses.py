@@ -17,7 +17,7 @@ Addresses = dict[str, tuple[str, int]]
 
 def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresses, Addresses]:
     """Bind the node's `listeners`. Return the advertised addresses of its client listeners, and those of its controller
-    listeners.
+    listeners. A listener that `advertised.listeners` leaves out is bound and not advertised, as in Kafka.
 
     alone: the node is its whole cluster, and its controller listeners stay unbound. Raises CannotServe where an address
     cannot be bound, or where a broker has no listener for clients.
@@ -35,7 +35,9 @@ def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresse
         except OSError as error:
             where = f"{each.host or '*'}:{each.port}"
             raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
-        advertised_host, advertised_port = configured.get(each.listener, (each.host, 0))
+        if each.listener not in configured:
+            continue  # it is bound, and nobody is told of it
+        advertised_host, advertised_port = configured[each.listener]
         address = own_name(advertised_host or ""), advertised_port or port
         (controllers if is_controllers else advertised)[each.listener] = address
     if config.is_broker and not advertised:

@@ -48,7 +48,11 @@ def test_controllers_are_not_told_a_meta_address() -> None:
 class Bound:
     """A server that has bound what it was asked to."""
 
-    def bind(self, host: str, port: int, _: str) -> tuple[str, int]:
+    def __init__(self) -> None:
+        self.listeners: list[str] = []
+
+    def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
+        self.listeners.append(listener)
         return host or "::", port
 
 
@@ -65,3 +69,17 @@ def test_controllers_are_told_where_a_controller_is(name: str) -> None:
     assert voters is not None
     ((first,),) = (each.endpoints for each in voters.nodes.values())
     assert f"{first.host}:{first.port}" == formatted
+
+
+def test_a_listener_that_is_not_advertised_is_bound() -> None:
+    listeners = "PLAINTEXT://127.0.0.1:9092,INSIDE://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093"
+    protocols = "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    config = BrokerConfig(
+        NODE
+        | {"listeners": listeners, "listener.security.protocol.map": protocols}
+        | {"advertised.listeners": "PLAINTEXT://a:9192", "inter.broker.listener.name": "PLAINTEXT"}
+    )
+    server = Bound()
+    clients, controllers = bind(cast("Server", server), config, alone=False)
+    assert (clients, controllers) == ({"PLAINTEXT": ("a", 9192)}, {"CONTROLLER": ("127.0.0.1", 9093)})
+    assert server.listeners == ["PLAINTEXT", "INSIDE", "CONTROLLER"]
