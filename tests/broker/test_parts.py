@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kcli.broker.controller.topic_creation import TopicCreation
 from kcli.broker.dispatch.parts import PARTS, Merged, Parts, split
 from kcli.broker.process.turns import Turns
 from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.call import Call
 from kcli.broker.wire.messages import messages
 from kcli.protocol.error_code import ErrorCode
 from kcli.testing.wire import message, plain
@@ -186,6 +188,24 @@ def test_metadata_creates_no_more_topics_than_a_request_for_them(tmp_path: Path)
         while ask(None) < 60:
             assert time.monotonic() < deadline
         assert ask(None) == 60
+
+
+def test_a_missing_coordinators_topic_is_created_once_for_many_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be created here. Each key once made its own attempt: 6 s for 100,000 keys."""
+    create, attempts = TopicCreation.create_missing, 0
+
+    def counted(creation: TopicCreation, call: Call, names: Iterable[str]) -> None:
+        nonlocal attempts
+        attempts += 1
+        create(creation, call, names)
+
+    monkeypatch.setattr(TopicCreation, "create_missing", counted)
+    with running_node(tmp_path / "data", None, offsets_topic_replication_factor="3") as node, node.client() as client:
+        found = client.call("find_coordinator", 4, key_type=0, coordinator_keys=names(1_000))["coordinators"]
+        assert {each["error_code"] for each in found} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert attempts == 1_000 / PARTS["find_coordinator"].at_once
 
 
 def test_a_slow_expression_does_not_hold_the_loop(tmp_path: Path) -> None:
