@@ -302,6 +302,31 @@ def test_too_much_is_refused(node: RunningNode) -> None:
         )
 
 
+LONGEST = "x" * 32_767
+QUOTA = {"entity": [{"entity_type": LONGEST, "entity_name": "a"}], "ops": []}
+NAMED: list[tuple[str, int, dict[str, Any]]] = [
+    ("alter_client_quotas", 0, {"validate_only": False, "entries": [QUOTA]}),
+    ("alter_client_quotas", 1, {"validate_only": False, "entries": [QUOTA]}),
+    ("describe_client_quotas", 0, {"strict": False, "components": [
+        {"entity_type": LONGEST, "match_type": 0, "match": "a"}]}),
+    ("elect_leaders", 1, {"election_type": 0, "timeout": 1000, "topic_partitions": [
+        {"topic": LONGEST, "partitions": [0]}]}),
+    ("alter_configs", 1, {"validate_only": True, "resources": [
+        {"resource_type": 2, "resource_name": "orders", "configs": [{"name": LONGEST, "value": "1"}]}]}),
+    ("produce", 8, {"acks": 1, "timeout": 1000, "transactional_id": None, "topic_data": [
+        {"name": LONGEST, "partition_data": [{"index": 0, "records": None}]}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "version", "request_"), NAMED)
+def test_a_name_of_the_longest_string_is_answered(
+    api: str, version: int, request_: dict[str, Any], node: RunningNode
+) -> None:
+    """An error message quotes it, and was too long for a string: the connection was closed."""
+    with node.client() as client:
+        assert client.call(api, version, **request_)
+
+
 def test_a_long_request_that_is_none(node: RunningNode) -> None:
     """A thread reads it, and refuses it as a short one is refused: only this connection is closed."""
     with node.client() as bad, node.client() as good:
