@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from kcli.broker.wire.call import Call
 from kcli.broker.wire.messages import messages
 from kcli.protocol.error_code import ErrorCode
 from kcli.testing.wire import message, plain
+from tests.broker.api.test_groups import coordinator
 from tests.broker.rounds import rounds_of
 from tests.broker.running import RunningNode, running_node
 
@@ -206,6 +208,30 @@ def test_a_missing_coordinators_topic_is_created_once_for_many_keys(
         found = client.call("find_coordinator", 4, key_type=0, coordinator_keys=names(1_000))["coordinators"]
         assert {each["error_code"] for each in found} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert attempts == 1_000 / PARTS["find_coordinator"].at_once
+
+
+def test_members_of_many_protocols_join_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = 0
+    wait = Turns.next
+
+    async def counted(turns: Turns) -> None:
+        nonlocal taken
+        taken += 1
+        await wait(turns)
+
+    monkeypatch.setattr(Turns, "next", counted)
+    request: dict[str, Any] = {"group_id": "many", "session_timeout": 6000, "rebalance_timeout": 500, "member_id": ""}
+    request |= {"protocol_type": "consumer", "protocols": [{"name": each, "metadata": b""} for each in names(50_000)]}
+    with running_node(tmp_path / "data", None, group_initial_rebalance_delay_ms="0") as node, ExitStack() as stack:
+        clients = [stack.enter_context(node.client()) for _ in range(4)]
+        coordinator(clients[0])
+        with rounds_of(node) as rounds:
+            for each in clients:
+                each.socket.sendall(each.frame("join_group", 2, request))
+            for each in clients:
+                assert each.read_frame()
+    assert taken >= len(clients)
+    assert rounds.are_even, rounds
 
 
 def test_a_slow_expression_does_not_hold_the_loop(tmp_path: Path) -> None:
