@@ -22,7 +22,7 @@ from kcli.security.authorizer import Access, Rule
 
 LOGGER: Final = logging.getLogger("kafka.authorizer.logger")
 LOGGER.setLevel(logging.INFO)
-_TRACE: Final = LEVELS["TRACE"]
+TRACE: Final = LEVELS["TRACE"]
 
 
 def decided(call: Call, access: Access, rule: Rule, count: Callable[[str], int] | int, *, is_told: bool) -> None:
@@ -31,7 +31,7 @@ def decided(call: Call, access: Access, rule: Rule, count: Callable[[str], int] 
     count: how often the request names the resource, or a function that returns it for the resource's name. is_told:
     whether the request gets, or has asked for, what is decided: logIfAllowed and logIfDenied of Kafka's Action.
     """
-    level = _TRACE if not is_told else logging.DEBUG if rule.allowed else logging.INFO
+    level = TRACE if not is_told else logging.DEBUG if rule.allowed else logging.INFO
     if LOGGER.isEnabledFor(level):
         call.is_audited = True
         times = count if isinstance(count, int) else count(access.resource_name)

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Hashable
 from typing import Final
 
-from kcli.broker.audit import LOGGER, decided
+from kcli.broker.audit import LOGGER, TRACE, decided
 from kcli.broker.wire.call import OWN, Call, Client
 from kcli.errors import KcliError
 from kcli.metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
@@ -206,8 +206,10 @@ class Authorization:
     def operations(self, call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
         """Return the operations that the request may do with the resource, a bit for each code. Raises
         AuthorizerNotReady."""
-        if self._authorizer is None:
+        if self._authorizer is None or call.principal == OWN:
             return _EVERY_OPERATION[resource_type]
+        if not LOGGER.isEnabledFor(TRACE):
+            return self._authorizer.operations(call.principal, call.client_host, resource_type, name)
         return sum(
             1 << each
             for each in SUPPORTED[resource_type]

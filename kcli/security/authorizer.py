@@ -22,22 +22,29 @@ from typing import Any, Final, NamedTuple, Self
 from kcli.errors import KcliError
 from kcli.java.values import java_trim
 from kcli.security.acl_index import AclIndex, subjects
-from kcli.security.acls import Acl, Operation, PatternType, Permission, ResourceType, search_order
+from kcli.security.acls import SUPPORTED, Acl, Operation, PatternType, Permission, ResourceType, search_order
 from kcli.security.principals import check_principal
 
 CLASS_NAME: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 """The value of authorizer.class.name that stands for this authorizer."""
 
-_IMPLYING: Final[Mapping[Operation, frozenset[Operation]]] = {
-    Operation.DESCRIBE: frozenset(
-        {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
-    ),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
+_IMPLIED: Final[Mapping[Operation, Operation]] = {
+    Operation.READ: Operation.DESCRIBE,
+    Operation.WRITE: Operation.DESCRIBE,
+    Operation.DELETE: Operation.DESCRIBE,
+    Operation.ALTER: Operation.DESCRIBE,
+    Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
 }
-"""Operation -> the operations of an ALLOW that allow it, where these are more than itself."""
+"""The operation of an ALLOW -> the other one that it allows."""
+_EVERY: Final = sum(1 << each for each in Operation)
+_DENIED_BY: Final = {each: _EVERY if each is Operation.ALL else 1 << each for each in Operation}
+"""The operation of a DENY -> the operations that it denies, a bit for each code."""
+_ALLOWED_BY: Final = {each: denied | 1 << _IMPLIED.get(each, each) for each, denied in _DENIED_BY.items()}
+"""The operation of an ALLOW -> the operations that it allows, a bit for each code."""
 
 SAMPLE_NAME: Final = "hardcode"
 """The resource name by which Kafka asks whether any resource of a type would do."""
+_NOT_READY: Final = "the ACLs of the metadata log are not loaded yet"
 _KEPT_MAX: Final = 10_000
 """How many answers are kept, for all accesses together."""
 _KEPT_TEXT_MAX: Final = 512
@@ -127,13 +134,30 @@ class Authorizer:
         if access.principal in self._config.super_users:
             return _SUPER_USER
         if not self.loaded:
-            raise AuthorizerNotReady("the ACLs of the metadata log are not loaded yet")
+            raise AuthorizerNotReady(_NOT_READY)
         rule = self._decide(access)
         if len(access.principal) + len(access.resource_name) <= _KEPT_TEXT_MAX:
             if len(self._kept) >= _KEPT_MAX:
                 self._kept.clear()
             self._kept[access] = rule
         return rule
+
+    def operations(self, principal: str, host: str, resource_type: ResourceType, resource_name: str) -> int:
+        """Return the operations that the principal may do with the resource, a bit for each code: what `authorize`
+        returns for each operation of the resource type, in one go. Raises AuthorizerNotReady."""
+        supported = sum(1 << each for each in SUPPORTED[resource_type])
+        if principal in self._config.super_users:
+            return supported
+        if not self.loaded:
+            raise AuthorizerNotReady(_NOT_READY)
+        acls, has_acls = self._of_subject(principal, host, resource_type, resource_name)
+        allowed, denied = supported if self._config.allow_without_acl and not has_acls else 0, 0
+        for acl in acls:
+            if acl.permission is Permission.ALLOW:
+                allowed |= _ALLOWED_BY[acl.operation]
+            else:
+                denied |= _DENIED_BY[acl.operation]
+        return supported & allowed & ~denied
 
     def matching(self, access: Access) -> list[Acl]:
         """Return every ACL that concerns the access, whether it decides or not, in the order in which Kafka searches
@@ -171,15 +195,24 @@ class Authorizer:
 
     def _concerning(self, access: Access) -> tuple[list[Acl], bool]:
         """Return the ACLs that concern the access, and whether the resource has any, whomever they concern."""
+        principal, host, operation, resource_type, resource_name = access
+        acls, has_acls = self._of_subject(principal, host, resource_type, resource_name)
+        return [acl for acl in acls if _covers(acl, operation)], has_acls
+
+    def _of_subject(
+        self, principal: str, host: str, resource_type: ResourceType, resource_name: str
+    ) -> tuple[list[Acl], bool]:
+        """Return the ACLs that concern the principal on that host and the resource, whatever their operations, and
+        whether the resource has any, whomever they concern."""
         found: list[Acl] = []
         has_acls = False
-        who = subjects(access.principal, access.host)
-        for pattern in self._acls.of_resource(access.resource_type, access.resource_name):
+        who = subjects(principal, host)
+        for pattern in self._acls.of_resource(resource_type, resource_name):
             has_acls = True
             for subject in who:
                 acls = pattern.get(subject)
                 if acls is not None:
-                    found.extend(acl for acl in acls.values() if _covers(acl, access.operation))
+                    found.extend(acls.values())
         return found, has_acls
 
     def _decide_type(self, access: Access) -> bool:
@@ -212,10 +245,9 @@ class Authorizer:
 
 
 def _covers(acl: Acl, operation: Operation) -> bool:
-    """Whether the ACL's operation is this one, or all, or allows this one too."""
-    if acl.operation is Operation.ALL or acl.operation is operation:
-        return True
-    return acl.permission is Permission.ALLOW and acl.operation in _IMPLYING.get(operation, ())
+    """Whether the ACL allows, or denies, this operation."""
+    covered = _ALLOWED_BY if acl.permission is Permission.ALLOW else _DENIED_BY
+    return bool(covered[acl.operation] >> operation & 1)
 
 
 def _has_prefix(name: str, prefixes: set[str]) -> bool:

@@ -27,6 +27,8 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "EdDSA": ("OKP", None),
 }
 """alg -> the kty, and the curve where there is but one, of the keys that it is used with."""
+_NESTED: Final = frozenset({"jwt", "application/jwt"})
+"""The cty of a token whose payload is a token, in lower case."""
 _PARTS: Final = 3
 _TOKEN_MAX: Final = 1 << 17
 """Characters of a token; a longer one is not looked at."""
@@ -75,6 +77,8 @@ class JwtKeys:
             raise InvalidToken("no JWT of an algorithm for signatures")
         if "crit" in header or "b64" in header:
             raise InvalidToken("a JWT with extensions that are not known")
+        if str(header.get("cty")).lower() in _NESTED:
+            raise InvalidToken("a JWT within a JWT")
         try:
             jws.deserialize_compact(token, self._choose(algorithm, header.get("kid")), algorithms=[algorithm])
         except (JoseError, ValueError, TypeError) as error:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kcli.broker.controller.topic_creation import TopicCreation
 from kcli.broker.dispatch.parts import PARTS, Merged, Parts, split
 from kcli.broker.process.turns import Turns
 from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.call import Call
 from kcli.broker.wire.messages import messages
 from kcli.protocol.error_code import ErrorCode
 from kcli.testing.wire import message, plain
+from tests.broker.api.test_groups import coordinator
 from tests.broker.rounds import rounds_of
 from tests.broker.running import RunningNode, running_node
 
@@ -188,6 +192,48 @@ def test_metadata_creates_no_more_topics_than_a_request_for_them(tmp_path: Path)
         assert ask(None) == 60
 
 
+def test_a_missing_coordinators_topic_is_created_once_for_many_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be created here. Each key once made its own attempt: 6 s for 100,000 keys."""
+    create, attempts = TopicCreation.create_missing, 0
+
+    def counted(creation: TopicCreation, call: Call, names: Iterable[str]) -> None:
+        nonlocal attempts
+        attempts += 1
+        create(creation, call, names)
+
+    monkeypatch.setattr(TopicCreation, "create_missing", counted)
+    with running_node(tmp_path / "data", None, offsets_topic_replication_factor="3") as node, node.client() as client:
+        found = client.call("find_coordinator", 4, key_type=0, coordinator_keys=names(1_000))["coordinators"]
+        assert {each["error_code"] for each in found} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert attempts == 1_000 / PARTS["find_coordinator"].at_once
+
+
+def test_members_of_many_protocols_join_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = 0
+    wait = Turns.next
+
+    async def counted(turns: Turns) -> None:
+        nonlocal taken
+        taken += 1
+        await wait(turns)
+
+    monkeypatch.setattr(Turns, "next", counted)
+    request: dict[str, Any] = {"group_id": "many", "session_timeout": 6000, "rebalance_timeout": 500, "member_id": ""}
+    request |= {"protocol_type": "consumer", "protocols": [{"name": each, "metadata": b""} for each in names(50_000)]}
+    with running_node(tmp_path / "data", None, group_initial_rebalance_delay_ms="0") as node, ExitStack() as stack:
+        clients = [stack.enter_context(node.client()) for _ in range(4)]
+        coordinator(clients[0])
+        with rounds_of(node) as rounds:
+            for each in clients:
+                each.socket.sendall(each.frame("join_group", 2, request))
+            for each in clients:
+                assert each.read_frame()
+    assert taken >= len(clients)
+    assert rounds.are_even, rounds
+
+
 def test_a_slow_expression_does_not_hold_the_loop(tmp_path: Path) -> None:
     """The expression is matched in slices, and its topics are found in the end."""
     topics = [f"{'a' * 200}-{i}" for i in range(500)]
@@ -280,6 +326,31 @@ def test_too_much_is_refused(node: RunningNode) -> None:
             42,
             "SubscribedTopicNames are 20,001, 20,000 are allowed.",
         )
+
+
+LONGEST = "x" * 32_767
+QUOTA = {"entity": [{"entity_type": LONGEST, "entity_name": "a"}], "ops": []}
+NAMED: list[tuple[str, int, dict[str, Any]]] = [
+    ("alter_client_quotas", 0, {"validate_only": False, "entries": [QUOTA]}),
+    ("alter_client_quotas", 1, {"validate_only": False, "entries": [QUOTA]}),
+    ("describe_client_quotas", 0, {"strict": False, "components": [
+        {"entity_type": LONGEST, "match_type": 0, "match": "a"}]}),
+    ("elect_leaders", 1, {"election_type": 0, "timeout": 1000, "topic_partitions": [
+        {"topic": LONGEST, "partitions": [0]}]}),
+    ("alter_configs", 1, {"validate_only": True, "resources": [
+        {"resource_type": 2, "resource_name": "orders", "configs": [{"name": LONGEST, "value": "1"}]}]}),
+    ("produce", 8, {"acks": 1, "timeout": 1000, "transactional_id": None, "topic_data": [
+        {"name": LONGEST, "partition_data": [{"index": 0, "records": None}]}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "version", "request_"), NAMED)
+def test_a_name_of_the_longest_string_is_answered(
+    api: str, version: int, request_: dict[str, Any], node: RunningNode
+) -> None:
+    """An error message quotes it, and was too long for a string: the connection was closed."""
+    with node.client() as client:
+        assert client.call(api, version, **request_)
 
 
 def test_a_long_request_that_is_none(node: RunningNode) -> None:

@@ -3,8 +3,12 @@ and the documentation of ConsumerGroup; times are those of the test's clock."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from kcli.group.classic.group import ClassicGroup, State
+from kcli.group.classic.member import Member
 from kcli.group.requests import JoinAnswer
 from kcli.protocol.error_code import ErrorCode
 from tests.group.group_log import GROUP, RANGE, REBALANCE_MS, SESSION_MS, Running
@@ -367,3 +371,35 @@ def test_half_a_rebalance_is_forgotten() -> None:
     assert running.state().state == "Stable"
     assert running.heartbeat(leader, 2) == ErrorCode.ILLEGAL_GENERATION
     assert running.state(GROUP).members != ()
+
+
+def test_members_of_many_protocols_leave_at_once() -> None:
+    """Their protocols are not counted one by one: twenty members of 80,000 protocols held the event loop for 0.5 s."""
+    protocols = tuple((f"p{i}", b"") for i in range(20_000))
+    group, times_s = ClassicGroup("g", 0), []
+    members = [
+        Member(
+            id=f"m{i}",
+            instance_id=None,
+            client_id="c",
+            client_host="/h",
+            rebalance_timeout_ms=1,
+            session_timeout_ms=1,
+            protocol_type="consumer",
+            protocols=protocols[i:],
+        )
+        for i in range(20)
+    ]
+    group.move(State.PREPARING_REBALANCE, 0)
+    for each in members:
+        began_s = time.thread_time()
+        group.add(each)
+        times_s.append(time.thread_time() - began_s)
+    assert group.candidates() == dict(protocols[19:]).keys()
+    began_s = time.thread_time()
+    for each in members[1:]:
+        group.remove(each.id)
+    assert time.thread_time() - began_s < max(times_s)
+    assert group.candidates() == dict(protocols).keys()
+    assert group.supports("consumer", ["other", "p0"])
+    assert not group.supports("consumer", ["other"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from itertools import combinations
 from typing import Any
 
 import pytest
 
 from kcli.java.addresses import host_address
 from kcli.metadata.image import MetadataImage
-from kcli.security.acls import Operation, ResourceType
+from kcli.security.acls import SUPPORTED, Operation, ResourceType
 from kcli.security.authorizer import Access, Authorizer, AuthorizerConfig, AuthorizerNotReady
 from kcli.security.principals import InvalidPrincipal
 from tests.security import authorizer_cases, oracle
@@ -51,6 +52,21 @@ def test_the_recorded_lives_decide_by_every_rule() -> None:
     few = {rule: sum(rule.strip(")]") in line for line in lines) for rule in rules}
     assert min(few.values()) > 100, few
     assert 100 < sum(types) < len(types) - 100
+
+
+def test_operations_are_those_that_are_authorized_one_by_one() -> None:
+    """For every mix of up to three ACLs of a resource: allowed and denied operations, of alice and of others."""
+    every = [each for each in Operation if each is not Operation.ANY]
+    pool = [acl("orders", operation, permission) for operation in every for permission in (ALLOW, DENY)]
+    pool += [[*each[:3], "User:bob", *each[4:]] for each in pool[:2]] + [acl("o", Operation.READ, DENY, PREFIXED)]
+    mixes = [(), *((each,) for each in pool), *combinations(pool, 2), *list(combinations(pool, 3))[::7]]
+    for mix in mixes:
+        for allow_without_acl in (False, True):
+            made = authorizer(*mix, allow_without_acl=allow_without_acl, super_users=frozenset({"User:root"}))
+            for principal in ("User:alice", "User:root"):
+                single = {each for each in SUPPORTED[TOPIC] if made.authorize(access(each, principal=principal))}
+                bits = made.operations(principal, "10.0.0.1", TOPIC, "orders")
+                assert bits == sum(1 << each for each in single), (mix, allow_without_acl, principal)
 
 
 def test_a_change_of_acls_counts_at_once() -> None:

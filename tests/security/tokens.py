@@ -64,6 +64,8 @@ def forged(issuer: Issuer, claims: Claims) -> dict[str, str]:
         "other claims": f"{header}.{part({**claims, 'sub': 'admin'})}.{signature}",
         "no signature": f"{header}.{payload}.",
         "an extension": f"{part({'alg': 'RS256', 'kid': 'rsa', 'crit': ['x'], 'x': 1})}.{payload}.{signature}",
+        "a token within a token": issuer.token(claims, cty="JWT"),
+        "another token within a token": issuer.token(claims, cty="application/jwt"),
         "five parts": f"{good}.a.b",
         "two parts": f"{header}.{payload}",
         "a header that is a list": f"{part([])}.{payload}.{signature}",

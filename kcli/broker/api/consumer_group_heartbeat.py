@@ -7,7 +7,8 @@ v0 KIP-848. v1 member ids that clients generate, regular expressions (KIP-1082).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Container
+from collections.abc import Awaitable, Container, Iterable
+from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from kcli.broker.authorization import EVERYTHING
@@ -20,6 +21,7 @@ from kcli.broker.coordinators.groups import (
     when_answered,
 )
 from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.process.turns import STEPS_AT_ONCE
 from kcli.group.consumer.member import JOINING, LEAVING, LEAVING_STATIC
 from kcli.group.consumer.topic_regex import compile_regex
 from kcli.group.errors import GroupError
@@ -47,8 +49,34 @@ def consumer_group_heartbeat(
         return _refused(call, ErrorCode.UNSUPPORTED_VERSION)
     if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, call.request.group_id):
         return _refused(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    names = call.request.subscribed_topic_names or ()
+    if len(names) > NAMES_MAX:
+        message = f"SubscribedTopicNames are {len(names):,}, {NAMES_MAX:,} are allowed."
+        return _refused(call, ErrorCode.INVALID_REQUEST, message)
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
-    if any(name not in describable for name in call.request.subscribed_topic_names or ()):
+    if describable is not EVERYTHING and len(names) > STEPS_AT_ONCE:
+        return _handled_in_turns(broker, call, names, describable)
+    return _handled(broker, call, describable, are_allowed=all(name in describable for name in names))
+
+
+async def _handled_in_turns(
+    broker: Broker, call: types.ConsumerGroupHeartbeatCall, names: Iterable[str], describable: Container[str]
+) -> types.ConsumerGroupHeartbeatResponse:
+    are_allowed = True
+    async for name in broker.turns.over(names):
+        if name not in describable:
+            are_allowed = False
+            break
+    await broker.turns.next()
+    answer = _handled(broker, call, describable, are_allowed=are_allowed)
+    return await answer if isawaitable(answer) else answer
+
+
+def _handled(
+    broker: Broker, call: types.ConsumerGroupHeartbeatCall, describable: Container[str], *, are_allowed: bool
+) -> types.ConsumerGroupHeartbeatResponse | Awaitable[types.ConsumerGroupHeartbeatResponse]:
+    """are_allowed: whether the client may describe all topics that it names."""
+    if not are_allowed:
         return _refused(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         _check(broker, call)
@@ -79,9 +107,6 @@ def _check(broker: Broker, call: types.ConsumerGroupHeartbeatCall) -> None:
         raise _invalid("InstanceId can't be null.")
     elif epoch < LEAVING_STATIC:
         raise _invalid("MemberEpoch is invalid.")
-    names = request.subscribed_topic_names or ()
-    if len(names) > NAMES_MAX:
-        raise _invalid(f"SubscribedTopicNames are {len(names):,}, {NAMES_MAX:,} are allowed.")
     regex = call.get("subscribed_topic_regex", None)
     if regex is not None and len(regex) > LENGTH_MAX:
         compile_regex(regex)

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from formats.file_name import INTERNAL_TOPICS
-from kcli.broker.authorization import EVERYTHING
 from kcli.broker.broker import Broker
 from kcli.broker.client_view.nodes import OPERATIONS_OMITTED, View
 from kcli.broker.dispatch.inputs import TOPICS_MAX, Inputs
@@ -40,19 +39,18 @@ async def describe_topic_partitions(
     names = await apart_if(len(known) > STEPS_AT_ONCE, _from, known, first)
     left = max(min(broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     topics: list[types.DescribeTopicPartitionsResponseTopic] = []
+    denied: list[types.DescribeTopicPartitionsResponseTopic] = []
+    page: types.Cursor | None = None
     view = broker.view(call.listener)
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
-    if describable is not EVERYTHING:
-        shown: list[str] = []
-        async for name in broker.turns.over(names):
-            if name in describable:
-                shown.append(name)
-            elif requested:
-                topics.append(_failed(call, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        names = shown
     async for name in broker.turns.over(names):
+        if name not in describable:
+            if requested:
+                denied.append(_failed(call, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         if not left:
-            return call.respond(topics=tuple(topics), next_cursor=_cursor(call, name, 0))
+            page = _cursor(call, name, 0)
+            break
         topic = image.topics.get(name)
         if topic is None:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION if fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -64,9 +62,10 @@ async def describe_topic_partitions(
         operations = broker.access.operations(call, ResourceType.TOPIC, name)
         topics.append(_topic(call, view, topic, partitions, operations))
         if end < len(topic.partitions):
-            return call.respond(topics=tuple(topics), next_cursor=_cursor(call, name, end))
+            page = _cursor(call, name, end)
+            break
         left -= len(partitions)
-    return call.respond(topics=tuple(topics))
+    return call.respond(topics=(*topics, *denied), next_cursor=page)
 
 
 def inputs(broker: Broker, call: types.DescribeTopicPartitionsCall) -> Inputs:

@@ -44,8 +44,10 @@ async def _state(broker: Broker, call: types.DescribeTransactionsCall, transacti
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         topics=tuple(
-            call.new("TopicData", topic=topic, partitions=tuple(numbers))
-            for topic, numbers in found.topics.items()
-            if topic in describable
+            [
+                call.new("TopicData", topic=topic, partitions=tuple(numbers))
+                async for topic, numbers in broker.turns.over(found.topics.items())
+                if topic in describable
+            ]
         ),
     )

@@ -48,18 +48,26 @@ def find_coordinator(broker: Broker, call: types.FindCoordinatorCall) -> types.F
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since clients retry for ever after any other error.
     """
     key_type, view = call.get("key_type", GROUP), broker.view(call.listener)
+    keys = call.request.coordinator_keys if call.version >= BATCHED_SINCE else (call.request.key,)
+    found = [(key, *_find(broker, call, view, key_type, key)) for key in keys]
+    if any(code is ErrorCode.COORDINATOR_NOT_AVAILABLE for _, code, _ in found):
+        _create_missing(broker, call, key_type)
     if call.version < BATCHED_SINCE:
-        code, node = _find(broker, call, view, key_type, call.request.key)
+        _, code, node = found[0]
         return call.respond(
             error_code=code, error_message=MESSAGES[code], node_id=node.id, host=node.host, port=node.port
         )
-    return call.respond(
-        coordinators=tuple(_found(broker, call, view, key_type, key) for key in call.request.coordinator_keys)
-    )
+    return call.respond(coordinators=tuple(_coordinator(call, *each) for each in found))
 
 
-def _found(broker: Broker, call: types.FindCoordinatorCall, view: View, key_type: int, key: str) -> types.Coordinator:
-    code, node = _find(broker, call, view, key_type, key)
+def _create_missing(broker: Broker, call: types.FindCoordinatorCall, key_type: int) -> None:
+    """Begin to create the coordinator's topic where it is missing."""
+    name = TOPICS.get(key_type)
+    if name is not None and broker.image.topic(name) is None:
+        broker.topics.create_missing(call, [name])
+
+
+def _coordinator(call: types.FindCoordinatorCall, key: str, code: ErrorCode, node: Node) -> types.Coordinator:
     return call.new(
         "Coordinator", key=key, node_id=node.id, host=node.host, port=node.port, error_code=code, error_message=""
     )
@@ -85,7 +93,6 @@ def _find(
         return _find_read_only(broker, view, key_type, key)
     topic = broker.image.topic(name)
     if topic is None:
-        broker.topics.create_missing(call, [name])
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_COORDINATOR
     leader = topic.partitions[partition_of(key, len(topic.partitions))].leader
     node = next((node for node in view.nodes if node.id == leader and not node.is_fenced), None)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
+from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from kcli.broker.authorization import EVERYTHING
 from kcli.broker.broker import Broker
 from kcli.broker.coordinators.groups import milliseconds, send_group, when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.process.turns import STEPS_AT_ONCE, apart
 from kcli.broker.wire import member_layout
 from kcli.broker.wire.answers import Laid
-from kcli.group.requests import JoinAnswer, JoinGroup
+from kcli.group.requests import JoinAnswer, JoinGroup, Protocols
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
 
@@ -31,15 +34,34 @@ SKIP_ASSIGNMENT_SINCE = 9
 def join_group(broker: Broker, call: types.JoinGroupCall) -> Laid | Awaitable[Laid]:
     """Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
     INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and those of a CoordinatorError."""
+    if len(call.request.protocols) <= STEPS_AT_ONCE:
+        return _join(broker, call, _protocols(call))
+    return _join_in_turn(broker, call)
+
+
+async def _join_in_turn(broker: Broker, call: types.JoinGroupCall) -> Laid:
+    protocols = await apart(_protocols, call)
+    call.request = replace(call.request, protocols=())  # the answer may take minutes: only the group keeps them
+    await broker.turns.next()
+    answer = _join(broker, call, protocols)
+    return await answer if isawaitable(answer) else answer
+
+
+def _protocols(call: types.JoinGroupCall) -> Protocols:
+    """The protocols of the request; the first one of each name counts."""
+    found: dict[str, bytes] = {}
+    for each in call.request.protocols:
+        found.setdefault(each.name, each.metadata)
+    return tuple(found.items())
+
+
+def _join(broker: Broker, call: types.JoinGroupCall, protocols: Protocols) -> Laid | Awaitable[Laid]:
     request, config = call.request, broker.config
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
     if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, request.group_id):
         return _answer(call, ErrorCode.GROUP_AUTHORIZATION_FAILED, JoinAnswer(member_id=""))
     session_timeout_ms = milliseconds(request.session_timeout)
     rebalance_timeout = call.get("rebalance_timeout", request.session_timeout)
-    protocols: dict[str, bytes] = {}
-    for each in request.protocols:
-        protocols.setdefault(each.name, each.metadata)
     least, most = config.number("group.min.session.timeout.ms"), config.number("group.max.session.timeout.ms")
     if request.group_id and not least <= session_timeout_ms <= most:
         return _answer(call, ErrorCode.INVALID_SESSION_TIMEOUT, JoinAnswer(member_id=request.member_id))
@@ -52,7 +74,7 @@ def join_group(broker: Broker, call: types.JoinGroupCall) -> Laid | Awaitable[La
                 member_id=request.member_id,
                 instance_id=call.get("group_instance_id", None),
                 protocol_type=request.protocol_type,
-                protocols=tuple(protocols.items()),
+                protocols=protocols,
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=milliseconds(rebalance_timeout),
                 client_id=call.client_id,

@@ -33,14 +33,16 @@ async def list_groups(broker: Broker, call: types.ListGroupsCall) -> types.ListG
     return call.respond(
         error_code=ErrorCode.NONE,
         groups=tuple(
-            call.new(
-                "ListedGroup",
-                group_id=each.group_id,
-                protocol_type=each.protocol_type,
-                group_state=each.state,
-                group_type=each.type,
-            )
-            for each in listed
-            if each.group_id in describable
+            [
+                call.new(
+                    "ListedGroup",
+                    group_id=each.group_id,
+                    protocol_type=each.protocol_type,
+                    group_state=each.state,
+                    group_type=each.type,
+                )
+                async for each in broker.turns.over(listed)
+                if each.group_id in describable
+            ]
         ),
     )

@@ -42,7 +42,7 @@ async def list_transactions(broker: Broker, call: types.ListTransactionsCall) ->
     except CoordinatorError as error:
         return _answer(call, error.code)
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
-    found = [each for each in found if each.transactional_id in describable]
+    found = [each async for each in broker.turns.over(found) if each.transactional_id in describable]
     unknown = tuple(dict.fromkeys(state for state in filters.state_filters if state not in BY_LABEL))
     return _answer(call, ErrorCode.NONE, unknown, found if regex is None else await _matched(broker, found, regex))
 

@@ -76,7 +76,7 @@ async def _fetch(
         return answer.error, ()
     found = [
         (topic, tuple((offset, offset.error) for offset in offsets))
-        for topic, offsets in answer.topics
+        async for topic, offsets in broker.turns.over(answer.topics)
         if topic.name in describable
     ]
     if call.version >= IDS_SINCE:

@@ -66,5 +66,8 @@ def type_of(name: str) -> ConfigType:
 
 
 def is_known(name: str) -> bool:
-    """Whether Kafka defines the name, or it is for a plugin."""
-    return type_of(name) is not ConfigType.UNKNOWN or name in AUTHORIZER_CONFIGS or name.startswith(PLUGIN_PREFIXES)
+    """Whether Kafka defines the name, or honours it for OAUTHBEARER on a listener, or it is for a plugin."""
+    if type_of(name) is not ConfigType.UNKNOWN or name in AUTHORIZER_CONFIGS or name.startswith(PLUGIN_PREFIXES):
+        return True
+    of_tokens = (listener_config(name) or "").removeprefix("oauthbearer.")
+    return of_tokens.startswith("sasl.oauthbearer.") and of_tokens in BROKER_KEYS

@@ -144,7 +144,8 @@ def _secured(config: BrokerConfig, security: ListenerSecurity, users: Users, now
     if not security.has_sasl:
         return SecuredListener(tls, security.mapping, None)
     load_messages()
-    keys, endpoint = _token_keys(security, now) if oauth.MECHANISM in security.mechanisms else (None, None)
+    hide = config.resolved.hide
+    keys, endpoint = _token_keys(security, now, hide) if oauth.MECHANISM in security.mechanisms else (None, None)
     mechanisms = {
         name: Mechanism(_new_server(security, name, users, keys), security.reauth_ms(name))
         for name in security.mechanisms
@@ -154,11 +155,13 @@ def _secured(config: BrokerConfig, security: ListenerSecurity, users: Users, now
     return SecuredListener(tls, PrincipalMapping(), sasl, endpoint)
 
 
-def _token_keys(security: ListenerSecurity, now: dt.datetime) -> tuple[TokenKeys, KeyEndpoint | None]:
-    """The keys of tokens, and where they are fetched. Raises InvalidConfig."""
+def _token_keys(
+    security: ListenerSecurity, now: dt.datetime, hide: Callable[[str], str]
+) -> tuple[TokenKeys, KeyEndpoint | None]:
+    """The keys of tokens, and where they are fetched. hide: of secrets in errors. Raises InvalidConfig."""
     from kcli.broker.network.token_keys import KeyEndpoint, token_keys
 
-    keys = token_keys(security, now)
+    keys = token_keys(security, now, hide)
     return keys, keys if isinstance(keys, KeyEndpoint) else None
 
 

@@ -7,7 +7,11 @@ finish take up no more than these, and those that do finish, within milliseconds
 STEPS_AT_ONCE steps of handshakes are under way at a time: many clients that begin at once do not delay those that are
 connected.
 
-Source: RFC 8446, section 5.1 (records); Kafka's SslTransportLayer, which has no such limits.
+A client may resume a session of TLS 1.2 for two hours, while its own certificate is valid. The certificates between it
+and the authority are not looked at again, nor is the authority, unless the trust store has changed: then there is a new
+context, which knows no sessions.
+
+Source: RFC 5077 (tickets); RFC 8446, section 5.1 (records); Kafka's SslTransportLayer, which has no such limits.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -100,6 +105,8 @@ class Handshakes:
             if error is None:
                 if (session.cipher() or ("",))[0] in context.refused_suites:
                     raise ValueError("the peer knows none of the suites of TLS 1.3 in ssl.cipher.suites")
+                if session.session_reused:
+                    _check_dates(session)
                 return TlsSocket(sock, session, incoming, outgoing, self._buffers)
             if not isinstance(error, ssl.SSLWantReadError):
                 raise error
@@ -139,6 +146,18 @@ def _record_bytes(received: bytearray) -> int:
         return HEADER_BYTES
     size = HEADER_BYTES + int.from_bytes(received[3:HEADER_BYTES])
     return size if size <= RECORD_BYTES_MAX else 0
+
+
+def _check_dates(session: ssl.SSLObject) -> None:
+    """Check that the peer's certificate is valid at this time: where a session of TLS 1.2 is resumed, OpenSSL does not
+    look at it again. Raises ValueError."""
+    certificate = session.getpeercert()
+    if not certificate:
+        return
+    if time.time() > ssl.cert_time_to_seconds(str(certificate["notAfter"])):
+        raise ValueError("the peer's certificate is not accepted: certificate has expired")
+    if time.time() < ssl.cert_time_to_seconds(str(certificate["notBefore"])):
+        raise ValueError("the peer's certificate is not accepted: certificate is not yet valid")
 
 
 def _step(session: ssl.SSLObject) -> ssl.SSLError | None:

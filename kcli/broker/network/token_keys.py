@@ -26,6 +26,7 @@ import stat
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -63,6 +64,10 @@ PAUSE_S: Final = 1.0
 """The least time between two fetches that tokens cause: a stranger chooses the names of keys in tokens."""
 
 
+Hide = Callable[[str], str]
+"""Takes the secrets of config providers out of a text for people."""
+
+
 class TokenKeys(Protocol):
     """Keys that may be replaced while they are used."""
 
@@ -74,15 +79,15 @@ class KeysUnavailable(KcliError):
     """An endpoint has not answered with keys; the message says why."""
 
 
-def token_keys(security: ListenerSecurity, now: dt.datetime) -> KeyFile | KeyEndpoint:
-    """Return the keys of a listener's tokens; a KeyEndpoint has none yet. now: with a time zone. Raises InvalidConfig
-    where they cannot be had as it is configured."""
+def token_keys(security: ListenerSecurity, now: dt.datetime, hide: Hide = str) -> KeyFile | KeyEndpoint:
+    """Return the keys of a listener's tokens; a KeyEndpoint has none yet. now: with a time zone. hide: of the text of
+    each error and log line. Raises InvalidConfig where the keys cannot be had as it is configured."""
     url = security.of_mechanism(oauth.MECHANISM, JWKS)
     assert url is not None, "checked with the configuration"
     name = f"{oauth.MECHANISM.lower()}.{JWKS}"
     if urlsplit(url).scheme == "file":
         try:
-            return KeyFile(Path(unquote(urlsplit(url).path)))
+            return KeyFile(Path(unquote(urlsplit(url).path)), hide)
         except KeysUnavailable as error:
             raise security.wrong(name, str(error)) from None
     if url not in allowed_urls(os.environ.get("KAFKA_OPTS", "")):
@@ -96,7 +101,7 @@ def token_keys(security: ListenerSecurity, now: dt.datetime) -> KeyFile | KeyEnd
     except InvalidTlsSetting as error:
         raise security.wrong(f"{oauth.MECHANISM.lower()}.sasl.jaas.config", f"option {error}") from None
     refresh_ms, backoff_ms, backoff_max_ms = security.jwks_times_ms()
-    return KeyEndpoint(url, context, refresh_ms / 1000, backoff_ms / 1000, backoff_max_ms / 1000)
+    return KeyEndpoint(url, context, refresh_ms / 1000, backoff_ms / 1000, backoff_max_ms / 1000, hide)
 
 
 def allowed_urls(java_options: str) -> frozenset[str]:
@@ -108,8 +113,8 @@ def allowed_urls(java_options: str) -> frozenset[str]:
 class KeyFile:
     """Keys in a file. Raises KeysUnavailable where it has none at the start."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, hide: Hide = str) -> None:
+        self._path, self._hide = path, hide
         self._changed_ns = 0
         self._keys = self._read()
 
@@ -121,9 +126,9 @@ class KeyFile:
             _check_file(found)
             return _keys_of(self._path.read_bytes())
         except OSError as error:
-            raise KeysUnavailable(f"{self._path}: {error.strerror or error}") from None
+            raise KeysUnavailable(self._hide(f"{self._path}: {error.strerror or error}")) from None
         except KeysUnavailable as error:
-            raise KeysUnavailable(f"{self._path}: {error}") from None
+            raise KeysUnavailable(self._hide(f"{self._path}: {error}")) from None
 
     def claims(self, token: str) -> dict[str, Any]:
         """Return the claims of a token whose signature is valid. Raises InvalidToken."""
@@ -131,7 +136,8 @@ class KeyFile:
             if self._path.stat().st_mtime_ns != self._changed_ns:
                 self._keys = self._read()
         except OSError as error:
-            log.warning("the keys of tokens stay as they are: %s: %s", self._path, error.strerror or error)
+            reason = self._hide(f"{self._path}: {error.strerror or error}")
+            log.warning("the keys of tokens stay as they are: %s", reason)
         except KeysUnavailable as error:
             log.warning("the keys of tokens stay as they are: %s", error)
         return self._keys.claims(token)
@@ -141,9 +147,15 @@ class KeyEndpoint:
     """Keys behind an HTTPS or HTTP URL; `fetch_first`, then `start`, on the event loop. Times in seconds."""
 
     def __init__(
-        self, url: str, context: ssl.SSLContext, refresh_s: float, backoff_s: float, backoff_max_s: float
+        self,
+        url: str,
+        context: ssl.SSLContext,
+        refresh_s: float,
+        backoff_s: float,
+        backoff_max_s: float,
+        hide: Hide = str,
     ) -> None:
-        self.url = url
+        self.url, self._hide = url, hide
         self._opener = _opener(context)
         self._refresh_s, self._backoff_s, self._backoff_max_s = refresh_s, backoff_s, backoff_max_s
         self._keys: JwtKeys | None = None
@@ -165,7 +177,7 @@ class KeyEndpoint:
 
     def start(self) -> None:
         """Fetch the keys again from now on."""
-        self._refreshing = begin(self._refresh_on(), f"{self.url} is not asked for keys of tokens any more")
+        self._refreshing = begin(self._refresh_on(), self._hide(f"{self.url} is not asked for keys of tokens any more"))
 
     def stop(self) -> None:
         """Fetch nothing any more."""
@@ -232,7 +244,7 @@ class KeyEndpoint:
             if found is not None:
                 answer.set_result(found)
             else:
-                answer.set_exception(error or KeysUnavailable(self.url))
+                answer.set_exception(error or KeysUnavailable(self._hide(self.url)))
 
         def fetch() -> None:
             found, failed = None, None
@@ -260,12 +272,13 @@ class KeyEndpoint:
                     _check_length(document, until_s)
             return _keys_of(bytes(document))
         except KeysUnavailable as error:
-            raise KeysUnavailable(f"{self.url}: {error}") from None
+            reason = str(error)
         except HTTPError as error:
             error.close()
-            raise KeysUnavailable(f"{self.url}: HTTP status {error.code}") from None
+            reason = f"HTTP status {error.code}"
         except (OSError, HTTPException) as error:
-            raise KeysUnavailable(f"{self.url}: {_reason(error)}") from None
+            reason = _reason(error)
+        raise KeysUnavailable(self._hide(f"{self.url}: {reason}"))
 
 
 def _check_file(found: os.stat_result) -> None:

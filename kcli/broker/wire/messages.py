@@ -21,7 +21,7 @@ from dataclasses import Field, fields, replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from types import ModuleType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from kcli.protocol.kio_serial import SerialError, entity_reader, entity_writer
 
@@ -63,6 +63,12 @@ __all__ = [
     "read_header",
     "read_request",
 ]
+
+
+STRING_BYTES_MAX: Final = (1 << 15) - 1
+"""Bytes of a string of the protocol."""
+SHORT_MESSAGE: Final = STRING_BYTES_MAX // 4
+"""An error message of as many characters is no longer than that."""
 
 
 class Message(Protocol):
@@ -121,6 +127,9 @@ class Messages:
             values = {key: value for key, value in values.items() if key in names}
         if cls is None:
             return None
+        message = values.get("error_message")
+        if message is not None and len(message) > SHORT_MESSAGE:
+            values["error_message"] = cut_message(message)
         if "throttle_time" in names and "throttle_time" not in values:
             values["throttle_time"] = NO_THROTTLE
         return cls(**values)
@@ -172,6 +181,12 @@ class Messages:
         """The header of a response, without the size in front of it."""
         header = correlation_id.to_bytes(4, signed=True)
         return header + b"\0" if self.header_is_flexible else header
+
+
+def cut_message(message: str) -> str:
+    """Return an error message with no more bytes than a string of the protocol may have: it may quote a name from the
+    request that is as long as that."""
+    return message.encode()[:STRING_BYTES_MAX].decode(errors="ignore")
 
 
 def _field_names(cls: Any) -> frozenset[str]:

@@ -22,7 +22,7 @@ from formats.kernels.append import RefusedRecords
 from formats.varint import uvarint
 from kcli.broker.wire.answers import Laid
 from kcli.broker.wire.layout import NO_TAGS, length, string
-from kcli.broker.wire.messages import Messages
+from kcli.broker.wire.messages import Messages, cut_message
 
 START_OFFSET, RECORD_ERRORS, FLEXIBLE = 5, 8, 9
 RECORD_ERRORS_MAX = 1 << 16
@@ -96,5 +96,6 @@ def _put_errors(answer: PartitionAnswer, frame: bytearray, most: int, *, flexibl
     frame += length(count, flexible=flexible)
     if records is not None:
         frame += memoryview(records.encode(count, flexible=flexible))
-    frame += string(answer.error_message, flexible=flexible)
+    message = answer.error_message
+    frame += string(None if message is None else cut_message(message), flexible=flexible)
     return count

@@ -74,7 +74,7 @@ class ClassicGroup:
         self.topics: frozenset[str] | None = None
         self.new_member_added = False
         self._joining = 0
-        self._supported: Counter[str] = Counter()
+        self._common: frozenset[str] | None = frozenset()  # what `candidates` returns; None: to be found
 
     # the interface of all types of groups
 
@@ -159,8 +159,9 @@ class ClassicGroup:
             self.protocol_type = member.protocol_type
         if self.leader is None:
             self.leader = member.id
+        if self._common is not None:
+            self._common = self._common & member.names if self.members else member.names
         self.members[member.id] = member
-        self._supported.update(name for name, _ in member.protocols)
         self._joining += member.join_token is not None
         self.pending.discard(member.id)
 
@@ -168,7 +169,7 @@ class ClassicGroup:
         """Remove a member, or a pending member id; where it was the leader, another member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._supported.subtract(name for name, _ in member.protocols)
+            self._common = None
             self._joining -= member.join_token is not None
             if member.instance_id is not None:
                 self.static.pop(member.instance_id, None)
@@ -191,9 +192,8 @@ class ClassicGroup:
 
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         """Replace a member's protocols and timeouts (ms) by those of its new JoinGroup."""
-        self._supported.subtract(name for name, _ in member.protocols)
-        self._supported.update(name for name, _ in protocols)
-        member.protocols = protocols
+        member.support(protocols)
+        self._common = None
         member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms, session_timeout_ms
 
     def await_join(self, member: Member, token: int | None) -> None:
@@ -248,12 +248,22 @@ class ClassicGroup:
         members."""
         if self.is_empty:
             return bool(protocol_type) and any(True for _ in names)
-        return protocol_type == self.protocol_type and any(self._supported[name] == len(self.members) for name in names)
+        if protocol_type != self.protocol_type:
+            return False
+        return not self.candidates().isdisjoint(names) if self.members else any(True for _ in names)
+
+    def candidates(self) -> frozenset[str]:
+        """Return the protocols that all members support. They are found when they are needed: counted member by member,
+        tens of thousands of protocols that leave with many members would hold the event loop."""
+        if self._common is None:
+            fewest, *others = sorted((each.names for each in self.members.values()), key=len) or [frozenset[str]()]
+            self._common = fewest.intersection(*others)
+        return self._common
 
     def choose_protocol(self) -> str:
         """Return the protocol with the most votes among those that all members support. Of several with equal votes,
         the first in the order of Java's HashMap wins, as in Kafka."""
-        candidates = {name for name, count in self._supported.items() if count == len(self.members)}
+        candidates = self.candidates()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(hash_map_order(votes), key=votes.__getitem__)
 

@@ -55,7 +55,7 @@ def join(turn: Turn, token: Token, request: JoinGroup) -> None:
     if not _has_room(turn, group, request.member_id):
         group.remove(request.member_id)
         _refuse(turn, token, ErrorCode.GROUP_MAX_SIZE_REACHED)
-    elif not group.supports(request.protocol_type, tuple(name for name, _ in request.protocols)):
+    elif not group.supports(request.protocol_type, (name for name, _ in request.protocols)):
         _refuse(turn, token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif request.member_id == UNKNOWN_MEMBER:
         _join_new(turn, token, request, group)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcli.coordinator.machine import Token
 from kcli.group.requests import DescribedMember, Protocols
@@ -26,6 +26,16 @@ class Member:
     join_token: Token | None = None
     sync_token: Token | None = None
     is_new: bool = False
+    names: frozenset[str] = field(init=False, repr=False)
+    """Of its protocols."""
+
+    def __post_init__(self) -> None:
+        self.support(self.protocols)
+
+    def support(self, protocols: Protocols) -> None:
+        """Replace the member's protocols."""
+        self.protocols = protocols
+        self.names = frozenset(name for name, _ in protocols)
 
     def metadata(self, protocol: str) -> bytes:
         """The member's metadata for one of its protocols."""

@@ -9,6 +9,7 @@ from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.client_metrics import validate_client_metrics
 from kcli.broker.config.dynamic_names import ONLY_PER_LISTENER
 from kcli.broker.config.keys import PASSWORD, double_text, to_text
+from kcli.broker.config.names import is_known
 from kcli.log.config import InvalidConfig
 from tests.broker.config.server_properties import BASE, VERDICTS, with_base
 from tests.conftest import read_jsonl
@@ -66,6 +67,14 @@ def test_unknown_names_warn() -> None:
     known = {"listener.name.plaintext.max.connections": "5", "config.providers.file.class": "x", "rsm.config.dir": "/x"}
     config = BrokerConfig({**BASE, **known, "colour": "red", "log.dirz": "/x"})
     assert [warning.partition(":")[0] for warning in config.warnings] == ["colour", "log.dirz"]
+
+
+def test_names_of_one_mechanism_of_a_listener_warn_only_where_they_are_misspelt() -> None:
+    known = ["expected.audience", "expected.issuer", "jwks.endpoint.url", "clock.skew.seconds"]
+    names = [f"listener.name.sasl.oauthbearer.sasl.oauthbearer.{each}" for each in known]
+    odd = ["listener.name.sasl.oauthbearer.sasl.oauthbearer.expected.audienc", "listener.name.sasl.oauthbearer.node.id"]
+    odd.append("listener.name.sasl.oauth.sasl.oauthbearer.expected.audience")
+    assert [name for name in names + odd if not is_known(name)] == odd
 
 
 @pytest.mark.parametrize("pattern", ["(" * 5000, "a{99999999999999999999}", "[", "client_id=x=y", "="])

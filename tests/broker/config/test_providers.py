@@ -3,9 +3,13 @@ shows no secret."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import ssl
 from pathlib import Path
 
 import pytest
+from joserfc.jwk import OctKey
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.config.broker_keys import BROKER_KEYS
@@ -14,9 +18,11 @@ from kcli.broker.config.dynamic import validate_dynamic
 from kcli.broker.config.names import listener_config
 from kcli.broker.config.security import LOGINS
 from kcli.broker.config.served import CannotServe, check_served
+from kcli.broker.network.token_keys import KeyEndpoint, KeyFile
 from kcli.log.config import InvalidConfig
 from kcli.log.config_providers import resolve
 from kcli.metadata.image import BROKER_RESOURCE, MetadataImage
+from kcli.security.oauth import InvalidToken
 from tests.broker.config.test_served import NODE, SASL, enabled, login
 
 CLASS = "org.apache.kafka.common.config.provider."
@@ -129,6 +135,29 @@ def test_no_error_tells_a_secret(folder: Path) -> None:
             check_served(other)
         assert SECRET not in str(refused.value)
         assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("url", [f"https://h.invalid/{SECRET}/", f"https://{SECRET}.invalid/", f"file:///{SECRET}"])
+def test_no_line_about_the_keys_of_tokens_tells_a_secret(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    def hide(text: str) -> str:
+        return text.replace(SECRET, "[hidden]")
+
+    if url.startswith("file:"):
+        path = tmp_path / SECRET
+        path.write_text(json.dumps({"keys": [OctKey.generate_key(256).as_dict(private=True)]}))
+        keys = KeyFile(path, hide)
+        path.unlink()
+        with pytest.raises(InvalidToken):
+            keys.claims("a.b.c")
+        text = caplog.text
+    else:
+        with pytest.raises(CannotServe) as refused:
+            asyncio.run(KeyEndpoint(url, ssl.create_default_context(), 60, 0.001, 1, hide).fetch_first())
+        text = str(refused.value)
+    assert "[hidden]" in text
+    assert SECRET not in text
 
 
 def test_a_dynamic_configuration_has_no_variables(folder: Path) -> None:

@@ -314,6 +314,44 @@ def test_the_peer_of_mutual_tls() -> None:
     peer.join()
 
 
+def test_a_session_is_not_resumed_with_a_certificate_that_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = listener(ssl_client_auth="required"), client(has_key=True)
+    theirs.maximum_version = ssl.TLSVersion.TLSv1_2
+    sessions: list[ssl.SSLSession | None] = [None]
+    reused: list[bool] = []
+
+    def connect(sock: socket.socket) -> None:
+        with theirs.wrap_socket(sock, server_hostname="localhost", session=sessions[-1]) as tls:
+            sessions.append(tls.session)
+            reused.append(bool(tls.session_reused))
+
+    def shake_hands() -> None:
+        one, other = socket.socketpair()
+        one.settimeout(0)
+        thread = threading.Thread(target=connect, args=(other,))
+        thread.start()
+
+        async def shake() -> TlsSocket:
+            return await Handshakes(asyncio.get_running_loop(), TlsBuffers()).accept(one, ours)
+
+        try:
+            sock = uvloop.run(shake())
+            assert sock.peer_certificate is not None
+            sock.close()
+        finally:
+            thread.join()
+
+    shake_hands()
+    shake_hands()
+    assert reused == [False, True]
+    for days, reason in ((4_000, "certificate has expired"), (-1, "certificate is not yet valid")):
+        now_s = (NOW + dt.timedelta(days=days)).timestamp()
+        with monkeypatch.context() as patch:
+            patch.setattr("kcli.broker.network.tls_handshake.time.time", lambda now_s=now_s: now_s)
+            with pytest.raises(HandshakeFailed, match=reason):
+                shake_hands()
+
+
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [

@@ -604,6 +604,18 @@ def test_a_denied_request_for_many_things_holds_nobody_up(api: str, secured: Sec
     assert rounds.are_even, rounds
 
 
+@pytest.mark.parametrize(("count", "code"), [(20_000, ErrorCode.NONE), (90_000, ErrorCode.INVALID_REQUEST)])
+def test_a_subscription_to_many_topics_holds_nobody_up(count: int, code: ErrorCode, secured: Secured) -> None:
+    """Up to the limit names are authorized in turns, above it not at all. 90,000 names once held the loop for 1.2 s."""
+    with secured.connect("PLAINTEXT") as admin:
+        coordinator(admin, 0, "many")
+    join = JOIN | {"subscribed_topic_names": [f"n{i}" for i in range(count)], "subscribed_topic_regex": None}
+    granted = (ResourceType.GROUP, "many", Operation.READ), (ResourceType.TOPIC, "*", Operation.DESCRIBE)
+    with alice(secured, *granted) as client, rounds_of(secured.node) as rounds:
+        assert client.call("consumer_group_heartbeat", 1, group_id="many", **join)["error_code"] == code
+    assert rounds.are_even, rounds
+
+
 @pytest.mark.parametrize("may", [False, True])
 def test_a_regular_expression_finds_no_hidden_topic(may: bool, secured: Secured, ids: dict[str, str]) -> None:
     """Source: GroupMetadataManager.filterTopicDescribeAuthorizedTopics."""
