@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from formats.file_name import (
 from formats.properties import PartitionMetadata, build_partition_metadata
 from formats.properties import build as build_properties
 from formats.properties import parse as parse_properties
-from kcli.errors import StartRefused, UnreadableInput
+from kcli.errors import StartRefused, UnreadableInput, error_text
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.log_directory import (
@@ -107,7 +108,7 @@ class Recovery:
     refusals     what keeps Kafka from starting
     passed_over  files and directories that do not keep Kafka from starting, but that it does not use as it should
     failures     what Kafka takes for I/O errors, and starts without the log directory; `passed_over` has them, too
-    unreadable   the partitions that cannot be read; complete when all plans have been taken
+    unreadable   the partitions that cannot be read, or with which kcli fails; complete when all plans have been taken
     backup       the backup of the bytes removed in place; None where there is none
 
     Raises UnreadableInput where the directory is neither a partition's nor a broker's.
@@ -250,6 +251,8 @@ class Recovery:
             return directory, self._plan(directory)
         except UnreadableInput as error:
             return directory, error
+        except Exception as error:  # noqa: BLE001 (a bug of ours ends one partition, not the recovery of the others)
+            return directory, _failed(directory.path, error)
 
     def _plan(self, directory: PartitionDirectory) -> PartitionPlan:
         is_metadata = directory.name.topic == METADATA_TOPIC
@@ -534,6 +537,14 @@ class Recovery:
         except StartRefused:
             pass
         holder.write_offsets(self.disk, kind, offsets)
+
+
+def _failed(directory: Path, error: Exception) -> UnreadableInput:
+    """The partition of which kcli has no plan, as it failed with an error that it should not have."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    reason = f"kcli fails with it, a bug to report: {type(error).__name__} at {place}: {error_text(error)}"
+    return UnreadableInput(str(directory), reason)
 
 
 def _copy_text(copy: Copy) -> str:
