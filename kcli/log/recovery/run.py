@@ -51,7 +51,7 @@ from kcli.log.new_directory import TargetExists, new_directory
 from kcli.log.partition_directory import name_for_end, rename_for_end
 from kcli.log.partition_view import FileRange
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
-from kcli.log.recovery.apply import apply_in_place, back_up, refuse_in_the_way, write_copy
+from kcli.log.recovery.apply import MOVED, apply_in_place, back_up, in_the_way, refuse_in_the_way, write_copy
 from kcli.log.recovery.backup import Backup
 from kcli.log.recovery.coordinator_load import load_end
 from kcli.log.recovery.coordinator_losses import lost_state
@@ -431,7 +431,11 @@ class Recovery:
         bad = [each.file for each in (*self.refusals, *self.passed_over) if each.file in MENDED]
         changes_meta = [FileKind.META_PROPERTIES] if self._meta_properties or self._writes_properties else []
         changes_meta = [each for each in changes_meta if (self._holder.path / each).exists()]
-        self._back_up_files([*bad, *self.left_out, *changes_meta], backup)
+        taken = {each for each in bad if not (self._holder.path / each).is_file()}
+        in_taken = [name for each in sorted(taken) for name in self._files_in(each)]
+        self._back_up_files(
+            [*(each for each in bad if each not in taken), *in_taken, *self.left_out, *changes_meta], backup
+        )
         backup.close()
         self.backup = backup.path
         if changed and self._has_holder and self._holder.was_shut_down_cleanly and not self._keeps_marker:
@@ -447,10 +451,21 @@ class Recovery:
         for name in self.left_out:
             self.disk.remove(self._holder.path / name)
         if self._has_holder and (changed or bad):
+            for name in [each for each in taken if (self._holder.path / each).is_dir()]:
+                self.disk.remove_tree(self._holder.path / name)
             if FileKind.CLEANER_OFFSETS in bad:
                 self.disk.remove(self._holder.path / FileKind.CLEANER_OFFSETS)
             self._write_checkpoints(self._holder, ends)
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
+
+    def _files_in(self, name: str) -> list[str]:
+        """The files of a directory of the log directory, as paths from that. Raises InTheWay for one that the backup
+        cannot keep."""
+        top = self._holder.path / name
+        found = sorted(top.rglob("*"))
+        if any(path.is_symlink() or not (path.is_file() or path.is_dir()) for path in (top, *found)):
+            raise in_the_way(top, self._holder.path.absolute().parent / f"{name}{MOVED}")
+        return [str(path.relative_to(self._holder.path)) for path in found if path.is_file()]
 
     def _back_up_files(self, names: Iterable[str], backup: Backup) -> None:
         for name in names:
