@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from kcli.log.partition_view import Content, FileRange, PartitionView
+from kcli.log.partition_view import Content, FileRange, PartitionView, offset_of
 from kcli.log.recovery.apply import INDEXES, MOVED
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
@@ -408,8 +409,11 @@ def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]
     except StartRefused:  # the plan has it
         return {}
     logs, topic = [name for name in view.names() if is_log(name)], topic_of(view.directory)
+    following = dict(pairwise(map(offset_of, logs)))
     found = {
-        name: first_unread(name, view.files[name], topic, is_last=name == logs[-1]) for name in logs if name not in but
+        name: first_unread(name, view.files[name], topic, following.get(offset_of(name)))
+        for name in logs
+        if name not in but
     }
     return {name: position for name, position in found.items() if position is not None}
 
