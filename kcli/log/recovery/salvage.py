@@ -401,15 +401,21 @@ def exchanged_within(view: PartitionView) -> list[Renamed]:
     return [Renamed(source, name) for name, source in sources.items() if source != name and source in first_parts]
 
 
+def known_offsets(view: PartitionView) -> OffsetRanges:
+    """The offsets that a sound batch of the view has. Raises UnreadableInput."""
+    known = OffsetRanges()
+    for name in [each for each in view.names() if is_log(each)]:
+        for row in _sound_rows(name, view.files[name], 0):
+            known.add(first_offset(row), row.last_offset)
+    return known
+
+
 def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, int]]) -> Iterator[Gap]:
     """Yield a gap of no bytes for each range of lost offsets that no sound batch of the view has, and no other gap.
 
     lost: first and last offset of each range. Raises UnreadableInput.
     """
-    known = OffsetRanges()
-    for name in [each for each in view.names() if is_log(each)]:
-        for row in _sound_rows(name, view.files[name], 0):
-            known.add(first_offset(row), row.last_offset)
+    known = known_offsets(view)
     for gap in gaps:
         last = OFFSET_MAX if gap.last_offset is None else gap.last_offset
         if last >= gap.first_offset:
