@@ -476,6 +476,9 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
         yield {"partition": plan.name, "kind": "rebuilt", "file": file}
     for moved in plan.saved.reordered:
         yield {"partition": plan.name, "kind": "reordered", "file": moved.file, "batches": moved.batches}
+    for put in plan.saved.put_back:
+        row = {"partition": plan.name, "kind": "put-back", "file": put.file, "position": put.position}
+        yield row | {"before": put.before, "base_offset": put.base_offset}
     for marker in plan.saved.markers:
         row = {"file": marker.file, "offset": marker.offset, "producer_id": marker.producer_id}
         row |= {"type": marker.type.name.lower(), "first_offset": marker.first_offset, "source": marker.source}
@@ -596,8 +599,17 @@ MENDING = (
     "text-mode",
     "rebuilt",
     "reordered",
+    "put-back",
     "marker",
 )
+
+
+def _order_words(row: Row) -> str:
+    if row["kind"] == "put-back":
+        wrong = f"the base offset of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
+        return f"{wrong}: {row['base_offset']:,} again, as its neighbours leave no other"
+    behind = count_text(row["batches"], "batch is", "batches are")
+    return f"{behind} behind others with higher offsets, and consumers skip them: put in the order of their offsets"
 
 
 def _mending_words(row: Row) -> str:
@@ -621,9 +633,8 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] == "reordered":
-        behind = count_text(row["batches"], "batch is", "batches are")
-        return f"{behind} behind others with higher offsets, and consumers skip them: put in the order of their offsets"
+    if row["kind"] in ("reordered", "put-back"):
+        return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
         evidence = "log" if is_alike else "topic's id"
@@ -730,6 +741,7 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
+        self._put_back = 0
         self._markers = 0
         self._is_unread = False
         self.unread: list[str] = []
@@ -748,6 +760,7 @@ class _Totals:
         self._gaps += len(plan.saved.gaps)
         self._gap_bytes += sum(gap.length for gap in plan.saved.gaps)
         self._reordered += len(plan.saved.reordered)
+        self._put_back += len(plan.saved.put_back)
         self._markers += len(plan.saved.markers)
         self._rebuilt += len(plan.saved.rebuilt)
         self._restored += len(plan.saved.restored) + len(plan.saved.text_mode)
@@ -755,8 +768,9 @@ class _Totals:
 
     @property
     def is_salvaged(self) -> bool:
-        """Whether salvage leaves bytes out, puts batches in order, rebuilds files or gives them their names."""
-        return bool(self._gaps or self._reordered or self._rebuilt or self._restored or self._markers)
+        """Whether salvage leaves bytes out, puts batches in order or back, rebuilds files or gives them their names."""
+        changed = self._gaps, self._reordered, self._put_back, self._rebuilt, self._restored, self._markers
+        return any(changed)
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"
@@ -776,6 +790,9 @@ class _Totals:
             parts.append(f"{self._gap_bytes:,} bytes in {gaps} {out}" if self._gap_bytes else f"{gaps} in the offsets")
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
+        if self._put_back:
+            verb = "put right" if changes else "would be put right"
+            parts.append(f"{count_text(self._put_back, 'base offset')} {verb}")
         if self._markers:
             verb = "written anew" if changes else "would be written anew"
             parts.append(f"{count_text(self._markers, 'end marker')} {verb}")

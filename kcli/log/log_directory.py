@@ -247,7 +247,9 @@ class LogDirectory:
         if FileKind.META_PROPERTIES not in {each.file for each in found}:
             reason = unusable(read_meta_properties(self.path))
             found[:0] = [] if reason is None else [StartRefused(FileKind.META_PROPERTIES, reason)]
-        found += [StartRefused(each.name, "a directory whose name is no partition's") for each in self.misnamed()]
+        known = {each.file for each in found}
+        misnamed = [each.name for each in self.misnamed() if each.name not in known]
+        found += [StartRefused(name, "a directory whose name is no partition's") for name in misnamed]
         return found + [
             StartRefused(each.path.name, f"a second directory of the partition that {first.path.name} is")
             for each, first in self.duplicates()

@@ -150,7 +150,8 @@ class NameTaken(StartRefused):
 class PartitionView:
     """The files of one partition directory by name. original: as on disk; files: with the changes.
 
-    in_the_way: the names on disk that no file has, but a directory, or a link to nothing. readable: in place of files
+    in_the_way: the names on disk that no file has, but a directory, or a link to nothing. set_aside: those of them that
+    are names of Kafka's files, and lose them, so that there can be such files. readable: in place of files
     that cannot be read as a whole, what the view has for them, None for nothing. Raises UnreadableInput, with the path
     of the directory or of the file in it that cannot be accessed.
     """
@@ -160,6 +161,7 @@ class PartitionView:
         readable = readable or {}
         self.original: dict[str, Content] = {name: each for name, each in readable.items() if each is not None}
         self.in_the_way: set[str] = set()
+        self.set_aside: set[str] = set()
         path = directory
         try:
             with os.scandir(directory) as entries:
@@ -192,6 +194,16 @@ class PartitionView:
 
     def _is_directory(self, name: str) -> bool:
         return name in self.in_the_way and (self.directory / name).is_dir()
+
+    @property
+    def taken_names(self) -> set[str]:
+        """The names of Kafka's files that are in the way."""
+        return {name for name in self.in_the_way if parse(name) is not None}
+
+    def make_room(self) -> None:
+        """Set aside what has the name of one of Kafka's files, and is none."""
+        self.set_aside |= self.taken_names
+        self.in_the_way -= self.set_aside
 
     def unchanged(self) -> PartitionView:
         """The same files in a view of their own, without the changes."""
@@ -287,8 +299,8 @@ class PartitionView:
         return sorted(self.original.keys() - self.files.keys())
 
     def is_changed(self) -> bool:
-        """Whether the view has a file that is new or differs, or has removed one."""
-        return any(True for _ in self.changed()) or bool(self.removed())
+        """Whether the view has a file that is new or differs, or has removed one, or has set something aside."""
+        return any(True for _ in self.changed()) or bool(self.removed()) or bool(self.set_aside)
 
 
 def _is_special(path: Path) -> bool:

@@ -17,7 +17,7 @@ timestamps with it, but those with an open transaction. Source: ProducerStateMan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from formats.kernels.log_check import LogCheck
@@ -33,12 +33,17 @@ class Contradiction(NamedTuple):
 
 
 def contradictions(
-    entries: Sequence[ProducerEntry], offset: int, check: LogCheck, first_base: int = 0
+    entries: Sequence[ProducerEntry],
+    offset: int,
+    check: LogCheck,
+    first_base: int = 0,
+    is_missing: Callable[[int], bool] = lambda _: False,
 ) -> Iterator[Contradiction]:
     """Yield the contradictions between a snapshot and the batches below its offset.
 
     offset: that in the snapshot's name. check: has checked the log up to the offset. first_base: the base offset of the
-    log's first segment.
+    log's first segment. is_missing: whether no batch has an offset: an entry without an open transaction may be newer
+    than its producer's last batch in the log, where the batch that it tells of is lost.
     """
     is_reached = check.next_offset == offset  # else batches are missing before the snapshot
     transactions = dict(check.open_transactions()) if is_reached else {}
@@ -47,6 +52,8 @@ def contradictions(
         wrong = _beyond(entry, offset) or _fallen(entry, check, offset)
         if wrong is None and is_reached:
             wrong = _unknown(entry, check, first_base) or _different(entry, check, begun)
+            if wrong is not None and begun is None and _is_newer(entry, check) and is_missing(entry.last_offset):
+                wrong = None
         if wrong is not None:
             yield Contradiction(number, *wrong)
     for producer_id, first in transactions.items():
@@ -125,6 +132,15 @@ def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tupl
         pairs.append(("open transaction's first offset", first, entry.current_txn_first_offset))
     wrong = next((each for each in pairs if each[1] != each[2]), None)
     return None if wrong is None else _named(entry, *wrong)
+
+
+def _is_newer(entry: ProducerEntry, check: LogCheck) -> bool:
+    """Whether an entry without an open transaction tells of a later batch than the last of its producer in the log."""
+    state = check.producer(entry.producer_id)
+    if state is None or entry.current_txn_first_offset >= 0:
+        return False
+    epoch, _, last_offset, *_ = state
+    return entry.producer_epoch >= epoch and entry.last_offset > last_offset
 
 
 def _named(entry: ProducerEntry, name: str, expected: int, found: int) -> tuple[str, str]:

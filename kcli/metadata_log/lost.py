@@ -149,6 +149,8 @@ class LostMetadata:
                 parse_quorum_state(view.read(FileKind.QUORUM_STATE))
             except FormatError as error:
                 yield StartRefused(f"{view.directory.name}/{FileKind.QUORUM_STATE}", error.reason, error.position)
+        elif view.exists(FileKind.QUORUM_STATE):
+            yield StartRefused(f"{view.directory.name}/{FileKind.QUORUM_STATE}", "is a directory")
         latest = latest_snapshot(view.files)
         if latest is not None:
             reason = _refusal(view.source(latest))

@@ -183,6 +183,7 @@ class MetadataSalvage:
         """Return the directory of the metadata log after salvage. Raises UnreadableInput."""
         assert lost.plan is not None, "the log is there"
         view = lost.plan.view.unchanged()
+        view.make_room()
         quorum = QuorumRecords()
         end, epoch = _follow(view, quorum)
         for name in view.names():

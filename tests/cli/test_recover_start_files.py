@@ -95,6 +95,7 @@ REFUSED: list[tuple[str, Change]] = [
     (PARTITION, written(lambda data: data + b"\n\xff\xfe")),
     (MARKER, filled),
     ("meta.properties", replaced(b"node.id=[0-9]+", b"node.id=-5")),
+    ("__cluster_metadata-0/quorum-state", made_a_directory),
     (METADATA_TOPIC_ID, made_a_directory),
     (METADATA_TOPIC_ID, written(lambda _: b"")),
     (METADATA_TOPIC_ID, written(lambda _: b"garbage\n")),

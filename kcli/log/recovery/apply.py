@@ -3,14 +3,15 @@
     start_in_place  what the start of a broker does, before the log is opened
     write_copy      writes the files of the view to a new directory
     apply_in_place  changes the directory's files to those of the view, in an order in which the next recovery can
-                    complete it after a crash at any point: logs composed of parts, removals, renames, cuts, leader
-                    epochs, indexes, snapshots; `back_up` comes first
+                    complete it after a crash at any point: what is set aside, logs composed of parts, removals,
+                    renames, cuts, leader epochs, indexes, snapshots; `back_up` comes first
 
 Source for the order: LogLoader, LocalLog.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from shlex import quote
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from kcli.log.recovery.backup import Backup
 
 EXCHANGED = ".exchanged"
+MOVED = ".moved"
+"""The suffix of what had the name of a file and was none; a start of Kafka passes over it."""
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -75,9 +78,13 @@ class InTheWay(KcliError):
 def refuse_in_the_way(view: PartitionView) -> None:
     """Raise InTheWay where `apply_in_place` could not write a file of the view."""
     for name in sorted(view.in_the_way & view.files.keys()):
-        path = view.directory / name
-        command = f"mv -nT -- {quote(str(path))} {quote(f'{path}.moved')}"
-        raise InTheWay(f"{path}: not a file, where one is to be written; nothing was changed. Next: {command}")
+        raise in_the_way(view.directory / name, view.directory / f"{name}{MOVED}")
+
+
+def in_the_way(path: Path, free: Path) -> InTheWay:
+    """The error for what has the name of a file that is to be written. free: where it may be moved to."""
+    command = f"mv -nT -- {quote(str(path))} {quote(str(free))}"
+    return InTheWay(f"{path}: not a file, where one is to be written; nothing was changed. Next: {command}")
 
 
 def back_up(view: PartitionView, backup: Backup) -> None:
@@ -110,6 +117,8 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
     it covers. Raises OSError.
     """
     directory = view.directory
+    for name in sorted(view.set_aside):
+        _set_aside(directory / name, disk)
     changed = {name: view.files[name] for name in view.changed()}
     renames = {_origin(content): name for name, content in changed.items() if _origin(content) not in (None, name)}
     exchanged = {name for name, content in changed.items() if _is_of_another(view, name, content)}
@@ -138,6 +147,16 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
         if name.endswith(".snapshot"):
             disk.remove(directory / name)
     disk.sync_directory(directory)
+
+
+def _set_aside(path: Path, disk: Disk) -> None:
+    """Give what has the name of a file, and is none, the suffix .moved, and a number where that is taken."""
+    moved = path.with_name(f"{path.name}{MOVED}")
+    number = 1
+    while os.path.lexists(moved):
+        number += 1
+        moved = path.with_name(f"{path.name}{MOVED}-{number}")
+    disk.rename(path, moved)
 
 
 def _is_of_another(view: PartitionView, name: str, content: Content) -> bool:

@@ -117,7 +117,7 @@ def write_end_markers(view: PartitionView) -> list[EndMarker]:
     removed: a start rebuilds them. The view's logs are in the order of their offsets. Raises UnreadableInput,
     StartRefused."""
     known = _known(view)
-    if not (known.aborted or known.ended) or not _lacks_offsets(view, known):
+    if not _logs(view) or not (known.aborted or known.ended) or not _lacks_offsets(view, known):
         return []
     search = _Search(known)
     for name in _logs(view):
@@ -169,7 +169,8 @@ def _known(view: PartitionView) -> _Known:
 
 
 def _lacks_offsets(view: PartitionView, known: _Known) -> bool:
-    """Whether offsets are missing between the batches of the logs, or behind them up to a known end marker."""
+    """Whether offsets are missing between the batches of the logs, of which there are some, or behind them up to a
+    known end marker."""
     check = LogCheck(check_control, sequences=False)
     logs = _logs(view)
     for name, following in zip(logs, [*logs[1:], None], strict=True):

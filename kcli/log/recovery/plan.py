@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from kcli.log.partition_view import Content, FileRange, PartitionView
-from kcli.log.recovery.apply import INDEXES
+from kcli.log.partition_view import Content, FileRange, PartitionView, offset_of
+from kcli.log.recovery.apply import INDEXES, MOVED
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
@@ -263,7 +264,7 @@ def _salvaged(
     anew = _rebuilt(planned, checked)
     before = _before_transfer(_view(directory, exchanged, restored, anew, checked, readable))
     view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before)
-    if exchanged or restored or anew or checked.removed or checked.compressed or before:
+    if exchanged or restored or anew or checked.removed or checked.compressed or before or planned.view.taken_names:
         last = _load(directory, _with_epochs(view_anew(), anew), options, advance)
     _read_small_files(last.view)
     more = _to_salvage(last)
@@ -295,7 +296,7 @@ def _salvaged(
         more = _to_salvage(last)
     if last.refused is not None and checked.has_logs:  # a start may fail at an index that it makes for such a log
         return _salvaged(planned, advance, given, missed, checked.without_renamed(directory, last.refused), readable)
-    indexes = sorted(anew - {LEADER_EPOCHS})
+    indexes = sorted(anew.intersection(checked.contradicted) - {LEADER_EPOCHS})
     if last.refused is not None and indexes:  # a start that rebuilds them may fail where one that does not succeeds
         without = replace(checked, contradicted=anew & {LEADER_EPOCHS})
         kept_indexes = _salvaged(planned, advance, given, missed, without, readable)
@@ -304,7 +305,7 @@ def _salvaged(
     others = outside | {name: part.path for name, part in checked.compressed.items()}
     last.saved.restored = [*restored, *(Renamed(os.path.relpath(path, directory), at) for at, path in others.items())]
     _add_kept(last, planned, before, logs)
-    _add_unused(last, checked)
+    _add_unused(last, planned, checked)
     events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)])
 
@@ -325,7 +326,14 @@ def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
     """The names of the indexes and of the leader-epoch checkpoint that salvage makes from the batches."""
     anew = {name for name in checked.contradicted if name != LEADER_EPOCHS or not planned.options.is_tiered}
     is_refused = planned.refused is not None and planned.refused.file == LEADER_EPOCHS
-    return anew | ({LEADER_EPOCHS} if is_refused else set())
+    taken = {name for name in planned.view.taken_names if name == LEADER_EPOCHS or name.endswith(INDEXES)}
+    return anew | taken | ({LEADER_EPOCHS} if is_refused else set())
+
+
+def _no_file(path: Path) -> str:
+    """Why what has the name of one of Kafka's files is left out."""
+    found = "a directory" if path.is_dir() else "a link to nothing"
+    return f"it is {found}, and Kafka needs a file of this name: --in-place moves it to {path.name}{MOVED}"
 
 
 def _left(planned: PartitionPlan, name: str) -> Content | None:
@@ -352,13 +360,14 @@ def _leave_swaps_out(planned: PartitionPlan, saved: Salvaged) -> None:
     saved.left_out += [LeftOut(each, "it lacks records of the logs that it replaces") for each in swaps]
 
 
-def _add_unused(planned: PartitionPlan, checked: Checked) -> None:
-    """Add the files that salvage does not use, and the gaps between the logs after it. Raises UnreadableInput."""
-    options = planned.options
-    if planned.refused is None and not (options.is_compacted or options.is_deleted):
-        planned.saved.gaps += gaps_between(planned.view, planned.saved.gaps)
-    planned.saved.left_out += checked.unused
-    planned.saved.gaps += _missing(planned, checked)
+def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -> None:
+    """Add what salvage does not use, and the gaps between the logs after it. Raises UnreadableInput."""
+    options = last.options
+    if last.refused is None and not (options.is_compacted or options.is_deleted):
+        last.saved.gaps += gaps_between(last.view, last.saved.gaps)
+    taken = sorted(planned.view.taken_names)
+    last.saved.left_out += [*checked.unused, *(LeftOut(name, _no_file(last.view.directory / name)) for name in taken)]
+    last.saved.gaps += _missing(last, checked)
 
 
 def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
@@ -400,8 +409,11 @@ def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]
     except StartRefused:  # the plan has it
         return {}
     logs, topic = [name for name in view.names() if is_log(name)], topic_of(view.directory)
+    following = dict(pairwise(map(offset_of, logs)))
     found = {
-        name: first_unread(name, view.files[name], topic, is_last=name == logs[-1]) for name in logs if name not in but
+        name: first_unread(name, view.files[name], topic, following.get(offset_of(name)))
+        for name in logs
+        if name not in but
     }
     return {name: position for name, position in found.items() if position is not None}
 
@@ -438,6 +450,7 @@ def _view(
     without an offset index. checked: has the files that are left out, and the compressed logs. readable: see
     PartitionView. before: the logs before a transfer as text, by name."""
     view = PartitionView(directory, readable)
+    view.make_room()
     for name in checked.removed:
         view.remove(name)
     for each in restored:
@@ -472,13 +485,14 @@ def _add_kept(
 
 
 def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Container[str]) -> int:
-    """The records of logs that the start would remove, and that salvage leaves as they are, as those behind a log that
-    it shortens. last: the plan with salvage. counted: the logs whose records are counted."""
+    """The records of logs that the start would remove or empty, and that salvage leaves as they are, as those behind a
+    log that it shortens. last: the plan with salvage. counted: the logs whose records are counted."""
     kept = {content for name, content in last.view.files.items() if is_log(name) and name not in counted}
     return sum(
         lost.records
         for event, lost in zip(planned.events, planned.lost, strict=True)
-        if event.kind is EventKind.SEGMENT_REMOVED and planned.view.original.get(event.file) in kept
+        if event.kind in (EventKind.SEGMENT_REMOVED, EventKind.EMPTIED)
+        and planned.view.original.get(event.file) in kept
     )
 
 

@@ -10,6 +10,7 @@ before it. A coordinator reads its topic in the same way, and also stops at some
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from formats.kernels.columns import BatchRow
@@ -21,6 +22,8 @@ from kcli.log.segment_reader import Damage, read_segment
 
 RECORDS_AT_ONCE = 4096
 MAGIC_WITH_HEADER = 2
+SEQUENCES = 2**31
+"""A producer's sequences begin again at 0 behind the largest one."""
 
 
 class Judged(NamedTuple):
@@ -55,12 +58,30 @@ def judged(name: str, content: Content, topic: str) -> Iterator[Judged | Damage]
         source.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The offsets that a log's batches may have: from `begin` on and below `end`, each None where it is not known.
+
+    moved: the base offset in the file of each batch that has got another one, by its byte. is_copy: whether a batch is
+    also where its base offset says."""
+
+    begin: int | None = None
+    end: int | None = None
+    moved: dict[int, int] = field(default_factory=dict)
+    is_copy: Callable[[BatchRow], bool] = lambda _: False
+
+
 def in_place(
-    name: str, content: Content, topic: str, left_out: Callable[[BatchRow], None] = lambda _: None
+    name: str,
+    content: Content,
+    topic: str,
+    left_out: Callable[[BatchRow], None] = lambda _: None,
+    room: Room | None = None,
 ) -> Iterator[BatchRow]:
     """Yield the batches of a topic's log that their readers read, in the order of the file, without those that have
     wrong offsets between neighbours which tell the right ones. left_out: is called with each of the others that has a
-    header.
+    header. room: with it, batches with a wrong base offset are yielded, too, with the offsets that their neighbours, or
+    the ends of the room, leave for them.
 
     Raises UnreadableInput.
     """
@@ -73,14 +94,33 @@ def in_place(
             left_out(part.row)
             continue
         if held is not None:
-            if _has_wrong_offsets(before, held, part.row):
+            placed = None if room is None else _put_back(before, held, first_offset(part.row), room)
+            if placed is None and _has_wrong_offsets(before, held, part.row):
                 left_out(held)
             else:
-                yield held
-                before = held
+                before = held if placed is None else placed
+                yield before
         held = part.row
     if held is not None:
-        yield held
+        placed = None if room is None or room.end is None else _put_back(before, held, room.end, room)
+        yield held if placed is None else placed
+
+
+def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> BatchRow | None:
+    """The batch with the only base offset that it can have, which differs from its own in one bit; None where there is
+    none.
+
+    No CRC covers a base offset. The batch before, or the beginning of the room, and `end`, where the next batch begins,
+    leave as many offsets as the batch spans. A copy of another batch, written over one, stays what it is.
+    """
+    expected = room.begin if before is None else before.last_offset + 1
+    span = row.last_offset - row.base_offset + 1
+    if row.magic < MAGIC_WITH_HEADER or expected is None or expected + span != end:
+        return None
+    if (row.base_offset ^ expected).bit_count() != 1 or not _follows(before, row) or room.is_copy(row):
+        return None
+    room.moved[row.position] = row.base_offset
+    return row._replace(base_offset=expected, last_offset=end - 1)
 
 
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
@@ -96,19 +136,34 @@ def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow)
     return expected is not None and first_offset(row) != expected and expected + span == first_offset(behind)
 
 
-def first_unread(name: str, content: Content, topic: str, *, is_last: bool) -> int | None:
-    """The byte of the first batch of a topic's log that its readers do not read, None where they read all. is_last: no
-    log follows, and a start cuts the end.
+def _follows(before: BatchRow | None, row: BatchRow) -> bool:
+    """Whether the sequences of a producer allow a batch behind another one."""
+    if before is None or row.base_sequence < 0 or before.base_sequence < 0:
+        return True
+    if (before.producer_id, before.producer_epoch) != (row.producer_id, row.producer_epoch):
+        return True
+    return row.base_sequence == (before.base_sequence + before.count) % SEQUENCES
+
+
+def first_unread(name: str, content: Content, topic: str, following: int | None) -> int | None:
+    """The byte of the first batch of a topic's log that its readers do not read, or of its last batch where a flipped
+    bit has put that behind the next log; None where they read all. following: the base offset of the next log, None
+    where no log follows, and a start cuts the end.
 
     Raises UnreadableInput.
     """
     end = -1
+    before: BatchRow | None = None
+    last: BatchRow | None = None
     for part in judged(name, content, topic):
         if isinstance(part, Damage):
-            if part.at_end and is_last:
+            if part.at_end and following is None:
                 continue
             return part.position
         if not part.is_readable or first_offset(part.row) <= end:
             return part.row.position
         end = max(end, part.row.last_offset)
-    return None
+        before, last = last, part.row
+    if last is None or following is None or last.last_offset < following:
+        return None
+    return None if _put_back(before, last, following, Room()) is None else last.position

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from formats.file_name import (
 from formats.properties import PartitionMetadata, build_partition_metadata
 from formats.properties import build as build_properties
 from formats.properties import parse as parse_properties
-from kcli.errors import StartRefused, UnreadableInput
+from kcli.errors import StartRefused, UnreadableInput, error_text
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.log_directory import (
@@ -50,7 +51,7 @@ from kcli.log.new_directory import TargetExists, new_directory
 from kcli.log.partition_directory import name_for_end, rename_for_end
 from kcli.log.partition_view import FileRange
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
-from kcli.log.recovery.apply import apply_in_place, back_up, refuse_in_the_way, write_copy
+from kcli.log.recovery.apply import MOVED, apply_in_place, back_up, in_the_way, refuse_in_the_way, write_copy
 from kcli.log.recovery.backup import Backup
 from kcli.log.recovery.coordinator_load import load_end
 from kcli.log.recovery.coordinator_losses import lost_state
@@ -108,7 +109,7 @@ class Recovery:
     refusals     what keeps Kafka from starting
     passed_over  files and directories that do not keep Kafka from starting, but that it does not use as it should
     failures     what Kafka takes for I/O errors, and starts without the log directory; `passed_over` has them, too
-    unreadable   the partitions that cannot be read; complete when all plans have been taken
+    unreadable   the partitions that cannot be read, or with which kcli fails; complete when all plans have been taken
     backup       the backup of the bytes removed in place; None where there is none
 
     Raises UnreadableInput where the directory is neither a partition's nor a broker's.
@@ -252,6 +253,8 @@ class Recovery:
             return directory, self._plan(directory)
         except UnreadableInput as error:
             return directory, error
+        except Exception as error:  # noqa: BLE001 (a bug of ours ends one partition, not the recovery of the others)
+            return directory, _failed(directory.path, error)
 
     def _plan(self, directory: PartitionDirectory) -> PartitionPlan:
         is_metadata = directory.name.topic == METADATA_TOPIC
@@ -430,7 +433,11 @@ class Recovery:
         bad = [each.file for each in (*self.refusals, *self.passed_over) if each.file in MENDED]
         changes_meta = [FileKind.META_PROPERTIES] if self._meta_properties or self._writes_properties else []
         changes_meta = [each for each in changes_meta if (self._holder.path / each).exists()]
-        self._back_up_files([*bad, *self.left_out, *changes_meta], backup)
+        taken = {each for each in bad if not (self._holder.path / each).is_file()}
+        in_taken = [name for each in sorted(taken) for name in self._files_in(each)]
+        self._back_up_files(
+            [*(each for each in bad if each not in taken), *in_taken, *self.left_out, *changes_meta], backup
+        )
         backup.close()
         self.backup = backup.path
         if changed and self._has_holder and self._holder.was_shut_down_cleanly and not self._keeps_marker:
@@ -446,10 +453,21 @@ class Recovery:
         for name in self.left_out:
             self.disk.remove(self._holder.path / name)
         if self._has_holder and (changed or bad):
+            for name in [each for each in taken if (self._holder.path / each).is_dir()]:
+                self.disk.remove_tree(self._holder.path / name)
             if FileKind.CLEANER_OFFSETS in bad:
                 self.disk.remove(self._holder.path / FileKind.CLEANER_OFFSETS)
             self._write_checkpoints(self._holder, ends)
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
+
+    def _files_in(self, name: str) -> list[str]:
+        """The files of a directory of the log directory, as paths from that. Raises InTheWay for one that the backup
+        cannot keep."""
+        top = self._holder.path / name
+        found = sorted(top.rglob("*"))
+        if any(path.is_symlink() or not (path.is_file() or path.is_dir()) for path in (top, *found)):
+            raise in_the_way(top, self._holder.path.absolute().parent / f"{name}{MOVED}")
+        return [str(path.relative_to(self._holder.path)) for path in found if path.is_file()]
 
     def _back_up_files(self, names: Iterable[str], backup: Backup) -> None:
         for name in names:
@@ -536,6 +554,14 @@ class Recovery:
         except StartRefused:
             pass
         holder.write_offsets(self.disk, kind, offsets)
+
+
+def _failed(directory: Path, error: Exception) -> UnreadableInput:
+    """The partition of which kcli has no plan, as it failed with an error that it should not have."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    reason = f"kcli fails with it, a bug to report: {type(error).__name__} at {place}: {error_text(error)}"
+    return UnreadableInput(str(directory), reason)
 
 
 def _copy_text(copy: Copy) -> str:

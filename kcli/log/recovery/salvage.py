@@ -1,10 +1,11 @@
 """The sound batches behind damage, which Kafka would lose: counted, or kept at their own offsets.
 
 kept       a batch that its readers read (kcli.log.recovery.readable), with offsets within its segment
+put back   a sound batch with another base offset than the only one that its neighbours leave for it gets that one
 in order   batches that stand behind others with higher offsets are put in front of them: a log whose batches were
            exchanged, moved or rotated is whole again
 left out   a batch that its readers do not read; a batch with offsets that another has, as a copy has; a batch whose
-           base offset or last offset is wrong, which its neighbours tell; a batch whose offsets leave none for appends;
+           last offset is wrong, which its neighbours tell; a batch whose offsets leave none for appends;
            all bytes between kept batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
 renamed    a log whose name is above its first offset gets the name of that offset, if the logs before it end below
 exchanged  logs that have each other's names, by the offsets of their first batches, get their own
@@ -16,9 +17,11 @@ swap       of the logs that a damaged swap file replaced, the batches behind tho
 from __future__ import annotations
 
 import os
+import struct
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,12 +34,13 @@ from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedR
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
 from kcli.log.recovery.offset_ranges import OffsetRanges
-from kcli.log.recovery.readable import MAGIC_WITH_HEADER, first_offset, in_place
+from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in_place
 from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
 from kcli.log.segment_reader import Damage, read_segment
 
 UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
 FIRST_BYTES = 1 << 16
+OFFSET_BYTES = 8
 SORTED_MAX = 1 << 20
 """Batches of one log that are sorted in memory, 150 bytes each; the order of a log with more stays as it is."""
 
@@ -54,6 +58,17 @@ class Gap:
     length: int
     first_offset: int
     last_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """A sound batch with a wrong base offset, which no CRC covers, and the only one that it can have. before: that in
+    the file."""
+
+    file: str
+    position: int
+    before: int
+    base_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +189,7 @@ class Salvaged:
     unread: list[Unread] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     reordered: list[Reordered] = field(default_factory=list)
+    put_back: list[PutBack] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
     restored: list[Renamed] = field(default_factory=list)
     text_mode: list[str] = field(default_factory=list)
@@ -307,6 +323,7 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
     names = {_base_of(name): name for name in (*replaced, *view.names()) if is_log(name)}
     bases = sorted(names)
     remaining = sorted(_base_of(name) for name in view.names() if is_log(name))
+    logs = {name: content for name, content in view.files.items() if is_log(name)}
     next_offset = 0
     for number, base in enumerate(bases):
         name = names[base]
@@ -322,7 +339,8 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
             far = next(map(first_offset, in_place(name, contents[0], topic)), base)
             first = far if far - base > INT_MAX and (following is None or far < following) else base
         limit = first + INT_MAX + 1 if following is None else following
-        kept = _Kept(name, topic, max(first, next_offset), min(limit, first + INT_MAX + 1, OFFSET_MAX))
+        limit = min(limit, first + INT_MAX + 1, OFFSET_MAX)
+        kept = _Kept(name, topic, max(first, next_offset), limit, following, partial(_is_copy, logs))
         kept.read(contents[0], files[name])
         for more in contents[1:]:
             kept.read_behind(more)
@@ -331,6 +349,7 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
         salvaged.gaps += [_ended(gap, following) for gap in kept.gaps]
         if kept.out_of_order:
             salvaged.reordered.append(Reordered(name, kept.out_of_order))
+        salvaged.put_back += kept.put_back
         if not kept.ranges and (first < next_offset or first >= OFFSET_MAX):
             continue  # an empty log there would hide the end of the log before it, or have no offset to append at
         next_offset = kept.next_offset
@@ -339,6 +358,18 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
             salvaged.renamed.append(Renamed(name, new))
         view.put(new, Content(tuple(kept.ranges)))
     return salvaged
+
+
+def _is_copy(logs: Mapping[str, Content], row: BatchRow) -> bool:
+    """Whether a log has a batch like this one, with the same base offset, also elsewhere. Raises UnreadableInput."""
+    found = 0
+    for name in sorted(logs):
+        if _base_of(name) <= row.base_offset:
+            rows = _sound_rows(name, logs[name], 0)
+            found += sum(
+                (each.base_offset, each.crc, each.size) == (row.base_offset, row.crc, row.size) for each in rows
+            )
+    return found > 1
 
 
 def put_exchanged_in_place(view: PartitionView) -> None:
@@ -370,15 +401,21 @@ def exchanged_within(view: PartitionView) -> list[Renamed]:
     return [Renamed(source, name) for name, source in sources.items() if source != name and source in first_parts]
 
 
+def known_offsets(view: PartitionView) -> OffsetRanges:
+    """The offsets that a sound batch of the view has. Raises UnreadableInput."""
+    known = OffsetRanges()
+    for name in [each for each in view.names() if is_log(each)]:
+        for row in _sound_rows(name, view.files[name], 0):
+            known.add(first_offset(row), row.last_offset)
+    return known
+
+
 def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, int]]) -> Iterator[Gap]:
     """Yield a gap of no bytes for each range of lost offsets that no sound batch of the view has, and no other gap.
 
     lost: first and last offset of each range. Raises UnreadableInput.
     """
-    known = OffsetRanges()
-    for name in [each for each in view.names() if is_log(each)]:
-        for row in _sound_rows(name, view.files[name], 0):
-            known.add(first_offset(row), row.last_offset)
+    known = known_offsets(view)
     for gap in gaps:
         last = OFFSET_MAX if gap.last_offset is None else gap.last_offset
         if last >= gap.first_offset:
@@ -477,17 +514,18 @@ class _Rows:
     batches that are left out; only of a log out of order.
     """
 
-    def __init__(self, name: str, topic: str, content: Content) -> None:
+    def __init__(self, name: str, topic: str, content: Content, room: Room) -> None:
         self._name = name
         self._topic = topic
         self._content = content
+        self._room = room
         self.claims: list[tuple[int, int, int]] = []
         self.is_ordered = self._is_ordered()
 
     def _is_ordered(self) -> bool:
         """Whether offsets grow; a log of more than SORTED_MAX batches counts as in order."""
         is_ordered, end = True, -1
-        for number, row in enumerate(in_place(self._name, self._content, self._topic)):
+        for number, row in enumerate(in_place(self._name, self._content, self._topic, room=self._room)):
             if number >= SORTED_MAX:
                 return True
             is_ordered = is_ordered and first_offset(row) > end
@@ -495,7 +533,8 @@ class _Rows:
         return is_ordered
 
     def __iter__(self) -> Iterator[BatchRow]:
-        return in_place(self._name, self._content, self._topic) if self.is_ordered else self._sorted()
+        rows = in_place(self._name, self._content, self._topic, room=self._room)
+        return rows if self.is_ordered else self._sorted()
 
     def _claim(self, row: BatchRow) -> None:
         self.claims.append((row.position, first_offset(row), row.last_offset))
@@ -503,7 +542,7 @@ class _Rows:
     def _sorted(self) -> Iterator[BatchRow]:
         width = len(BatchRow._fields)
         cells = array("q")
-        for row in in_place(self._name, self._content, self._topic, self._claim):
+        for row in in_place(self._name, self._content, self._topic, self._claim, self._room):
             cells.extend(row)
         firsts = array(
             "q", (first_offset(BatchRow._make(cells[at : at + width])) for at in range(0, len(cells), width))
@@ -516,9 +555,19 @@ class _Kept:
     """The batches of one log that are kept, as ranges of files, in order, with offsets from `next_offset` on and below
     `limit`.
 
-    out_of_order: the number of those kept that are behind others with higher offsets in the file."""
+    out_of_order: the number of those kept that are behind others with higher offsets in the file. put_back: those kept
+    with another base offset than in the file. following: the base offset of the next log, None where there is none.
+    is_copy: see Room."""
 
-    def __init__(self, name: str, topic: str, next_offset: int, limit: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        next_offset: int,
+        limit: int,
+        following: int | None = None,
+        is_copy: Callable[[BatchRow], bool] = lambda _: False,
+    ) -> None:
         self._name = name
         self._topic = topic
         self._limit = limit
@@ -526,18 +575,20 @@ class _Kept:
         self.next_offset = next_offset
         self.saved_records = 0
         self.out_of_order = 0
+        self.put_back: list[PutBack] = []
+        self._room = Room(next_offset, following, is_copy=is_copy)
         self.gaps: list[Gap] = []
 
     def read(self, content: Content, saved_from: int = 0) -> None:
         """Keep the batches of the log. saved_from: records of batches from this byte on count as saved_records."""
-        rows = _Rows(self._name, self._topic, content)
+        rows = _Rows(self._name, self._topic, content, self._room)
         if not rows.is_ordered:
             self._read_sorted(content, rows, saved_from)
             return
         end = 0
         for row in rows:
             next_offset = self.next_offset
-            if self._batch(content, row, saved_from):
+            if self._batch(content, row, saved_from, self._room.moved):
                 if row.position > end:
                     length = row.position - end
                     self.gaps.append(Gap(self._name, end, length, next_offset, first_offset(row) - 1))
@@ -551,7 +602,7 @@ class _Kept:
         end = 0
         for row in rows:
             next_offset = self.next_offset
-            if self._batch(content, row, saved_from):
+            if self._batch(content, row, saved_from, self._room.moved):
                 if first_offset(row) > next_offset:
                     missing.append(_Missing(next_offset, first_offset(row) - 1, end, row.position))
                 end = row.position + row.size
@@ -567,16 +618,22 @@ class _Kept:
 
     def read_behind(self, content: Content) -> None:
         """Keep the batches of another version of the log that are behind those kept so far."""
-        for row in _Rows(self._name, self._topic, content):
-            if self._batch(content, row, 0) and self.gaps and self.gaps[-1].last_offset is None:
+        for row in _Rows(self._name, self._topic, content, Room()):
+            if self._batch(content, row, 0, {}) and self.gaps and self.gaps[-1].last_offset is None:
                 self.gaps[-1] = replace(self.gaps[-1], last_offset=first_offset(row) - 1)
 
-    def _batch(self, content: Content, row: BatchRow, saved_from: int) -> bool:
-        """Keep the batch if its offsets are in order. Returns whether it is kept."""
+    def _batch(self, content: Content, row: BatchRow, saved_from: int, moved: Mapping[int, int]) -> bool:
+        """Keep the batch if its offsets are in order. Returns whether it is kept. moved: see Room."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
-        self._keep(content, row.position, row.size)
+        stored = moved.get(row.position)
+        if stored is not None:
+            self.put_back.append(PutBack(self._name, row.position, stored, row.base_offset))
+            self.ranges.append(struct.pack(">q", row.base_offset))
+            self._keep(content, row.position + OFFSET_BYTES, row.size - OFFSET_BYTES)
+        else:
+            self._keep(content, row.position, row.size)
         self.next_offset = row.last_offset + 1
         if row.position >= saved_from:
             self.saved_records += _record_count(row)

@@ -17,7 +17,8 @@ from formats.producer_snapshot import parse as parse_snapshot
 from formats.txn_index import parse as parse_txn_index
 from kcli.log.partition_view import PartitionView, offset_of
 from kcli.log.producer_state import check_control
-from kcli.log.recovery.salvage import is_log
+from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.recovery.salvage import is_log, known_offsets
 from kcli.log.recovery.segment import LONG_MAX, RecoverySegment
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.snapshot_check import contradictions
@@ -35,10 +36,16 @@ def wrong_snapshots(view: PartitionView) -> dict[str, str]:
     check = LogCheck(check_control, sequences=False)
     first_base = offset_of(logs[0])
     found: dict[str, str] = {}
+    known: list[OffsetRanges] = []
+
+    def is_missing(offset: int) -> bool:
+        if not known:
+            known.append(known_offsets(view))
+        return any(known[0].lacking(offset, offset))
 
     def compare() -> None:
         offset, name, entries = snapshots.pop(0)
-        wrong = next(contradictions(entries, offset, check, first_base), None)
+        wrong = next(contradictions(entries, offset, check, first_base, is_missing), None)
         if wrong is not None:
             found[name] = f"{wrong.found}; expected {wrong.expected}"
 

@@ -16,7 +16,7 @@ from kcli.log.live.partition_log import PartitionLog
 from kcli.log.recovery.apply import apply_in_place, write_copy
 from kcli.log.recovery.loader import EventKind, LoadOptions
 from kcli.log.recovery.plan import plan
-from kcli.log.recovery.salvage import Checked, LeftOut, LogStart, Renamed, exchanged_within
+from kcli.log.recovery.salvage import Checked, LeftOut, LogStart, PutBack, Renamed, exchanged_within
 from kcli.log.recovery.segment import OFFSET_MAX
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
@@ -490,17 +490,53 @@ def test_a_block_written_over_another_is_accounted_for(tmp_path: Path) -> None:
     assert batches_of(reopened(directory)) == [each for each in batches if each[0] != 8]
 
 
-def test_a_wrong_base_offset_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
-    """No CRC covers the base offset. The neighbours show which one the batch had."""
+def with_bit_flipped(directory: Path, number: int, byte: int) -> tuple[int, int]:
+    """Flip a bit in the base offset of a batch of the second log. Returns where it begins, and its base offset then."""
+    path = directory / f"{6:020}.log"
+    data = bytearray(path.read_bytes())
+    start = frames(data)[number][0]
+    data[start + byte] ^= 1
+    path.write_bytes(data)
+    return start, int.from_bytes(data[start : start + 8])
+
+
+@pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
+@pytest.mark.parametrize("byte", [4, 6])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_flipped_bit_of_a_base_offset_is_put_back(
+    tmp_path: Path, number: int, byte: int, options: LoadOptions
+) -> None:
+    """No CRC covers the base offset. The neighbours, or the logs around, show which one the batch had."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    expected = rows_of(directory / f"{6:020}.log")[number].base_offset
+    start, before = with_bit_flipped(directory, number, byte)
+    done = plan(directory, options, with_salvage=True)
+    assert done.saved.put_back == [PutBack(f"{6:020}.log", start, before, expected)]
+    assert done.saved.gaps == []
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_a_wrong_base_offset_beside_a_gap_stays_out(tmp_path: Path) -> None:
+    """More than one base offset would do."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    path = directory / f"{6:020}.log"
+    path.write_bytes(path.read_bytes()[frames(path.read_bytes())[1][0] :])
+    with_bit_flipped(directory, 0, 6)
+    assert plan(directory, OPTIONS, with_salvage=True).saved.put_back == []
+
+
+def test_a_copy_of_another_batch_is_not_put_into_its_place(tmp_path: Path) -> None:
+    """The base offsets 8 and 10 differ in one bit."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     path = directory / f"{6:020}.log"
-    data = bytearray(path.read_bytes())
-    start = frames(data)[1][0]
-    data[start + 6] ^= 1
-    path.write_bytes(data)
+    first, _, last = frames_of(path)
+    path.write_bytes(first + last + last)
     done = plan(directory, KEEPS_ALL, with_salvage=True)
-    assert [(gap.first_offset, gap.last_offset) for gap in done.saved.gaps] == [(8, 9)]
+    assert done.saved.put_back == []
     apply_in_place(done.view, CrashDisk())
     assert batches_of(reopened(directory)) == [each for each in batches if each[0] != 8]
 
