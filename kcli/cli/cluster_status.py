@@ -116,6 +116,9 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
     for number, broker in brokers.items():
         node = nodes.setdefault(number, {"id": number, "roles": ["broker"]})
         node |= {"address": f"{broker.host}:{broker.port}", "rack": broker.rack, "fenced": broker.is_fenced}
+    for number in () if state is None else nodes.keys() - brokers.keys():
+        if "broker" in nodes[number]["roles"]:
+            nodes[number]["registered"] = False  # its launcher runs it, and DescribeCluster does not know it
     quorum = None if state is None else state.quorum
     for voice in () if quorum is None else quorum.nodes:
         node = nodes.setdefault(voice.node, {"id": voice.node, "roles": []})
@@ -126,7 +129,7 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
     known = {} if launcher is None else {key: launcher[key] for key in ("data", "bootstrap", "launcher")}
     return {
         "id": launcher["cluster"] if launcher is not None else state and state.id,
-        "healthy": state is not None and state.is_healthy and all_run,
+        "healthy": state is not None and state.is_healthy and all_run and all(map(_is_registered, nodes.values())),
         **known,
         "nodes": [nodes[number] for number in sorted(nodes)],
         "quorum": None
@@ -143,6 +146,11 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
             "under_min_isr": [each._asdict() for each in state.under_min_isr],
         },
     }
+
+
+def _is_registered(node: dict[str, Any]) -> bool:
+    """Whether the quorum knows the node as a broker, or it is none."""
+    return node.get("registered", True) is True
 
 
 def _text(found: dict[str, Any]) -> str:
@@ -173,8 +181,8 @@ def _text(found: dict[str, Any]) -> str:
 
 def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
     state = node.get("state") or ("fenced" if node.get("fenced") else "answers" if "fenced" in node else None)
-    if node.get("fenced") and node.get("state") == "running":
-        state = "fenced"
+    if node.get("state") == "running" and (node.get("fenced") or not _is_registered(node)):
+        state = "fenced" if node.get("fenced") else "unregistered"
     since_ms, memory, lag = node.get("since_ms"), node.get("memory"), node.get("lag")
     return (
         node["id"],

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from kcli.cli.app import COMMANDS
+from kcli.cli.cluster_status import _found, _text
 from kcli.client import wire
 from kcli.client.admin import Admin
+from kcli.client.cluster_status import BrokerState, ClusterState, QuorumState
 from kcli.client.connection import Connection
 from tests.cli.run import kcli
 from tests.client.clusters import Cluster
@@ -71,6 +73,19 @@ def test_status(cluster: Cluster) -> None:
     assert found["partitions"]["under_min_isr"] == [lacking]
     assert not found["partitions"]["under_replicated"]
     cluster.run("topics", "delete", "lacking", "enough")
+
+
+def test_status_of_a_broker_that_was_unregistered() -> None:
+    """Its process runs, and DescribeCluster does not know it."""
+    nodes = [{"id": number, "roles": ["broker"], "state": "running"} for number in (1, 2)]
+    launcher = {"nodes": nodes, "cluster": "c", "data": "d", "bootstrap": "b:1", "launcher": 7}
+    quorum = QuorumState(1, 1, 1, ())
+    state = ClusterState("c", (BrokerState(1, "b", 1, None, is_fenced=False),), quorum, None, 0, 0, (), (), ())
+    found = _found(launcher, state)
+    assert not found["healthy"]
+    assert [each.get("registered", True) for each in found["nodes"]] == [True, False]
+    assert [row.split()[-1] for row in _text(found).splitlines()[2:4]] == ["running", "unregistered"]
+    assert _found(launcher | {"nodes": nodes[:1]}, state)["healthy"]
 
 
 def test_status_over_and_over(cluster: Cluster) -> None:
