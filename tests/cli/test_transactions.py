@@ -340,7 +340,7 @@ def test_usage(arguments: list[str], reason: str) -> None:
 
 def test_transport_that_cannot_be_spoken() -> None:
     for properties, reason in (
-        (["security.protocol=smoke"], "security.protocol=smoke is none of plaintext, ssl, "),
+        (["security.protocol=smoke"], 'Invalid value "smoke" for configuration property "security.protocol"'),
         (["security.protocol=sasl_plaintext"], "SASL mechanism GSSAPI: not spoken by"),
         (["security.protocol=ssl", "ssl.keystore.location=k"], "ssl.keystore.location: not spoken by"),
         (["security.protocol=ssl", "ssl.ca.location=no-such-file"], "ssl.*: [Errno 2] No such file"),
