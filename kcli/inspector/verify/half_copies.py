@@ -30,6 +30,9 @@ REFUSED = (FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA, FileKind.QUORU
 FILES_MISSING_LEAST = 2
 EMPTY_FILES_LEAST = 3
 NAMES_SHOWN = 4
+EPOCH_AT, MAGIC_AT = 12, 16
+"""The bytes of a batch where the leader epoch begins, whose highest bit is its sign, and the magic."""
+MAGIC_WITH_EPOCH, SIGN = 2, 0x80
 AGAIN = "restore the directory again, from a whole copy; if there is none, salvage makes what is there start, in a copy"
 
 
@@ -90,11 +93,18 @@ def emptied_files(around: Surroundings) -> list[Path]:
     paths = [around.path / FileKind.META_PROPERTIES]
     for each in home.partitions():
         paths += (each.path / name for name in (FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE))
-        if not each.name.state and any(log.stat().st_size for log in each.path.glob(f"*{FileKind.LOG}")):
-            paths.append(each.path / FileKind.LEADER_EPOCHS)  # Kafka makes an empty one before the first batch
+        if not each.name.state and any(map(_has_epoch, each.path.glob(f"*{FileKind.LOG}"))):
+            paths.append(each.path / FileKind.LEADER_EPOCHS)  # Kafka makes an empty one before the first epoch
         paths += sorted(each.path.glob(f"*{FileKind.PRODUCER_SNAPSHOT}"))
     empty = [path for path in paths if path.is_file() and not path.stat().st_size]
     return empty if len(empty) >= EMPTY_FILES_LEAST and len({path.parent for path in empty}) > 1 else []
+
+
+def _has_epoch(log: Path) -> bool:
+    """Whether the log begins with a batch that has a leader epoch: none of magic 0 or 1 has one."""
+    with log.open("rb") as file:
+        header = file.read(MAGIC_AT + 1)
+    return len(header) > MAGIC_AT and header[MAGIC_AT] >= MAGIC_WITH_EPOCH and header[EPOCH_AT] < SIGN
 
 
 def _some(names: list[str]) -> str:
