@@ -1,8 +1,9 @@
 """Logs in the directory of another partition: swapped with its logs, moved there, or copied.
 
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
-may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Such a log is
-compared with the places in the other partitions of the log directory:
+may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. A log without indexes
+behind a gap may not be the partition's own either, where the indexes of a missing log of another partition fit it. Such
+a log is compared with the places in the other partitions of the log directory:
 
     keys      of a coordinator's topic, the hash of the keys tells whose the logs are
     swapped   two or more such logs fit each other's places
@@ -160,13 +161,18 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
     places = {place.log: place for each in partitions for place in each if FileKind.LOG in place.files}
     for place in (places[path] for path in by_keys if path in places):
         place.is_odd = place.is_known_by_keys = True
+    holes = [hole for places in partitions for hole in _holes(places)]
+    targets: dict[_Place, _Place] = {}
+    for place in (each for places in partitions for each in _without_index(places)):
+        takers = [hole for hole in holes if hole.directory != place.directory and _is_known_by_indexes(place, hole)]
+        if len(takers) == 1:
+            place.is_odd, targets[place] = True, takers[0]
     odd = [place for places in partitions for place in places if place.is_odd]
     if not odd:
         return found
-    open_places = [*odd, *(hole for places in partitions for hole in _holes(places))]
-    targets: dict[_Place, _Place] = {}
+    open_places = [*odd, *holes]
     targets |= {places[log]: places[path] for path, log in by_keys.items() if path in places and log in places}
-    for place in (each for each in odd if not each.is_known_by_keys):
+    for place in (each for each in odd if not each.is_known_by_keys and each not in targets):
         takers = [each for each in open_places if each.directory != place.directory and each.takes(place)]
         if len(takers) == 1:
             targets[place] = takers[0]
@@ -304,6 +310,28 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
             yield place
         elif place.header is not None and place.until is not None and place.end < place.until and not place.is_cleaned:
             yield _Place(place.directory, place.end, place.until, {}, is_cleaned=False)
+
+
+def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
+    """Yield the places whose log fits, but has no index file and does not begin where the log before it ends."""
+    logs = [place for place in places if FileKind.LOG in place.files]
+    for before, place in pairwise(logs):
+        has_index = any(kind in place.files for kind in INDEX_KINDS)
+        if not place.is_odd and not has_index and place.header is not None and before.end != place.base:
+            yield place
+
+
+def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
+    """Whether a log belongs to a place without a log by both indexes there: the positions of its batches and the
+    largest timestamp. Batches of equal sizes give logs of two partitions alike offset indexes."""
+    if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
+        return False
+    assert hole.last_entry is not None
+    assert hole.last_time_entry is not None
+    timestamp, relative = hole.last_time_entry
+    reached = (each for each in headers(place.log) if each.last >= hole.base + relative)
+    header = next(reached, None)
+    return header is not None and (header.last, header.max_timestamp) == (hole.base + relative, timestamp)
 
 
 def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
