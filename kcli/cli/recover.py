@@ -110,6 +110,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         keeps_all=KeepsAll(directory, settings.server),
         node=metadata.node,
     )
+    recovery.passed_over += metadata.abandoned
     if not salvage:
         exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
         found = misplaced(directory, settings.server)

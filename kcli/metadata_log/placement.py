@@ -172,6 +172,20 @@ class Placement:
             and _has_topic_id(each.path, (from_uuid(topics[each.name.topic].id),))
         }
 
+    def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
+        """Yield the directories with -future of partitions that lie in no log directory of the node and have no other
+        replicas, each with the offset behind its last record: a start deletes them. Those that get the plain name in a
+        start are left out."""
+        kept = {each.partition for each in self.directories if not each.name.state} | self._promoted()
+        for each in self.directories:
+            topic = self.image.topic(each.name.topic) if each.name.state == "future" else None
+            if topic is None or each.partition in kept or each.partition in self.elsewhere:
+                continue
+            state = topic.partitions.get(each.partition.partition)
+            is_alone = state is not None and [*state.replicas] == [self.node_id]
+            if is_alone and _has_topic_id(each.path, (from_uuid(topic.id),)) and (end := _end_of(each.path)):
+                yield each, end
+
     def moved(self) -> Iterator[tuple[TopicPartition, Path]]:
         """Yield the partitions that the metadata log places in the log directory and whose directory lies in another
         one of the node: Kafka opens it there, and lets the controller know."""

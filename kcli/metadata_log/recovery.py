@@ -8,7 +8,7 @@ missing      the directory has no metadata log, and the configuration names no o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -278,6 +278,18 @@ class MetadataRecovery:
         UnreadableInput."""
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
+
+    @property
+    def abandoned(self) -> Iterator[StartRefused]:
+        """The directories with -future that have the only records of their partitions, and that a start deletes; none
+        where the node's other log directories are not known. Raises UnreadableInput."""
+        if not (self.is_log_directory and self.node.others and self._readable.topics):
+            return
+        for each, end in self._placement(self.registered_directory_id).abandoned():
+            name = build_directory(DirectoryName(*each.partition))
+            outcome = f"Kafka makes an empty {name}, and deletes this, which has the offsets up to {end - 1:,}"
+            advice = f"before a start give this, or its copy, the name {name}"
+            yield StartRefused(each.path.name, f"no log directory has {name}: {outcome}; {advice}")
 
     @property
     def in_the_place(self) -> Sequence[Path]:

@@ -4,7 +4,7 @@ import gzip
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,9 @@ def batches(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in logs(directory))
 
 
-def rows(directory: Path, *options: str | Path) -> list[dict[str, Any]]:
+def rows(directory: Path, *options: str | Path, of: Collection[str] = (PARTITION,)) -> list[dict[str, Any]]:
     ended = kcli("recover", "--salvage", "--format", "jsonl", *options, directory)
-    return [row for row in map(json.loads, ended.stdout.splitlines()) if row["partition"] == PARTITION]
+    return [row for row in map(json.loads, ended.stdout.splitlines()) if row["partition"] in of]
 
 
 def kinds(found: list[dict[str, Any]]) -> list[str]:
@@ -315,3 +315,46 @@ def test_the_whole_log_beside_a_transfer_that_ended_early(directory: Path, name:
     (found,) = (each for each in loud(directory) if each.kind == "log-cut")
     assert name.format(log.name) in str(found.command)
     assert [row["name"] for row in rows(directory) if row["kind"] == "restored"] == [log.name]
+
+
+@pytest.mark.parametrize("name", [OTHER, "recompress-none-0"])
+def test_a_log_moved_to_another_partition_is_taken_back(directory: Path, tmp_path: Path, name: str) -> None:
+    before = batches(directory)
+    log = logs(directory)[2]
+    moved = log.rename(directory / name / log.name)
+    found = rows(directory, "--out", tmp_path / "new", of=(PARTITION, name))
+    told = [(row["kind"], row["partition"]) for row in found if row["kind"] in ("gap", "left-out", "restored")]
+    assert sorted(told) == [("left-out", name), ("restored", PARTITION)]
+    assert batches(tmp_path / "new") == before
+    assert not (tmp_path / "new" / name / log.name).exists()
+    assert [each for each in loud(tmp_path / "new") if each.severity == "error"] == []
+    assert moved.exists()
+
+
+def test_in_place_a_log_moved_to_another_partition_stays_there(directory: Path) -> None:
+    log = logs(directory)[2]
+    moved = log.rename(directory / OTHER / log.name)
+    data = moved.read_bytes()
+    found = [
+        row for row in rows(directory, "--in-place", of=(PARTITION, OTHER)) if row["kind"] in ("left-out", "restored")
+    ]
+    assert {row["kind"] for row in found} == {"left-out"}
+    assert all("salvage with --out" in row["reason"] for row in found)
+    assert moved.read_bytes() == data
+
+
+def test_a_log_moved_over_that_of_another_partition(directory: Path, tmp_path: Path) -> None:
+    """The other one's own log is lost, and verify tells so in the finding of the one that lies in its place."""
+    log, other = logs(directory)[2], logs(directory, OTHER)[2]
+    data, first, end = log.read_bytes(), int(other.stem), int(logs(directory, OTHER)[3].stem)
+    log.rename(other)
+    for path in (directory, directory / OTHER):
+        (finding,) = loud(path)
+        assert (finding.kind, finding.lost_first_offset, finding.lost_last_offset) == ("log-foreign", first, end - 1)
+        assert f"over {OTHER}'s own log; offsets {first}..{end - 1} are lost" in str(finding.found)
+        assert "nothing is lost" not in str(finding.found)
+    found = rows(directory, "--out", tmp_path / "new", of=(PARTITION, OTHER))
+    (gap,) = (row for row in found if row["kind"] == "gap")
+    assert (gap["partition"], gap["first_offset"], gap["last_offset"]) == (OTHER, first, end - 1)
+    assert (tmp_path / "new" / PARTITION / log.name).read_bytes() == data
+    assert not (tmp_path / "new" / OTHER / other.name).exists()

@@ -78,3 +78,14 @@ def test_a_torn_batch_stays_one(directory: Path, left: int) -> None:
     os.truncate(log, position + left)
     (finding,) = [each for each in Verification([log]).findings() if each.severity == "error"]
     assert (finding.kind, finding.position) == ("truncated", position)
+
+
+def test_a_text_in_the_place_of_a_log_is_no_older_version_of_it(directory: Path) -> None:
+    log = logs(directory)[1]
+    whole = log.rename(log.with_name(f"{log.name}.quarantine"))
+    log.write_bytes(NOTE)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path, finding.position) == ("foreign-bytes", str(log), 0)
+    assert f"{len(NOTE)} bytes, which begin with no batch: they begin with 'This file has" in str(finding.found)
+    assert f"; all batches are in {whole}" in str(finding.found)
+    assert finding.lost_first_offset is None

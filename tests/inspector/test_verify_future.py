@@ -4,6 +4,7 @@ had copied. Real Kafka makes an empty directory, and then deletes the one with -
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -54,3 +55,22 @@ def test_one_of_another_topic_or_without_a_log_is_not_named(directory: Path, tmp
     for log in future.glob("*.log"):
         log.unlink()
     assert "-future" not in kcli("recover", "--config", config, directory).stdout
+
+
+def test_recover_tells_of_it_where_it_lies(directory: Path, tmp_path: Path) -> None:
+    """A copy of that log directory keeps the name, with which Kafka deletes it."""
+    future, config = moved(directory, tmp_path)
+    choices: list[list[str | Path]] = [[], ["--salvage", "--out", tmp_path / "new"]]
+    for options in choices:
+        shown = kcli("recover", "--format", "jsonl", "--config", config, *options, future.parent).stdout.splitlines()
+        (row,) = (each for each in map(json.loads, shown) if each["kind"] == "passed-over")
+        assert row["file"] == future.name
+        assert f"no log directory has {PARTITION}" in row["reason"]
+        assert "has the offsets up to 297; before a start give this, or its copy" in row["reason"]
+
+
+def test_recover_is_silent_about_a_move_that_goes_on(directory: Path, tmp_path: Path) -> None:
+    future, config = moved(directory, tmp_path)
+    shutil.copytree(future, directory / PARTITION)
+    shown = kcli("recover", "--format", "jsonl", "--config", config, future.parent).stdout.splitlines()
+    assert [each for each in map(json.loads, shown) if each["kind"] == "passed-over"] == []

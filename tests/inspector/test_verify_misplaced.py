@@ -15,6 +15,8 @@ from tests.inspector.test_verify_causes import OTHER, PARTITION, SOURCE, directo
 
 __all__ = ["directory"]
 
+SHORT = "recompress-none-0"  # its log ends at 150
+
 
 def contents(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
@@ -157,3 +159,26 @@ def test_copied_into_another_partition(directory: Path, number: int) -> None:
     finding = only(directory)
     assert f"a copy of {PARTITION}/{log.name}" in str(finding.found)
     mended(directory, finding)
+
+
+@pytest.mark.parametrize("name", [PARTITION, "java-snappy-0"])
+def test_moved_behind_the_end_of_another_partition(directory: Path, name: str) -> None:
+    """The place fits, as nothing follows there; the indexes where the log was are its own."""
+    log = logs(directory, name)[-2]
+    log.rename(directory / SHORT / log.name)
+    finding = only(directory)
+    assert finding.path == str(directory / SHORT / log.name)
+    assert f"the batches of {name}/{log.name}, where no log is: it was moved" in str(finding.found)
+    mended(directory, finding)
+
+
+def test_a_time_index_tells_logs_with_batches_of_equal_sizes_apart(directory: Path) -> None:
+    """The offset index where a log is missing fits a log of another partition, and the time index does not."""
+    log = logs(directory)[-2]
+    moved = log.rename(directory / SHORT / log.name)
+    index = log.with_suffix(".timeindex")
+    entries = bytearray(index.read_bytes())
+    entries[-12:-4] = (int.from_bytes(entries[-12:-4]) + 1).to_bytes(8)
+    index.write_bytes(entries)
+    assert "log-foreign" not in [each.kind for each in loud(directory)]
+    assert str(moved.name) in {Path(each.path).name for each in loud(directory)}

@@ -82,13 +82,16 @@ Logs = dict[TopicPartition, LogBounds]
 
 class LogsFound(NamedTuple):
     """The logs of a partition under other names. lost: see LogVerifier. right_names, outdated: see OddFiles. foreign:
-    what was found of each log that is another partition's, by its name."""
+    what was found of each log that is another partition's, by its name. moved, elsewhere: see MisplacedLogs.moved and
+    found."""
 
     renamed: Sequence[RenamedLog] = ()
     lost: Sequence[tuple[int, int | None]] = ()
     right_names: Mapping[str, FileName] = MappingProxyType({})
     outdated: Collection[str] = ()
     foreign: Mapping[str, str] = MappingProxyType({})
+    moved: Mapping[str, str] = MappingProxyType({})
+    elsewhere: Mapping[str, Path] = MappingProxyType({})
 
 
 class Verification:
@@ -139,7 +142,7 @@ class Verification:
             before = self.files, len(self.unreadable)
             self._visited.clear()
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
-                inside = _Inside(self._around_partition(path))
+                inside = _Inside(self._around_partition(path), is_alone=True)
                 yield from self._directory(path, 0, inside)
                 yield from with_refusals([*inside.metadata_damage, *inside.short, *inside.of_emptied], inside.around)
                 if (self.files, len(self.unreadable)) == before:
@@ -356,14 +359,16 @@ class Verification:
         """
         contents, own = self._sorted_out(mine, is_partition=parsed_name is not None)
         misplaced: list[Finding] = []
-        copies: Mapping[str, str] = {}
+        logs = LogsFound()
         if parsed_name is not None and parsed_name.state == "":
             directory = path.absolute().name
-            copies = inside.misplaced.copies.get(directory, {})
-            contents.put(inside.misplaced.segments.get(directory, {}), copies)
-            misplaced = inside.misplaced.take(directory)
+            logs = _misplaced(inside.misplaced, directory)
+            contents.put(inside.misplaced.segments.get(directory, {}), logs.foreign)
+            misplaced = inside.misplaced.take(directory, is_alone=inside.is_alone)
         known = self._known(path, parsed_name, contents, inside.around)
-        known = replace(known, foreign=[base for base in map(_log_base, copies) if base is not None])
+        known = replace(
+            known, foreign=[base for base in map(_log_base, (*logs.foreign, *logs.moved)) if base is not None]
+        )
         if parsed_name is not None and parsed_name.state == "":
             missed = self._missed(path, contents, known)
             misplaced += [deleted_log(path, each) for each in missed]
@@ -382,7 +387,7 @@ class Verification:
         )
         of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
         if parsed_name is not None and parsed_name.state == "":
-            self.logs_found[path] = LogsFound([*longer, *verifier.renamed], verifier.lost, foreign=copies)
+            self.logs_found[path] = logs._replace(renamed=[*longer, *verifier.renamed], lost=verifier.lost)
         is_served = parsed_name is not None and not parsed_name.state
         own += inside.foretold(path, of_log, completed) if is_served else of_log
         own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
@@ -522,6 +527,12 @@ class Verification:
         )
 
 
+def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:
+    """What was found of the logs that are in, or belong in, the directory of this name."""
+    copies, moved = (each.get(directory, {}) for each in (found.copies, found.moved))
+    return LogsFound(foreign=copies, moved=moved, elsewhere=found.found.get(directory, {}))
+
+
 class _Inside:
     """The facts about the partitions in one directory, collected while they are verified.
 
@@ -529,8 +540,9 @@ class _Inside:
     of_emptied: findings held back until all partitions are known. apple_doubles: files of macOS. harmed: the partitions
     with errors in their own files."""
 
-    def __init__(self, around: Surroundings | None) -> None:
+    def __init__(self, around: Surroundings | None, *, is_alone: bool = False) -> None:
         self.around = around
+        self.is_alone = is_alone
         self.misplaced = MisplacedLogs()
         if around is not None:
             self.misplaced = misplaced_logs.find_around(around)

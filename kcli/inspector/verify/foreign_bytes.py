@@ -41,6 +41,13 @@ def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
             yield each
 
 
+def begin_text(path: Path) -> str | None:
+    """The words that tell that a file begins with no batch; None where it is empty, or one may begin there. Raises
+    UnreadableInput."""
+    head = _read(path, 0)
+    return None if _may_begin_batch(head) else f"which begin with no batch{_text_of(head)}"
+
+
 def _read(path: Path, position: int) -> bytes:
     source = FileSource(path)
     try:

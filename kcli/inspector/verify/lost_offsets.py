@@ -15,6 +15,7 @@ from formats.file_name import FileKind
 from formats.txn_index import AbortedTxn
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
+from kcli.inspector.verify.foreign_bytes import begin_text
 from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, IndexFile
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import log_name, other_case
@@ -180,14 +181,17 @@ def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
 
 def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
     """Return the finding that a longer version of a log lies beside it under another name."""
+    size, foreign = log.stat().st_size, begin_text(log)
+    kind = "log-cut" if size else "log-empty"
+    what = f"{size:,} bytes: an older version" if foreign is None else f"{size:,} bytes, {foreign}"
     return Finding(
         path=str(log),
-        kind="log-cut" if log.stat().st_size else "log-empty",
+        kind=kind if foreign is None else "foreign-bytes",
         severity="error",
-        position=log.stat().st_size,
+        position=size if foreign is None else 0,
         offset=renamed.base_offset,
         expected="all batches of the segment",
-        found=f"{log.stat().st_size:,} bytes: an older version, all batches are in {renamed.path}",
+        found=f"{what}; all batches are in {renamed.path}",
         action="stop the broker, and put that file in its place",
         command=renamed.command,
     )

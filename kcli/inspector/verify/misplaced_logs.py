@@ -1,8 +1,9 @@
 """Logs in the directory of another partition: swapped with its logs, moved there, or copied.
 
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
-may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Such a log is
-compared with the places in the other partitions of the log directory:
+may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. A log without
+indexes behind a gap may not be the partition's own either, where the indexes of a missing log of another partition fit
+it. Such a log is compared with the places in the other partitions of the log directory:
 
     keys      of a coordinator's topic, the hash of the keys tells whose the logs are
     swapped   two or more such logs fit each other's places
@@ -82,6 +83,11 @@ class _Place:
         """The name of the log that belongs here: <partition>/<file>."""
         return f"{self.directory.name}/{log_name(self.base)}"
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether an index of this place has an entry."""
+        return (self.last_entry, self.last_time_entry) != (None, None)
+
     def indexes(self, log: Path, base: int) -> bool:
         """Whether most entries in the indexes of this place point to batches of `log`, if its base offset is `base`."""
         return bool(indexes_fit(self.directory / log_name(self.base), log, base))
@@ -98,8 +104,8 @@ class _Place:
             return False
         if self.indexes(other.log, self.base) or other.indexes(other.log, self.base):
             return True
-        has_entries = (self.last_entry, self.last_time_entry) != (None, None) and FileKind.LOG in self.files
-        return not self.is_cleaned and not other.is_damaged and self.until is not None and not has_entries
+        has_indexed_log = self.has_entries and FileKind.LOG in self.files
+        return not self.is_cleaned and not other.is_damaged and self.until is not None and not has_indexed_log
 
 
 @dataclass(slots=True)
@@ -108,16 +114,25 @@ class MisplacedLogs:
 
     segments: by the partition's directory name and base offset, the segment that belongs there; None where the log
     there is not the partition's own. copies: by the partition's directory name, the names of files that were copied
-    from another partition, each with what it is."""
+    from another partition, each with what it is. moved: the same of logs that were moved, and whose place has none.
+    found: by the partition's directory name, the paths of its logs in other partitions' directories, by their names."""
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
     copies: dict[str, dict[str, str]] = field(default_factory=dict)
+    moved: dict[str, dict[str, str]] = field(default_factory=dict)
+    found: dict[str, dict[str, Path]] = field(default_factory=dict)
     _findings: list[tuple[Finding, set[str]]] = field(default_factory=list)
 
-    def take(self, directory: str) -> list[Finding]:
-        """Return the findings about a partition's directory, and remove them, so that each is reported once."""
-        taken = [finding for finding, names in self._findings if directory in names]
-        self._findings = [each for each in self._findings if directory not in each[1]]
+    def take(self, directory: str, *, is_alone: bool) -> list[Finding]:
+        """Return the findings about a partition's directory, and remove them, so that each is reported once. is_alone:
+        whether no other directory is verified; else a moved log is told of where it lies, with what is lost there."""
+        taken = []
+        for finding, names in self._findings:
+            path = Path(finding.path)
+            is_elsewhere = path.parent.name != directory and path.name in self.moved.get(path.parent.name, {})
+            if directory in names and (is_alone or not is_elsewhere):
+                taken.append(finding)
+        self._findings = [each for each in self._findings if each[0] not in taken]
         return taken
 
     @property
@@ -160,13 +175,18 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
     places = {place.log: place for each in partitions for place in each if FileKind.LOG in place.files}
     for place in (places[path] for path in by_keys if path in places):
         place.is_odd = place.is_known_by_keys = True
+    holes = [hole for places in partitions for hole in _holes(places)]
+    targets: dict[_Place, _Place] = {}
+    for place in (each for places in partitions for each in _without_index(places)):
+        takers = [hole for hole in holes if hole.directory != place.directory and _is_known_by_indexes(place, hole)]
+        if len(takers) == 1:
+            place.is_odd, targets[place] = True, takers[0]
     odd = [place for places in partitions for place in places if place.is_odd]
     if not odd:
         return found
-    open_places = [*odd, *(hole for places in partitions for hole in _holes(places))]
-    targets: dict[_Place, _Place] = {}
+    open_places = [*odd, *holes]
     targets |= {places[log]: places[path] for path, log in by_keys.items() if path in places and log in places}
-    for place in (each for each in odd if not each.is_known_by_keys):
+    for place in (each for each in odd if not each.is_known_by_keys and each not in targets):
         takers = [each for each in open_places if each.directory != place.directory and each.takes(place)]
         if len(takers) == 1:
             targets[place] = takers[0]
@@ -235,16 +255,15 @@ def _survey(place: _Place, end: int | None) -> None:
         return
     place.header = _header(place.log, 0)
     is_indexed = place.indexes(place.log, place.base)
-    has_entries = (place.last_entry, place.last_time_entry) != (None, None)
     if place.header is None:
-        place.is_odd = has_entries and not is_indexed
+        place.is_odd = place.has_entries and not is_indexed
     else:
         start = place.last_entry[1] if place.last_entry is not None else 0
         if not is_indexed or _header(place.log, start) is None:
             start = 0
         for header in headers(place.log, start):
             place.end = header.last + 1
-        place.is_odd = not place.has_room_for(place.header.first, place.end) or (has_entries and not is_indexed)
+        place.is_odd = not place.has_room_for(place.header.first, place.end) or (place.has_entries and not is_indexed)
     if place.is_odd and place.log.stat().st_size:
         _survey_around_damage(place)
 
@@ -306,6 +325,28 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
             yield _Place(place.directory, place.end, place.until, {}, is_cleaned=False)
 
 
+def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
+    """Yield the places whose log fits, but has no index file and does not begin where the log before it ends."""
+    logs = [place for place in places if FileKind.LOG in place.files]
+    for before, place in pairwise(logs):
+        has_index = any(kind in place.files for kind in INDEX_KINDS)
+        if not place.is_odd and not has_index and place.header is not None and before.end != place.base:
+            yield place
+
+
+def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
+    """Whether a log belongs to a place without a log by both indexes there: the positions of its batches and the
+    largest timestamp. Batches of equal sizes give logs of two partitions alike offset indexes."""
+    if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
+        return False
+    assert hole.last_entry is not None
+    assert hole.last_time_entry is not None
+    timestamp, relative = hole.last_time_entry
+    reached = (each for each in headers(place.log) if each.last >= hole.base + relative)
+    header = next(reached, None)
+    return header is not None and (header.last, header.max_timestamp) == (hole.base + relative, timestamp)
+
+
 def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
     """Yield chains of places, where each log belongs to the next place: a cycle, or up to a place without a log."""
     starts = [place for place in targets if place not in targets.values()] + list(targets)
@@ -341,6 +382,11 @@ def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place
     loss = "what is damaged in them is lost" if any(place.is_damaged for place in chain) else "nothing is lost"
     assert first.header is not None, "its offsets say where it belongs"
     found_text = f"offsets {first.header.first:,}..{first.end - 1:,}, which are the batches of {second.name}"
+    if not is_cycle:
+        found.moved.setdefault(first.directory.name, {})[first.log.name] = f"its batches are those of {second.name}"
+        for place in (each for each in chain if each in targets):
+            target = targets[place]
+            found.found.setdefault(target.directory.name, {})[log_name(target.base)] = place.log
     if len(chain) == 2 and is_cycle:
         found_text += f": the two files have each other's place, and {loss}"
         action = "stop the broker, and give the files each other's place"
@@ -348,7 +394,9 @@ def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place
         found_text += f": it has changed places with {', '.join(each.name for each in chain[1:])}, and {loss}"
         action = "stop the broker, and give the files their places"
     else:
-        found_text += f", where no log is: it was moved, and {loss}"
+        is_over = first.has_entries and not first.indexes(first.log, first.base)
+        why = f", over {first.directory.name}'s own log" if is_over else f", and {loss}"
+        found_text += f", where no log is: it was moved{why}"
         action = "stop the broker, and put the file where it belongs"
     finding = _foreign(first, found_text, action, next_steps.move([*aside, *back] if is_cycle else pairs))
     found.add(finding, {each.directory.name for each in chain})
@@ -377,8 +425,7 @@ def _set_aside(found: MisplacedLogs, place: _Place, twin: _Place) -> None:
     Indexes of the partition's own log stay: by these that log is known."""
     indexes_fit = place.indexes(place.log, twin.base)
     files = [place.files[kind] for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
-    has_entries = (place.last_entry, place.last_time_entry) != (None, None)
-    left = {kind: path for kind, path in place.files.items() if path not in files and has_entries}
+    left = {kind: path for kind, path in place.files.items() if path not in files and place.has_entries}
     found.put(place, SegmentFiles(place.base, left) if left else None)
     snapshot, other = (each.directory / f"{each.base:020}{FileKind.PRODUCER_SNAPSHOT}" for each in (place, twin))
     if snapshot.is_file() and other.is_file() and _is_same(snapshot, other):

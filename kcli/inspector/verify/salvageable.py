@@ -101,6 +101,7 @@ class KeepsAll:
 def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checked:
     renamed = {build(right): directory / name for name, right in logs.right_names.items()}
     renamed |= {log_name(each.base_offset): each.path for each in logs.renamed if each.codec is None}
+    renamed |= logs.elsewhere
     compressed: dict[str, InflatedRange] = {}
     damaged: list[LeftOut] = []
     for name, path, codec in ((log_name(each.base_offset), each.path, each.codec) for each in logs.renamed):
@@ -115,7 +116,7 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
         contradicted.add(FileKind.LEADER_EPOCHS)
     foreign = [LeftOut(name, what) for name, what in logs.foreign.items() if name.endswith(FileKind.LOG)]
     removed = {*logs.outdated, *logs.foreign}
-    return Checked(contradicted, renamed, removed, compressed, [*damaged, *foreign], logs.lost)
+    return Checked(contradicted, renamed, removed, compressed, [*damaged, *foreign], logs.lost, logs.moved)
 
 
 def _is_rebuildable(file: str) -> bool:

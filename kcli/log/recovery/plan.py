@@ -264,7 +264,16 @@ def _salvaged(
     anew = _rebuilt(planned, checked)
     before = _before_transfer(_view(directory, exchanged, restored, anew, checked, readable))
     view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before)
-    if exchanged or restored or anew or checked.removed or checked.compressed or before or planned.view.taken_names:
+    if (
+        exchanged
+        or restored
+        or anew
+        or checked.removed
+        or checked.moved
+        or checked.compressed
+        or before
+        or planned.view.taken_names
+    ):
         last = _load(directory, _with_epochs(view_anew(), anew), options, advance)
     _read_small_files(last.view)
     more = _to_salvage(last)
@@ -366,6 +375,7 @@ def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -
     if last.refused is None and not (options.is_compacted or options.is_deleted):
         last.saved.gaps += gaps_between(last.view, last.saved.gaps)
     taken = sorted(planned.view.taken_names)
+    last.saved.left_out += [LeftOut(name, what) for name, what in checked.moved.items()]
     last.saved.left_out += [*checked.unused, *(LeftOut(name, _no_file(last.view.directory / name)) for name in taken)]
     last.saved.gaps += _missing(last, checked)
 
@@ -451,7 +461,7 @@ def _view(
     PartitionView. before: the logs before a transfer as text, by name."""
     view = PartitionView(directory, readable)
     view.make_room()
-    for name in checked.removed:
+    for name in (*checked.removed, *checked.moved):
         view.remove(name)
     for each in restored:
         view.rename(each.file, each.name)

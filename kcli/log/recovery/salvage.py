@@ -114,7 +114,8 @@ class Checked:
     files that salvage leaves out: those of another partition, and those of empty logs, in the place of which others
     come. compressed: the content of compressed files with such batches, by the name that it gets. unused: what salvage
     does not take, and says so. lost: the first and last offset of each range that no log of its own name has; last is
-    None where it is not known."""
+    None where it is not known. moved: the logs that salvage puts into the directories of other partitions, each with
+    what it is, by its name."""
 
     contradicted: Collection[str] = ()
     renamed: Mapping[str, Path] = field(default_factory=dict)
@@ -122,6 +123,7 @@ class Checked:
     compressed: Mapping[str, InflatedRange] = field(default_factory=dict)
     unused: Sequence[LeftOut] = ()
     lost: Sequence[tuple[int, int | None]] = ()
+    moved: Mapping[str, str] = field(default_factory=dict)
 
     def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
         """The same, without the use of files under other names. refused: why a start fails with them."""
@@ -142,7 +144,8 @@ class Checked:
         ]
         renamed = {name: path for name, path in self.renamed.items() if name not in outside}
         compressed = {name: part for name, part in self.compressed.items() if name not in outside}
-        return replace(self, renamed=renamed, compressed=compressed, unused=[*self.unused, *unused])
+        unused += [LeftOut(name, f"{what}: salvage with --out puts it there") for name, what in self.moved.items()]
+        return replace(self, renamed=renamed, compressed=compressed, unused=[*self.unused, *unused], moved={})
 
     @property
     def has_logs(self) -> bool:
