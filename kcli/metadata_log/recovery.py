@@ -30,6 +30,7 @@ from kcli.log.recovery.node_directories import (
     log_directories_of,
     meta_of,
     metadata_home_of,
+    node_id_of,
     same_path,
 )
 from kcli.log.recovery.plan import PartitionPlan, plan, with_view
@@ -131,7 +132,8 @@ class MetadataRecovery:
         listed = self.log_directories
         if not any(same_path(each, self.directory) for each in listed):
             return NodeDirectories(self.directory)
-        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._assigned)
+        node_id = node_id_of(self.server)
+        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._assigned, node_id)
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
         """Whether the start renames a directory to -stray, by all records of the metadata log that can be read."""
@@ -512,12 +514,17 @@ class MetadataRecovery:
         topics = lost.image.topics.values()
         owners = {each for topic in topics for state in topic.partitions.values() for each in state.replicas}
         partitions = [each for each in LogDirectory(self.directory).partitions() if each.name.topic != METADATA_TOPIC]
-        if partitions and owners and node_id not in owners:
+        is_refused = self.node.configured_node_id is not None
+        if partitions and owners and node_id not in owners and not is_refused:
             owners_text = f"{'nodes' if len(owners) > 1 else 'node'} {', '.join(map(str, sorted(owners)))}"
             reason = f"node.id is {node_id}, and the metadata log knows replicas of {owners_text} only"
             if self.registered_node_id is not None:
                 reason += f"; node {self.registered_node_id} has registered this directory.id"
             outcome = "Kafka starts, and renames all partitions to -stray"
+            if self.registered_node_id is not None:
+                outcome = (
+                    "Kafka renames all partitions to -stray, then ends, as the controller refuses its registration"
+                )
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def _look_for_directories(self) -> None:

@@ -349,14 +349,57 @@ class BrokerDirectory:
                 found = f"{len(data):,} bytes, all NUL" if data else "an empty file"
             yield _meta("version", path, "version=1", f"{found}: Kafka does not start")
             return
+        node, configured = None if properties is None else properties.node_id, self._around.node.configured_node_id
+        if node is not None and configured is not None:
+            yield self._configured_node(path, node, configured)
+            return
         if properties is None or image is None or not self._is_metadata_sound or not image.brokers:
             return
-        node = properties.node_id
         if node not in image.brokers and node not in image.controllers and self._around.is_broker:
             nodes = ", ".join(map(str, sorted(image.brokers)))
-            yield _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", f"node.id {node}")
+            finding = _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", f"node.id {node}")
+            owner = self._owner(properties)
+            if owner is not None:
+                finding = replace(
+                    finding,
+                    found=f"node.id {node}: Kafka does not start with it: node {owner} has registered the directory.id",
+                    action="stop the broker, and write the node.id that the metadata log has",
+                    command=next_steps.change(path, f"node.id={node}", f"node.id={owner}"),
+                    refuses_start=True,
+                )
+            yield finding
         elif node in image.brokers and image.brokers[node].directories:
             yield from self._directory_id(path, properties)
+
+    def _configured_node(self, path: Path, node: int, configured: int) -> Finding:
+        """Return the finding of a node.id that is not that of server.properties, with which Kafka does not start."""
+        finding = replace(
+            _meta("node", path, f"node.id {configured}, as server.properties has it", ""),
+            found=f"node.id {node}: Kafka does not start with it",
+            action=f"look whose directory it is: then write its node.id into server.properties, or {configured} here",
+            command=next_steps.show(path),
+            refuses_start=True,
+        )
+        properties = self._around.properties
+        if properties is None or self._owner(properties) != configured:
+            return finding
+        action = f"stop the broker, and write node.id={configured}: that node has registered the directory.id"
+        return replace(
+            finding,
+            action=action,
+            command=next_steps.change(path, f"node.id={node}", f"node.id={configured}"),
+        )
+
+    def _owner(self, properties: MetaProperties) -> int | None:
+        """The only broker in the metadata log that has registered the directory.id; None where there is none."""
+        from kcli.metadata.partition import to_uuid
+
+        image = self._around.image
+        if image is None or properties.directory_id is None or not self._is_metadata_sound:
+            return None
+        directory_id = to_uuid(properties.directory_id)
+        owners = [each.id for each in image.brokers.values() if directory_id in each.directories]
+        return owners[0] if len(owners) == 1 else None
 
     def _directory_id(self, path: Path, properties: MetaProperties) -> Iterator[Finding]:
         from kcli.metadata.partition import from_uuid

@@ -24,6 +24,7 @@ from kcli.log.recovery.node_directories import (
     log_directories_of,
     meta_of,
     metadata_home_of,
+    node_id_of,
     same_path,
 )
 from kcli.protocol.topic_partition import TopicPartition
@@ -354,11 +355,13 @@ class Surroundings:
         """The other log directories of the node: those that server.properties names beside this one; without it those
         that are given, but for copies of this one."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
+        node_id = node_id_of(self._server)
         if not any(same_path(each, self.path) for each in listed):
+            node_id = None
             listed = [each for each in self._others if self._is_beside(each)]
             homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
             home = homes[0] if len(homes) == 1 else None
-        return NodeDirectories(self.path, listed, home, self._is_left_out, self._assigned)
+        return NodeDirectories(self.path, listed, home, self._is_left_out, self._assigned, node_id)
 
     def _is_beside(self, other: Path) -> bool:
         """Whether another directory belongs to the same node. One with the same directory.id and the same partitions is
