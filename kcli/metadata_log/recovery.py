@@ -416,7 +416,7 @@ class MetadataRecovery:
         else:
             self.refusals += self.blocked
         self.other_voters = [each for each in voters(self.home / METADATA_DIRECTORY) if each != node_id]
-        lost = LostMetadata(self.home, planned)
+        lost = LostMetadata(self.home, planned, self.node.of_one_node)
         if self.other_voters:
             self.in_quorum = lost.cuts or lost.evidence
             for reason in lost.contradicted:  # the node begins with this snapshot, and fetches no record below it
@@ -429,7 +429,7 @@ class MetadataRecovery:
         is_refused = any(map(_is_of_log, self.refusals)) or (planned is not None and planned.refused is not None)
         self._look_at_partitions(lost, node_id, is_refused=is_refused)
         newer = self._newer_partitions(lost, node_id)
-        self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost), not is_refused
+        self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost, node_id), not is_refused
         self.signs = lost.contradicted + ([] if lost.cuts else lost.evidence) + newer
         if self.is_foreign:
             self.is_loss, self.signs = True, [FOREIGN]
@@ -562,11 +562,14 @@ class MetadataRecovery:
         options = LoadOptions(now_ms=self.now_ms, is_metadata=True)
         self.look(None if self.is_missing else plan(self.home / METADATA_DIRECTORY, options))
 
-    def _is_loss(self, lost: LostMetadata) -> bool:
-        """Whether lost records matter: partitions with records become strays, or the metadata after the start differs
-        from that of all readable records (`LostMetadata.readable`)."""
-        is_missed = any(self._is_missed(stray) for stray in self.strays)
-        return bool(lost.signs) and (is_missed or any(True for _ in differences(lost.readable, lost.image)))
+    def _is_loss(self, lost: LostMetadata, node_id: int | None) -> bool:
+        """Whether lost records matter: partitions with records become strays, in any log directory of the node, or the
+        metadata after the start differs from that of all readable records (`LostMetadata.readable`)."""
+        if not lost.signs:
+            return False
+        beside = [each for path in self.node.of_one_node[1:] for each in LogDirectory(path).partitions()]
+        strays = [*self.strays, *(each for each in lost.strays(beside, node_id) if isinstance(each, Stray))]
+        return any(map(self._is_missed, strays)) or any(True for _ in differences(lost.readable, lost.image))
 
     @property
     def _is_suspect(self) -> bool:

@@ -38,11 +38,12 @@ from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removabl
 from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
+from kcli.log.recovery.node_directories import same_path
 from kcli.log.recovery.shared import shared_text
 from kcli.log.source import read_whole
 from kcli.metadata.topic_names import fault
 from kcli.metadata_log.known_properties import NEW_CLUSTER_ID, text_of
-from kcli.metadata_log.lost import has_replica, other_topic, why_stray
+from kcli.metadata_log.lost import has_replica, marked_broker_epoch, other_topic, why_stray
 from kcli.metadata_log.recovery import voters
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -807,13 +808,20 @@ def old_metadata_log(
     directory, before the election of a leader whose epoch a partition has, or before the block of a producer id that a
     partition has, unless other voters have the records.
     """
-    home, bounds = around.path / METADATA_DIRECTORY, logs.get(TopicPartition(METADATA_TOPIC, 0))
-    if bounds is None or any(each != around.node_id for each in voters(home)):
+    bounds = logs.get(TopicPartition(METADATA_TOPIC, 0))
+    holder = around.path if bounds is not None or around.metadata is None else around.metadata.home
+    home, end = holder / METADATA_DIRECTORY, around.metadata_log_end if bounds is None else bounds.end
+    if end is None or any(each != around.node_id for each in voters(home)):
         return
-    epoch, end = LogDirectory(around.path).marked_broker_epoch, bounds.end
-    if epoch is not None and epoch > end:
+    closed, expected = [around.path], ""
+    if bounds is not None:
+        closed += [each for each in around.node.of_one_node if not around.is_given(each)]
+    elif not any(same_path(each, holder) for each in around.node.of_one_node):
+        return
+    epoch = marked_broker_epoch(closed)
+    if epoch > end:
         expected = f"a log beyond offset {epoch:,}, where the broker has registered before it closed the directory"
-    else:
+    elif bounds is not None:
         expected = next(_missing_elections(around, stored, logs), "") or _missing_records(around)
     if not expected:
         return
@@ -825,7 +833,7 @@ def old_metadata_log(
         found=f"it ends at offset {end:,}: it is older than the partitions, or its end is lost",
         action="look for the newer metadata log: topics that were created since, and their ids, are not in this one; "
         "salvage makes a copy with producer ids and leader epochs beyond those of the partitions",
-        command=next_steps.recover_log_directory(around.path),
+        command=next_steps.recover_log_directory(holder),
     )
 
 

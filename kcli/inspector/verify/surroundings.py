@@ -204,18 +204,32 @@ class Surroundings:
     @cached_property
     def has_topic_ids(self) -> bool:
         """Whether the metadata log has the topic ids of now: there is no sign that records of it are lost."""
-        from kcli.log.recovery.loader import LoadOptions
-        from kcli.log.recovery.plan import plan
         from kcli.metadata_log.lost import LostMetadata
 
+        planned = self._metadata_plan
+        if self.metadata is None or planned is None:
+            return False
+        lost = LostMetadata(self.metadata.home, planned, self.node.of_one_node)
+        return planned.refused is None and not lost.signs
+
+    @property
+    def metadata_log_end(self) -> int | None:
+        """The log end offset of the metadata log after a start; None where it cannot be read."""
+        planned = self._metadata_plan
+        return None if planned is None or planned.offsets is None else planned.offsets.log_end_offset
+
+    @cached_property
+    def _metadata_plan(self) -> PartitionPlan | None:
+        """The plan of the metadata log's start; None where it cannot be read."""
+        from kcli.log.recovery.loader import LoadOptions
+        from kcli.log.recovery.plan import plan
+
         if self.metadata is None:
-            return False
-        home = self.metadata.home
+            return None
         try:
-            planned = plan(home / METADATA_DIRECTORY, LoadOptions(now_ms=0, is_metadata=True))
+            return plan(self.metadata.home / METADATA_DIRECTORY, LoadOptions(now_ms=0, is_metadata=True))
         except UnreadableInput:
-            return False
-        return planned.refused is None and not LostMetadata(home, planned).signs
+            return None
 
     @cached_property
     def renamed_metadata_log(self) -> Path | None:

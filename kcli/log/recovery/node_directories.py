@@ -131,6 +131,12 @@ class NodeDirectories:
                 if one is not None and two is not None and one != two:
                     yield path, f"{name} is {one}, and {two} in {path / FileKind.META_PROPERTIES}"
 
+    @cached_property
+    def of_one_node(self) -> Sequence[Path]:
+        """`directory`, and those of the others that do not belong to another cluster or node."""
+        foreign = {path for path, _ in self.owners_beside()}
+        return [self.directory, *(each for each in self.others if each not in foreign)]
+
     @property
     def has_second_metadata_log(self) -> bool:
         """Whether `directory` has a metadata log, and that of the broker is in another one."""
