@@ -29,7 +29,7 @@ class Settings:
     """The configurations for a log directory, or for a partition's directory in one.
 
     server: the entries of --config. broker: the broker's configuration, from all sources. metadata_error: why the
-    metadata log could not be read as a whole; topics then have the configuration that its readable records give them.
+    metadata log could not be read as a whole; topics then have what its readable records give them, if any.
     Raises UsageError, InvalidConfig, UnreadableInput.
     """
 
@@ -48,6 +48,11 @@ class Settings:
             self.metadata_error = error
         self._own, broker = _split(options)
         self.broker = {**server, **dynamic, **broker}
+
+    @property
+    def source_of_topics(self) -> str:
+        """Where topics have their configuration from, in words, where there is a `metadata_error`."""
+        return "Kafka's defaults have" if self._image is None else "the readable part of the metadata log has"
 
     @property
     def producer_expiration_ms(self) -> int:
