@@ -83,7 +83,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         raise UnreadableInput(str(directory), "no such directory")
     settings = Settings(directory, config, option or [])
     if settings.metadata_error is not None:
-        note(f"kcli: topics taken as Kafka's defaults have them: {settings.metadata_error}")
+        note(f"kcli: topics taken as {settings.source_of_topics} them: {settings.metadata_error}")
     progress = _Progress(directory)
     metadata = _metadata(directory, settings.server, now_ms, salvage=salvage)
     if metadata.renamed_log is not None and (salvage or out is not None or in_place):

@@ -29,7 +29,7 @@ class Settings:
     """The configurations for a log directory, or for a partition's directory in one.
 
     server: the entries of --config. broker: the broker's configuration, from all sources. metadata_error: why the
-    metadata log could not be read; topics then have no configuration of their own.
+    metadata log could not be read as a whole; topics then have what its readable records give them, if any.
     Raises UsageError, InvalidConfig, UnreadableInput.
     """
 
@@ -41,13 +41,18 @@ class Settings:
         self._image, dynamic = None, {}
         try:
             node = server.get("node.id") or (read_properties(meta).get("node.id", "") if meta.exists() else "")
-            self._image = _image(Path(server.get("metadata.log.dir", str(home))))
+            self._image, self.metadata_error = _image(Path(server.get("metadata.log.dir", str(home))))
             if self._image is not None:
                 dynamic = self._image.broker_configs(int(node) if node.isascii() and node.isdecimal() else None)
         except UnreadableInput as error:
             self.metadata_error = error
         self._own, broker = _split(options)
         self.broker = {**server, **dynamic, **broker}
+
+    @property
+    def source_of_topics(self) -> str:
+        """Where topics have their configuration from, in words, where there is a `metadata_error`."""
+        return "Kafka's defaults have" if self._image is None else "the readable part of the metadata log has"
 
     @property
     def producer_expiration_ms(self) -> int:
@@ -78,9 +83,14 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     return topic, broker
 
 
-def _image(log_directory: Path) -> MetadataImage | None:
+def _image(log_directory: Path) -> tuple[MetadataImage | None, UnreadableInput | None]:
+    """Return the image of the metadata log in a log directory, None where there is none; and its first damage, where
+    the image is that of the records around damage. Raises UnreadableInput."""
     if not (log_directory / METADATA_DIRECTORY).is_dir():
-        return None  # then spare the import, which is slow
-    from kcli.inspector.cluster_metadata import read_image
+        return None, None  # then spare the import, which is slow
+    from kcli.inspector.cluster_metadata import read_image, read_image_around_damage
 
-    return read_image(log_directory)
+    try:
+        return read_image(log_directory), None
+    except UnreadableInput as error:
+        return read_image_around_damage(log_directory), error

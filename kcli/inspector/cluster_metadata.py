@@ -1,7 +1,6 @@
 """Topics and configurations from the `__cluster_metadata` of a log directory: its latest snapshot, then its log.
 
-Records that the quorum has not committed count too: the files do not say how far the log is committed. The log is read
-up to the first damage.
+Records that the quorum has not committed count too: the files do not say how far the log is committed.
 """
 
 from __future__ import annotations
@@ -23,3 +22,9 @@ def read_image(log_directory: Path) -> MetadataImage | None:
     if not directory.is_dir():
         return None
     return replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+
+
+def read_image_around_damage(log_directory: Path) -> MetadataImage:
+    """Return the image that all records make which can be read, also behind damage. Raises UnreadableInput."""
+    directory = log_directory / METADATA_DIRECTORY
+    return replay(directory, PartitionView(directory).original, lambda _: None, around_damage=True)

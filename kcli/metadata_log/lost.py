@@ -70,9 +70,11 @@ class Stray:
 class LostMetadata:
     """The losses of a damaged metadata log. Each property reads files at its first use: use it before files change."""
 
-    def __init__(self, home: Path, plan: PartitionPlan | None) -> None:
-        """home: the log directory with the metadata log. plan: the plan of its start; None where the log is missing."""
+    def __init__(self, home: Path, plan: PartitionPlan | None, beside: Iterable[Path] = ()) -> None:
+        """home: the log directory with the metadata log. plan: the plan of its start; None where the log is missing.
+        beside: the node's other log directories."""
         self.home, self.plan = home, plan
+        self._broker_epoch = marked_broker_epoch([home, *beside])
         self.trouble: list[UnreadableInput] = []
         """Damage in the files of the log; filled at the first use of `readable`."""
         self.misplaced: dict[str, StartRefused] = {}
@@ -84,7 +86,7 @@ class LostMetadata:
         self.removed: set[str] = set()
         """The ids of topics that have a RemoveTopicRecord in the log; filled at the first use of `readable`."""
         self.cuts = [] if plan is None else list(_cuts(plan))
-        self.evidence = ["there is no metadata log"] if plan is None else list(_evidence(home, plan))
+        self.evidence = ["there is no metadata log"] if plan is None else list(_evidence(plan, self._broker_epoch))
         self.contradicted = [] if plan is None else list(_contradicted(plan))
 
     @property
@@ -97,8 +99,7 @@ class LostMetadata:
     def end_min(self) -> int:
         """The lowest offset at which the log can have ended before the damage."""
         epoch_start = None if self.plan is None else _epoch_start(self.plan)
-        broker_epoch = LogDirectory(self.home).marked_broker_epoch
-        return max(epoch_start or 0, 0 if broker_epoch is None else broker_epoch + 1)
+        return max(epoch_start or 0, self._broker_epoch + 1)
 
     @cached_property
     def image(self) -> MetadataImage:
@@ -340,7 +341,13 @@ def _contradicted(plan: PartitionPlan) -> Iterator[str]:
             yield f"Kafka takes {name} in place of the log below its offset, and {reason}"
 
 
-def _evidence(home: Path, plan: PartitionPlan) -> Iterator[str]:
+def marked_broker_epoch(homes: Iterable[Path]) -> int:
+    """The last broker epoch in the clean-shutdown markers of log directories of one node; -1 where none has one."""
+    found = (LogDirectory(each).marked_broker_epoch for each in homes)
+    return max((each for each in found if each is not None), default=-1)
+
+
+def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
     """Yield a line for each sign that records are missing from the log, or will be after the start cuts it."""
     if plan.offsets is None:
         return
@@ -353,7 +360,7 @@ def _evidence(home: Path, plan: PartitionPlan) -> Iterator[str]:
         yield "the log is empty"
     for subject, offset in (
         ("leader epoch", _epoch_start(plan)),
-        ("the broker's registration", LogDirectory(home).marked_broker_epoch),
+        ("the broker's registration", broker_epoch),
     ):
         if offset is not None and offset > end:
             yield f"{subject} begins at offset {offset:,}, the log ends at {end:,}"

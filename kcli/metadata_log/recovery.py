@@ -30,6 +30,7 @@ from kcli.log.recovery.node_directories import (
     log_directories_of,
     meta_of,
     metadata_home_of,
+    node_id_of,
     same_path,
 )
 from kcli.log.recovery.plan import PartitionPlan, plan, with_view
@@ -131,7 +132,8 @@ class MetadataRecovery:
         listed = self.log_directories
         if not any(same_path(each, self.directory) for each in listed):
             return NodeDirectories(self.directory)
-        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._assigned)
+        node_id = node_id_of(self.server)
+        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._assigned, node_id)
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
         """Whether the start renames a directory to -stray, by all records of the metadata log that can be read."""
@@ -426,7 +428,7 @@ class MetadataRecovery:
         else:
             self.refusals += self.blocked
         self.other_voters = [each for each in voters(self.home / METADATA_DIRECTORY) if each != node_id]
-        lost = LostMetadata(self.home, planned)
+        lost = LostMetadata(self.home, planned, self.node.of_one_node)
         if self.other_voters:
             self.in_quorum = lost.cuts or lost.evidence
             for reason in lost.contradicted:  # the node begins with this snapshot, and fetches no record below it
@@ -439,7 +441,7 @@ class MetadataRecovery:
         is_refused = any(map(_is_of_log, self.refusals)) or (planned is not None and planned.refused is not None)
         self._look_at_partitions(lost, node_id, is_refused=is_refused)
         newer = self._newer_partitions(lost, node_id)
-        self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost), not is_refused
+        self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost, node_id), not is_refused
         self.signs = lost.contradicted + ([] if lost.cuts else lost.evidence) + newer
         if self.is_foreign:
             self.is_loss, self.signs = True, [FOREIGN]
@@ -524,12 +526,17 @@ class MetadataRecovery:
         topics = lost.image.topics.values()
         owners = {each for topic in topics for state in topic.partitions.values() for each in state.replicas}
         partitions = [each for each in LogDirectory(self.directory).partitions() if each.name.topic != METADATA_TOPIC]
-        if partitions and owners and node_id not in owners:
+        is_refused = self.node.configured_node_id is not None
+        if partitions and owners and node_id not in owners and not is_refused:
             owners_text = f"{'nodes' if len(owners) > 1 else 'node'} {', '.join(map(str, sorted(owners)))}"
             reason = f"node.id is {node_id}, and the metadata log knows replicas of {owners_text} only"
             if self.registered_node_id is not None:
                 reason += f"; node {self.registered_node_id} has registered this directory.id"
             outcome = "Kafka starts, and renames all partitions to -stray"
+            if self.registered_node_id is not None:
+                outcome = (
+                    "Kafka renames all partitions to -stray, then ends, as the controller refuses its registration"
+                )
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def _look_for_directories(self) -> None:
@@ -567,11 +574,14 @@ class MetadataRecovery:
         options = LoadOptions(now_ms=self.now_ms, is_metadata=True)
         self.look(None if self.is_missing else plan(self.home / METADATA_DIRECTORY, options))
 
-    def _is_loss(self, lost: LostMetadata) -> bool:
-        """Whether lost records matter: partitions with records become strays, or the metadata after the start differs
-        from that of all readable records (`LostMetadata.readable`)."""
-        is_missed = any(self._is_missed(stray) for stray in self.strays)
-        return bool(lost.signs) and (is_missed or any(True for _ in differences(lost.readable, lost.image)))
+    def _is_loss(self, lost: LostMetadata, node_id: int | None) -> bool:
+        """Whether lost records matter: partitions with records become strays, in any log directory of the node, or the
+        metadata after the start differs from that of all readable records (`LostMetadata.readable`)."""
+        if not lost.signs:
+            return False
+        beside = [each for path in self.node.of_one_node[1:] for each in LogDirectory(path).partitions()]
+        strays = [*self.strays, *(each for each in lost.strays(beside, node_id) if isinstance(each, Stray))]
+        return any(map(self._is_missed, strays)) or any(True for _ in differences(lost.readable, lost.image))
 
     @property
     def _is_suspect(self) -> bool:

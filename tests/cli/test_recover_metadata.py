@@ -334,6 +334,31 @@ def test_meta_properties_of_another_node(tmp_path: Path) -> None:
     assert "node.id is 7, and the metadata log knows replicas of node 1 only" in found["reason"]
 
 
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_kafka_does_not_start_with_the_id_of_another_node(tmp_path: Path, *, is_configured: bool) -> None:
+    """With node.id=1 in server.properties Kafka 4.3.0 ends: Stored node id 7 doesn't match previous node id 1."""
+    directory, config = copied(tmp_path), tmp_path / "server.properties"
+    meta = directory / "meta.properties"
+    before = meta.read_text()
+    meta.write_text(before.replace("node.id=1", "node.id=7"))
+    config.write_text(f"node.id=1\nlog.dirs={directory}\n")
+    options: list[str | Path] = ["--config", config] if is_configured else []
+    ended = kcli("verify", "--format", "jsonl", *options, directory)
+    (finding,) = [row for row in rows(ended.stdout) if row["severity"] == "error"]
+    assert (finding["kind"], finding["path"], finding["refuses_start"]) == ("meta-properties-node", str(meta), True)
+    ended = kcli("recover", "--format", "jsonl", *options, directory)
+    assert ended.status == 1
+    (found,) = [row for row in rows(ended.stdout) if row["kind"] in ("refused", "passed-over")]
+    assert (found["kind"], found["file"]) == ("refused" if is_configured else "passed-over", "meta.properties")
+    says = "doesn't match previous node id 1" if is_configured else "to -stray, then ends"
+    assert says in found["reason"]
+    ended = kcli("recover", "--salvage", *options, "--out", tmp_path / "new", directory)
+    assert ended.status == 0
+    subprocess.run(str(finding["command"]), shell=True, check=True)
+    for each in (meta, tmp_path / "new" / meta.name):
+        assert parse(each.read_bytes()).entries == parse(before.encode()).entries
+
+
 @pytest.mark.parametrize("quorum_state", [None, ""])
 def test_salvage_with_the_id_of_another_node(tmp_path: Path, quorum_state: str | None) -> None:
     """This also holds where quorum-state keeps Kafka from starting; the metadata log has the directory.id of node 1."""

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kcli.cli.settings import Settings
 from kcli.inspector.cluster_metadata import read_image
+from kcli.inspector.verify import Verification
 from kcli.log.partition_view import PartitionView
 from kcli.metadata.difference import differences
 from kcli.metadata_log.records import read_batches
@@ -130,3 +132,34 @@ def test_snapshots_of_kafka_agree_with_its_log(node: str) -> None:
     for name in files:
         if name.endswith(".checkpoint") and name[:1] == "0":
             assert contradiction(directory, files, name) is None
+
+
+def cut_before_its_records(directory: Path) -> Path:
+    """A snapshot that a crash has cut behind its header, below records that change what it should have."""
+    path, data = snapshot(directory, below_end=176), (directory / "bootstrap.checkpoint").read_bytes()
+    path.write_bytes(data[: 12 + int.from_bytes(data[8:12]) + 40])
+    return path
+
+
+def test_a_cut_snapshot_keeps_kafka_from_starting(tmp_path: Path) -> None:
+    """Kafka 4.3.0 takes the records before the cut, and ends at the first record of the log that changes others."""
+    directory = copied(tmp_path)
+    path = cut_before_its_records(directory)
+    (directory / "append-time-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n6 ")
+    ended = kcli("verify", "--format", "jsonl", directory)
+    found = [each for each in map(json.loads, ended.stdout.splitlines()) if each["refuses_start"]]
+    finding = next(each for each in found if each["path"] == str(path))
+    assert "does not start: offset 101: a change of broker 1" in finding["found"]
+    first = kcli("verify", directory).stdout.splitlines()[0]
+    assert str(path) in first
+    (directory / "append-time-0" / "leader-epoch-checkpoint").unlink()
+    commands = [each.command for each in Verification([directory]).findings() if each.refuses_start]
+    assert commands == [f"mv -nT -- {path} {path}.moved"]
+
+
+def test_topics_have_the_configuration_of_the_readable_part(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    cut_before_its_records(directory)
+    settings = Settings(directory, None, [])
+    assert settings.metadata_error is not None
+    assert settings.log_config("recompress-zstd").compression_type == "zstd"

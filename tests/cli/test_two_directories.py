@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.verify import Finding, Verification
 from kcli.log.log_directory import read_properties
+from kcli.metadata.partition import from_uuid
 from tests.cli.run import kcli
 from tests.two_directories import MOVED, SECOND_ID, two_directories
 
@@ -257,3 +259,44 @@ def test_a_move_that_only_lacks_its_last_rename(directories: Directories) -> Non
     (directories[1] / MOVED[0]).rename(directories[1] / f"{MOVED[0]}.{'0' * 32}-future")
     assert found(directories) == []
     assert recovered(directories, 1) == []
+
+
+def with_a_later_topic(directories: Directories) -> None:
+    """Add a topic to the second directory that the metadata log in the first one, an older copy, does not have."""
+    two = directories[1]
+    shutil.copytree(two / MOVED[0], two / "later-0")
+    (two / "later-0/partition.metadata").write_text("version: 0\ntopic_id: BBECAwQFBgcICQoLDA0ODw\n")
+    (two / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1000000}')
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_metadata_log_older_than_the_other_directory(directories: Directories, tmp_path: Path, number: int) -> None:
+    """The broker has registered behind the end of the log before it closed the second directory."""
+    one, _, config = directories
+    with_a_later_topic(directories)
+    (finding,) = [each for each in found(directories) if each.severity == "error"]
+    assert (finding.kind, finding.consequences) == ("metadata-log-end", {"partition-stray": 1})
+    assert Path(finding.path).parent == one / "__cluster_metadata-0"
+    alone = Verification([directories[number]], server=read_properties(config)).findings()
+    assert [each.kind for each in alone if each.severity == "error"] == ["metadata-log-end"]
+    rows = recovered(directories, number)
+    assert [row["name"] for row in rows if row["kind"] == "metadata-lost"] == ["later"]
+    assert kcli("recover", "--salvage", "--config", config, "--out", tmp_path / "new", one).status == 0
+    image = read_image(tmp_path / "new")
+    assert image is not None
+    topic = image.topic("later")
+    assert topic is not None
+    assert from_uuid(topic.id) == "BBECAwQFBgcICQoLDA0ODw"
+    assert [from_uuid(each) for each in topic.partitions[0].directories] == [SECOND_ID]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_id_that_an_old_metadata_log_does_not_have_is_not_wrong(directories: Directories, number: int) -> None:
+    """The healthy meta.properties was blamed, and the id of the first directory was to be written into it."""
+    with_a_later_topic(directories)
+    meta = directories[1] / PAIR[0]
+    meta.write_text(meta.read_text().replace(SECOND_ID, "CCECAwQFBgcICQoLDA0ODw"))
+    paths = [directories[0], directories[1]][number:]
+    kinds = [each.kind for each in Verification(paths, server=read_properties(directories[2])).findings()]
+    assert "metadata-log-end" in kinds
+    assert "meta-properties-node" not in kinds

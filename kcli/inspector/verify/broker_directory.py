@@ -38,11 +38,12 @@ from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removabl
 from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
+from kcli.log.recovery.node_directories import same_path
 from kcli.log.recovery.shared import shared_text
 from kcli.log.source import read_whole
 from kcli.metadata.topic_names import fault
 from kcli.metadata_log.known_properties import NEW_CLUSTER_ID, text_of
-from kcli.metadata_log.lost import has_replica, other_topic, why_stray
+from kcli.metadata_log.lost import has_replica, marked_broker_epoch, other_topic, why_stray
 from kcli.metadata_log.recovery import voters
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -349,14 +350,57 @@ class BrokerDirectory:
                 found = f"{len(data):,} bytes, all NUL" if data else "an empty file"
             yield _meta("version", path, "version=1", f"{found}: Kafka does not start")
             return
+        node, configured = None if properties is None else properties.node_id, self._around.node.configured_node_id
+        if node is not None and configured is not None:
+            yield self._configured_node(path, node, configured)
+            return
         if properties is None or image is None or not self._is_metadata_sound or not image.brokers:
             return
-        node = properties.node_id
         if node not in image.brokers and node not in image.controllers and self._around.is_broker:
             nodes = ", ".join(map(str, sorted(image.brokers)))
-            yield _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", f"node.id {node}")
+            finding = _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", f"node.id {node}")
+            owner = self._owner(properties)
+            if owner is not None:
+                finding = replace(
+                    finding,
+                    found=f"node.id {node}: Kafka does not start with it: node {owner} has registered the directory.id",
+                    action="stop the broker, and write the node.id that the metadata log has",
+                    command=next_steps.change(path, f"node.id={node}", f"node.id={owner}"),
+                    refuses_start=True,
+                )
+            yield finding
         elif node in image.brokers and image.brokers[node].directories:
             yield from self._directory_id(path, properties)
+
+    def _configured_node(self, path: Path, node: int, configured: int) -> Finding:
+        """Return the finding of a node.id that is not that of server.properties, with which Kafka does not start."""
+        finding = replace(
+            _meta("node", path, f"node.id {configured}, as server.properties has it", ""),
+            found=f"node.id {node}: Kafka does not start with it",
+            action=f"look whose directory it is: then write its node.id into server.properties, or {configured} here",
+            command=next_steps.show(path),
+            refuses_start=True,
+        )
+        properties = self._around.properties
+        if properties is None or self._owner(properties) != configured:
+            return finding
+        action = f"stop the broker, and write node.id={configured}: that node has registered the directory.id"
+        return replace(
+            finding,
+            action=action,
+            command=next_steps.change(path, f"node.id={node}", f"node.id={configured}"),
+        )
+
+    def _owner(self, properties: MetaProperties) -> int | None:
+        """The only broker in the metadata log that has registered the directory.id; None where there is none."""
+        from kcli.metadata.partition import to_uuid
+
+        image = self._around.image
+        if image is None or properties.directory_id is None or not self._is_metadata_sound:
+            return None
+        directory_id = to_uuid(properties.directory_id)
+        owners = [each.id for each in image.brokers.values() if directory_id in each.directories]
+        return owners[0] if len(owners) == 1 else None
 
     def _directory_id(self, path: Path, properties: MetaProperties) -> Iterator[Finding]:
         from kcli.metadata.partition import from_uuid
@@ -764,13 +808,20 @@ def old_metadata_log(
     directory, before the election of a leader whose epoch a partition has, or before the block of a producer id that a
     partition has, unless other voters have the records.
     """
-    home, bounds = around.path / METADATA_DIRECTORY, logs.get(TopicPartition(METADATA_TOPIC, 0))
-    if bounds is None or any(each != around.node_id for each in voters(home)):
+    bounds = logs.get(TopicPartition(METADATA_TOPIC, 0))
+    holder = around.path if bounds is not None or around.metadata is None else around.metadata.home
+    home, end = holder / METADATA_DIRECTORY, around.metadata_log_end if bounds is None else bounds.end
+    if end is None or any(each != around.node_id for each in voters(home)):
         return
-    epoch, end = LogDirectory(around.path).marked_broker_epoch, bounds.end
-    if epoch is not None and epoch > end:
+    closed, expected = [around.path], ""
+    if bounds is not None:
+        closed += [each for each in around.node.of_one_node if not around.is_given(each)]
+    elif not any(same_path(each, holder) for each in around.node.of_one_node):
+        return
+    epoch = marked_broker_epoch(closed)
+    if epoch > end:
         expected = f"a log beyond offset {epoch:,}, where the broker has registered before it closed the directory"
-    else:
+    elif bounds is not None:
         expected = next(_missing_elections(around, stored, logs), "") or _missing_records(around)
     if not expected:
         return
@@ -782,7 +833,7 @@ def old_metadata_log(
         found=f"it ends at offset {end:,}: it is older than the partitions, or its end is lost",
         action="look for the newer metadata log: topics that were created since, and their ids, are not in this one; "
         "salvage makes a copy with producer ids and leader epochs beyond those of the partitions",
-        command=next_steps.recover_log_directory(around.path),
+        command=next_steps.recover_log_directory(holder),
     )
 
 

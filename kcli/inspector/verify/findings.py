@@ -113,10 +113,10 @@ METADATA_LOG = "__cluster_metadata-0/"
 
 def rank(finding: Finding) -> tuple[int, int]:
     """Sort key, the worst first: severity, then what keeps Kafka from starting, then how much the kind loses. Errors in
-    the metadata log come before other losses, as they concern all partitions."""
+    the metadata log come before others, as Kafka reads it first and they concern all partitions."""
     severity = SEVERITIES.index(finding.severity)
     if finding.refuses_start:
-        return severity, -1
+        return severity, -2 if METADATA_LOG in finding.path else -1
     place = next((number for number, kinds in enumerate(_RANKS, 1) if finding.kind in kinds), len(_RANKS) + 1)
     is_log = finding.path.endswith((".log", ".checkpoint"))
     return severity, 0 if METADATA_LOG in finding.path and is_log else place

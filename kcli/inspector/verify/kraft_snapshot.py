@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from formats.control_record import ControlType
-from formats.file_name import METADATA_DIRECTORY, FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind, FileName, build
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.partition import LogVerifier
@@ -16,6 +16,7 @@ from kcli.log.partition_view import Content, PartitionView
 from kcli.log.producer_state import check_control
 from kcli.log.source import FileSource
 
+FIRST_LOG = build(FileName(FileKind.LOG, 0))
 MISSING = ("snapshot-header", "snapshot-footer")
 TAKEN = "nothing to do: Kafka reads its records all the same, and uses them only where the metadata log is empty"
 FETCH = "delete the file while the node is stopped: it fetches a snapshot from the leader or reads the log again"
@@ -102,7 +103,7 @@ def _findings(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
 
 def _with_outcome(finding: Finding, path: Path) -> Finding:
     """The finding, with what Kafka does with the damaged snapshot at its start, as `kcli recover` predicts it."""
-    from kcli.metadata_log.replay import snapshot_refusal
+    from kcli.metadata_log.replay import snapshot_refusal, start_refusal
 
     home = path.absolute().parent
     if not _is_latest(path):
@@ -112,8 +113,22 @@ def _with_outcome(finding: Finding, path: Path) -> Finding:
         reason = snapshot_refusal(source)
     finally:
         source.close()
-    action = FETCH if reason is None else f"Kafka does not start with it: {reason}"
-    return replace(finding, action=action, command=next_steps.recover_log_directory(home.parent))
+    recover = next_steps.recover_log_directory(home.parent)
+    if reason is not None:
+        action = f"Kafka does not start with it: {reason}"
+        return replace(finding, action=action, command=recover, refuses_start=True)
+    files = PartitionView(home).original
+    refused = start_refusal(home, files)
+    if refused is None:
+        return replace(finding, action=FETCH, command=recover)
+    found = f"{finding.found}: Kafka takes the records before it, and does not start: {refused.reason}"
+    action = "salvage keeps all metadata that can be read, in a copy"
+    command = next_steps.salvage_log_directory(home.parent)
+    without = {name: each for name, each in files.items() if name != path.name}
+    if FIRST_LOG in files and start_refusal(home, without) is None:
+        action = "stop the node, and move the file away: Kafka then reads the log"
+        command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
+    return replace(finding, found=found, action=action, command=command, refuses_start=True)
 
 
 def verify_bootstrap(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:

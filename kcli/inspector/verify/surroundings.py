@@ -24,6 +24,7 @@ from kcli.log.recovery.node_directories import (
     log_directories_of,
     meta_of,
     metadata_home_of,
+    node_id_of,
     same_path,
 )
 from kcli.protocol.topic_partition import TopicPartition
@@ -203,18 +204,32 @@ class Surroundings:
     @cached_property
     def has_topic_ids(self) -> bool:
         """Whether the metadata log has the topic ids of now: there is no sign that records of it are lost."""
-        from kcli.log.recovery.loader import LoadOptions
-        from kcli.log.recovery.plan import plan
         from kcli.metadata_log.lost import LostMetadata
 
+        planned = self._metadata_plan
+        if self.metadata is None or planned is None:
+            return False
+        lost = LostMetadata(self.metadata.home, planned, self.node.of_one_node)
+        return planned.refused is None and not lost.signs
+
+    @property
+    def metadata_log_end(self) -> int | None:
+        """The log end offset of the metadata log after a start; None where it cannot be read."""
+        planned = self._metadata_plan
+        return None if planned is None or planned.offsets is None else planned.offsets.log_end_offset
+
+    @cached_property
+    def _metadata_plan(self) -> PartitionPlan | None:
+        """The plan of the metadata log's start; None where it cannot be read."""
+        from kcli.log.recovery.loader import LoadOptions
+        from kcli.log.recovery.plan import plan
+
         if self.metadata is None:
-            return False
-        home = self.metadata.home
+            return None
         try:
-            planned = plan(home / METADATA_DIRECTORY, LoadOptions(now_ms=0, is_metadata=True))
+            return plan(self.metadata.home / METADATA_DIRECTORY, LoadOptions(now_ms=0, is_metadata=True))
         except UnreadableInput:
-            return False
-        return planned.refused is None and not LostMetadata(home, planned).signs
+            return None
 
     @cached_property
     def renamed_metadata_log(self) -> Path | None:
@@ -354,11 +369,13 @@ class Surroundings:
         """The other log directories of the node: those that server.properties names beside this one; without it those
         that are given, but for copies of this one."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
+        node_id = node_id_of(self._server)
         if not any(same_path(each, self.path) for each in listed):
+            node_id = None
             listed = [each for each in self._others if self._is_beside(each)]
             homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
             home = homes[0] if len(homes) == 1 else None
-        return NodeDirectories(self.path, listed, home, self._is_left_out, self._assigned)
+        return NodeDirectories(self.path, listed, home, self._is_left_out, self._assigned, node_id)
 
     def _is_beside(self, other: Path) -> bool:
         """Whether another directory belongs to the same node. One with the same directory.id and the same partitions is

@@ -1,6 +1,7 @@
 """A log directory among all those of its broker: what a start checks across them.
 
-    meta.properties       in each of them, with one cluster.id, one node.id, and a directory.id of its own
+    meta.properties       in each of them, with one cluster.id, the node.id of server.properties, and a directory.id of
+                          its own
     __cluster_metadata-0  only in the directory that metadata.log.dir names, else in the first of log.dirs
     <topic>-<partition>   a directory of a partition in one of them ("Duplicate log directories"), likewise one with
                           -future; those that the start renames to -stray do not count
@@ -57,7 +58,7 @@ class NodeDirectories:
 
     metadata_home: the log directory of the metadata log; None where it is not known. is_stray: whether a start renames
     a partition's directory to -stray. assigned: the directory.id where the metadata log places a partition; None where
-    it is not known.
+    it is not known. node_id: the node.id in server.properties; None where it is not known.
     """
 
     def __init__(
@@ -67,8 +68,10 @@ class NodeDirectories:
         metadata_home: Path | None = None,
         is_stray: Callable[[PartitionDirectory], bool] = _none_is,
         assigned: Callable[[TopicPartition], str | None] = _not_known,
+        node_id: int | None = None,
     ) -> None:
         self.directory = directory
+        self._node_id = node_id
         self.others = [each for each in others if each.is_dir() and not same_path(each, directory)]
         listed = [each for each in others if not same_path(each, directory)]
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
@@ -90,6 +93,10 @@ class NodeDirectories:
         for path in self.unformatted:
             yield StartRefused(str(path / FileKind.META_PROPERTIES), f"no such file, and log.dirs names {path}")
         mine = meta_of(self.directory)
+        if self.configured_node_id is not None and mine is not None:
+            reason = f"node.id is {mine.node_id}, and {self.configured_node_id} in server.properties"
+            reason += f" (Stored node id {mine.node_id} doesn't match previous node id {self.configured_node_id})"
+            yield StartRefused(FileKind.META_PROPERTIES, reason)
         twin = None if mine is None or mine.directory_id is None else self.with_id(mine.directory_id)
         if mine is not None and twin is not None:
             path = twin / FileKind.META_PROPERTIES
@@ -98,6 +105,13 @@ class NodeDirectories:
         if self.has_second_metadata_log:
             reason = f"a metadata log, and that of the broker is in {self.metadata_home}"
             yield StartRefused(METADATA_DIRECTORY, f"{reason} (Found unexpected metadata location)")
+
+    @property
+    def configured_node_id(self) -> int | None:
+        """The node.id in server.properties, where meta.properties of `directory` has another one; else None."""
+        meta = meta_of(self.directory)
+        is_other = meta is not None and meta.node_id not in (None, self._node_id)
+        return self._node_id if is_other else None
 
     def other_owners(self) -> Iterator[str]:
         """Yield how the others belong to another cluster or node than `directory`, in words."""
@@ -116,6 +130,12 @@ class NodeDirectories:
             ):
                 if one is not None and two is not None and one != two:
                     yield path, f"{name} is {one}, and {two} in {path / FileKind.META_PROPERTIES}"
+
+    @cached_property
+    def of_one_node(self) -> Sequence[Path]:
+        """`directory`, and those of the others that do not belong to another cluster or node."""
+        foreign = {path for path, _ in self.owners_beside()}
+        return [self.directory, *(each for each in self.others if each not in foreign)]
 
     @property
     def has_second_metadata_log(self) -> bool:
@@ -175,6 +195,12 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
     """The log directory of the metadata log by the entries of server.properties; None where they name none."""
     named = server.get("metadata.log.dir")
     return Path(named) if named else next(iter(log_directories_of(server)), None)
+
+
+def node_id_of(server: Mapping[str, str]) -> int | None:
+    """The node.id in the entries of server.properties; None where there is none."""
+    text = server.get("node.id", "").strip()
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= len(f"{2**31}") else None
 
 
 def same_path(one: Path, other: Path) -> bool:
