@@ -17,6 +17,7 @@ from typing import Final
 
 from formats.der import EXPLICIT_0, OBJECT_IDENTIFIER, SEQUENCE, SET, Element, InvalidDer, elements, only, parts
 from formats.der import object_identifier as identifier
+from formats.java_text import java_utf8
 from kcli.errors import KcliError
 
 _KEYWORDS: Final[Mapping[str, str]] = {
@@ -32,14 +33,8 @@ _KEYWORDS: Final[Mapping[str, str]] = {
 }
 """The attributes that RFC 2253 has a keyword for."""
 _UTF8, _PRINTABLE, _T61, _IA5, _GENERAL, _BMP = 0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E
-_ENCODINGS: Final[Mapping[int, str]] = {
-    _UTF8: "utf-8",
-    _PRINTABLE: "latin-1",
-    _T61: "latin-1",
-    _IA5: "latin-1",
-    _GENERAL: "latin-1",
-}
-"""Tag of a kind of text -> how Java decodes it; BMPStrings: `_bmp_text`."""
+_LATIN: Final = frozenset((_PRINTABLE, _T61, _IA5, _GENERAL))
+"""Tags of the kinds of text that Java decodes as Latin-1."""
 _REPLACEMENT: Final = "\ufffd"
 _ESCAPED: Final[Mapping[int, str]] = str.maketrans({**{each: "\\" + each for each in ',=+<>#;"\\'}, "\0": "\\00"})
 _MARGIN: Final = " \r"
@@ -94,8 +89,9 @@ def _text(value: Element) -> str | None:
     """The text of a value, None for a value that is no text. Raises InvalidDer."""
     if value.tag == _BMP:
         return _bmp_text(value.content)
-    encoding = _ENCODINGS.get(value.tag)
-    return None if encoding is None else value.content.decode(encoding, "replace")
+    if value.tag == _UTF8:
+        return java_utf8(value.content)
+    return value.content.decode("latin-1") if value.tag in _LATIN else None
 
 
 def _bmp_text(content: bytes) -> str:

@@ -60,6 +60,22 @@ def test_a_common_name_of_two_bytes_a_character(content: str) -> None:
     assert name_cases.answer(question) == (None if expected is None else f"CN={expected}")
 
 
+MALFORMED = {
+    "eda439": "\ufffd9",
+    "eda4b9": "\ufffd",
+    "f468": "\ufffdh",
+    "b9eda4": "\ufffd\ufffd",
+    "e282": "\ufffd",
+}
+"""By content of a UTF8String in a common name that is no UTF-8: the text that Java reads."""
+
+
+@pytest.mark.parametrize("content", MALFORMED)
+def test_a_common_name_of_malformed_utf_8(content: str) -> None:
+    question = name_cases.of_common_name(0x0C, bytes.fromhex(content))
+    assert name_cases.answer(question) == f"CN={MALFORMED[content]}"
+
+
 def test_the_subject_of_a_certificate() -> None:
     subject = x509.Name.from_rfc4514_string("CN=alice\\, of Acme,OU=Sales,O=Acme,C=CH")
     assert subject_name(certificate(subject)) == "CN=alice\\, of Acme,OU=Sales,O=Acme,C=CH"
