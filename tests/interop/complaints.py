@@ -27,7 +27,6 @@ def complaints(log: str, levels: str = "WARN|ERROR|FATAL", also: str = "") -> li
 
 
 def _is_too_early(line: str, following: str) -> bool:
-    """Whether a controller has registered itself before it was the active one, and does so again: on a slow machine
-    this occurs with any directory."""
-    is_registration = "Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION" in line
-    return is_registration and "NotControllerException" in following
+    """Whether a node has sent a request to a controller that was not active yet, or no longer, and sends it again: on a
+    slow machine this occurs with any directory."""
+    return "Unexpected error handling request RequestHeader(" in line and "NotControllerException" in following
