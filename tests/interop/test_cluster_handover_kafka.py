@@ -35,8 +35,7 @@ PARTITIONS, RECORDS = 3, 50
 WAIT_S = 60.0
 GROUP = "readers"
 MOVING = (
-    "Unexpected error handling request .*CONTROLLER_REGISTRATION"  # before there is an active controller
-    "|Graceful shutdown of RaftClient failed"  # the last nodes: no majority is left to which leadership could go
+    "Graceful shutdown of RaftClient failed"  # the last nodes: no majority is left to which leadership could go
     "|Coordinator loader is closed"
     "|Stopped loading records from .* is no longer the leader"
 )

@@ -52,7 +52,7 @@ from kcli.inspector.verify.broker_directory import (
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.half_copies import emptied_files, half_copies
+from kcli.inspector.verify.half_copies import half_copies
 from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
@@ -592,7 +592,7 @@ class _Inside:
 def _emptied(around: Surroundings | None) -> Collection[str]:
     """The paths of the files that a copy left without a byte; none where they cannot be read."""
     try:
-        return set() if around is None or not around.is_broker else set(map(str, emptied_files(around)))
+        return set() if around is None or not around.is_broker else set(map(str, around.emptied_files))
     except (UnreadableInput, OSError):  # which is a finding of its own
         return set()
 

@@ -28,11 +28,7 @@ WRITTEN = (
 REFUSED = (FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
 """The files with which Kafka does not start if they have no bytes."""
 FILES_MISSING_LEAST = 2
-EMPTY_FILES_LEAST = 3
 NAMES_SHOWN = 4
-EPOCH_AT, MAGIC_AT = 12, 16
-"""The bytes of a batch where the leader epoch begins, whose highest bit is its sign, and the magic."""
-MAGIC_WITH_EPOCH, SIGN = 2, 0x80
 AGAIN = "restore the directory again, from a whole copy; if there is none, salvage makes what is there start, in a copy"
 
 
@@ -44,7 +40,7 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
     ended = _ended_early(around)
     if ended is not None:
         yield ended
-    empty = emptied_files(around)
+    empty = around.emptied_files
     if empty:
         paths = {str(path) for path in empty}
         refuses = any(path.name in REFUSED for path in empty)
@@ -84,27 +80,6 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
         action = "restore the directory again, from a whole copy; else Kafka makes these partitions empty"
         finding = replace(finding, action=action, command=command)
     return finding, lambda other: other.path in paths
-
-
-def emptied_files(around: Surroundings) -> list[Path]:
-    """The files without a byte that Kafka writes only as a whole; none where they are few, or of one directory. Raises
-    UnreadableInput."""
-    home = LogDirectory(around.path)
-    paths = [around.path / FileKind.META_PROPERTIES]
-    for each in home.partitions():
-        paths += (each.path / name for name in (FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE))
-        if not each.name.state and any(map(_has_epoch, each.path.glob(f"*{FileKind.LOG}"))):
-            paths.append(each.path / FileKind.LEADER_EPOCHS)  # Kafka makes an empty one before the first epoch
-        paths += sorted(each.path.glob(f"*{FileKind.PRODUCER_SNAPSHOT}"))
-    empty = [path for path in paths if path.is_file() and not path.stat().st_size]
-    return empty if len(empty) >= EMPTY_FILES_LEAST and len({path.parent for path in empty}) > 1 else []
-
-
-def _has_epoch(log: Path) -> bool:
-    """Whether the log begins with a batch that has a leader epoch: none of magic 0 or 1 has one."""
-    with log.open("rb") as file:
-        header = file.read(MAGIC_AT + 1)
-    return len(header) > MAGIC_AT and header[MAGIC_AT] >= MAGIC_WITH_EPOCH and header[EPOCH_AT] < SIGN
 
 
 def _some(names: list[str]) -> str:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -87,17 +88,24 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
     """
     found: dict[int, list[Path]] = {}
     spans: dict[int, list[tuple[int, Path]]] = {}
-    parts: dict[int, list[RenamedLog]] = {}
+    parts: list[RenamedLog] = []
     is_bare = gap.is_exact and not gap.indexes and gap.until is not None
     for path in islice(_files(directory, home), FILES_MAX):
-        base = _base_of(path, gap)
-        if base is not None:
-            found.setdefault(base, []).append(path)
-        elif is_bare and (span := _span(path, gap)) is not None:
-            spans.setdefault(span[0], []).append((span[1], path))
-        part = None if base is not None else _part(path, directory, gap)
-        if part is not None:
-            parts.setdefault(part.base_offset, []).append(part)
+        with suppress(UnreadableInput, FormatError), closing(_open(path)) as source:
+            first = next(read_headers(source, 0), None)
+            if first is None or first.first < gap.first:
+                continue
+            base = _base_of(source, first, gap)
+            if base is not None:
+                found.setdefault(base, []).append(path)
+                continue
+            end = _end(read_headers(source, 0)) if is_bare else None
+            if end is not None and (gap.until is None or end <= gap.until):
+                spans.setdefault(first.first, []).append((end, path))
+            if first.first == gap.first and _is_of_log(path, directory, gap.first):
+                end = max((row.last_offset + 1 for row in _sound(source)), default=gap.first)
+                if end > gap.first and (gap.until is None or end <= gap.until):
+                    parts.append(RenamedLog(path, gap.first, next_steps.salvage(directory), end))
     if is_bare:
         found |= _chain(gap, spans)
     whole = [
@@ -107,29 +115,16 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
     ]
     if whole:
         return whole
-    missing = (base for base in sorted(parts) if base not in found and not (directory / log_name(base)).exists())
-    return [max(parts[base], key=lambda each: each.end or 0) for base in missing]
+    if not parts or gap.first in found or (directory / log_name(gap.first)).exists():
+        return []
+    return [max(parts, key=lambda each: each.end or 0)]
 
 
-def _part(path: Path, directory: Path, gap: Gap) -> RenamedLog | None:
-    """The file as a part of a missing log, by its name and first batch; None where it is none."""
+def _is_of_log(path: Path, directory: Path, base: int) -> bool:
+    """Whether a file has the name of a log with a base offset in its own, and is not that log."""
     name = _OF_LOG.fullmatch(path.name)
-    base = None if name is None else int(name[1])
-    if base is None or base != gap.first or (path.parent == directory and parse(path.name) is not None):
-        return None
-    try:
-        source = _open(path)
-    except UnreadableInput:
-        return None
-    try:
-        first = next(read_headers(source, 0), None)
-        end = max((row.last_offset + 1 for row in _sound(source)), default=base)
-    except (UnreadableInput, FormatError):
-        return None
-    finally:
-        source.close()
-    is_within = first is not None and first.first == base < end and (gap.until is None or end <= gap.until)
-    return RenamedLog(path, base, next_steps.salvage(directory), end) if is_within else None
+    is_other = path.parent != directory or parse(path.name) is None
+    return name is not None and int(name[1]) == base and is_other
 
 
 def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[int, list[Path]]:
@@ -284,44 +279,13 @@ def _listed(directory: Path) -> list[Path]:
         return []
 
 
-def _base_of(path: Path, gap: Gap) -> int | None:
-    """The base offset of the segment whose log the file is; None where it is none of the gap."""
-    try:
-        source = _open(path)
-    except UnreadableInput:
+def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
+    """The base offset of the segment whose log a file is, by its first batch; None where it is none of the gap. Raises
+    UnreadableInput and FormatError."""
+    if gap.until is not None and first.last >= gap.until:
         return None
-    try:
-        first = next(read_headers(source, 0), None)
-        if first is None or first.first < gap.first or (gap.until is not None and first.last >= gap.until):
-            return None
-        for base, indexes in gap.indexes.items():
-            if base <= first.first and _leads_to_a_batch(indexes, base, source):
-                return base
-    except (UnreadableInput, FormatError):
-        return None
-    finally:
-        source.close()
-    return None
-
-
-def _span(path: Path, gap: Gap) -> tuple[int, int] | None:
-    """The first offset of a log and the offset behind its last batch; None for a file with others than those of the
-    gap."""
-    try:
-        source = _open(path)
-    except UnreadableInput:
-        return None
-    try:
-        first = next(read_headers(source, 0), None)
-        if first is None or first.first < gap.first:
-            return None
-        end = _end(read_headers(source, 0))
-    except (UnreadableInput, FormatError):
-        return None
-    else:
-        return (first.first, end) if gap.until is None or end <= gap.until else None
-    finally:
-        source.close()
+    fitting = (base for base in gap.indexes if base <= first.first)
+    return next((base for base in fitting if _leads_to_a_batch(gap.indexes[base], base, source)), None)
 
 
 def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Source) -> bool:

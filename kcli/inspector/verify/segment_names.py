@@ -35,12 +35,13 @@ class SegmentFiles:
 
 
 class Header(NamedTuple):
-    """A batch header of magic 2: first and last offset, size in bytes with the length field, CRC, max timestamp
-    (ms)."""
+    """A batch header of magic 2: first and last offset, size in bytes with the length field, leader epoch (-1: none),
+    CRC, max timestamp (ms)."""
 
     first: int
     last: int
     size: int
+    leader_epoch: int
     crc: int
     max_timestamp: int
 
@@ -119,7 +120,7 @@ def _end_by_index(segment: SegmentFiles) -> int:
 def _ends_with_copy(segment: SegmentFiles, other: SegmentFiles) -> bool:
     """Whether the log of a segment ends with a copy of another one, or of its begin."""
     log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
-    first, position = _first(copied), 0
+    first, position = first_header(copied), 0
     for header in headers(log):
         if header == first:
             return ends_with(log, position, copied)
@@ -203,8 +204,9 @@ def read_header(source: Source, position: int) -> Header | None:
     delta = int.from_bytes(data[23:27], signed=True)
     if first < 0 or length < LEAST_LENGTH or delta < 0 or first + delta >= OFFSET_MAX:
         return None
+    leader_epoch = int.from_bytes(data[12:16], signed=True)
     crc, max_timestamp = int.from_bytes(data[17:21]), int.from_bytes(data[35:43], signed=True)
-    return Header(first, first + delta, length + 12, crc, max_timestamp)
+    return Header(first, first + delta, length + 12, leader_epoch, crc, max_timestamp)
 
 
 def _permutation(held: Mapping[int, int], bases: list[int]) -> dict[int, int] | None:
@@ -307,11 +309,11 @@ def _origin(path: Path, other: SegmentFiles, first: int) -> str:
     """
     batches = f"batches from offset {first:,} on"
     here = other.files[FileKind.LOG]
-    batch = _first(path)
+    batch = first_header(path)
     if any(each == batch for each in takewhile(lambda each: each.first <= first, headers(here))):
         return f"{batches}, a copy of {here.name}"
     for log in sorted(path.absolute().parent.parent.glob(f"*/{log_name(first)}")):
-        if log.parent.name != path.absolute().parent.name and batch is not None and _first(log) == batch:
+        if log.parent.name != path.absolute().parent.name and batch is not None and first_header(log) == batch:
             return f"{batches}, a copy of {log.parent.name}/{log.name}: another partition's"
     return f"{batches}, which are not those of {here.name}: another log's"
 
@@ -393,7 +395,7 @@ def ends_with(log: Path, position: int, other: Path) -> bool:
     return size > 0
 
 
-def _first(log: Path) -> Header | None:
+def first_header(log: Path) -> Header | None:
     """The header of the first batch; None where there is none or the log cannot be read."""
     try:
         return next(headers(log), None) if log.is_file() else None

@@ -49,6 +49,7 @@ BROKER_FILES = (
     FileKind.CLEAN_SHUTDOWN,
 )
 """Files that only a broker writes, not a controller."""
+EMPTY_FILES_LEAST = 3
 
 
 class Gaps(Enum):
@@ -152,6 +153,23 @@ class Surroundings:
         of a deleted topic."""
         placement = self._placement(self.registered_directory_id if self.properties is None else None)
         return [] if placement is None or not self.is_broker else list(placement.missing())
+
+    @cached_property
+    def emptied_files(self) -> Sequence[Path]:
+        """The files without a byte that Kafka writes only as a whole; none where they are few, or of one directory.
+        Raises UnreadableInput."""
+        from kcli.inspector.verify.segment_names import first_header
+
+        paths = [self.path / FileKind.META_PROPERTIES]
+        for each in LogDirectory(self.path).partitions():
+            paths += (each.path / name for name in (FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE))
+            headers = () if each.name.state else map(first_header, each.path.glob(f"*{FileKind.LOG}"))
+            if any(header is not None and header.leader_epoch >= 0 for header in headers):
+                paths.append(each.path / FileKind.LEADER_EPOCHS)  # Kafka makes an empty one before the first epoch
+            paths += sorted(each.path.glob(f"*{FileKind.PRODUCER_SNAPSHOT}"))
+        empty = [path for path in paths if path.is_file() and not path.stat().st_size]
+        are_many = len(empty) >= EMPTY_FILES_LEAST and len({path.parent for path in empty}) > 1
+        return empty if are_many else []
 
     @cached_property
     def known_properties(self) -> MetaProperties | None:
