@@ -4,13 +4,14 @@
     lane = lanes.add(name, topic_id, index, partition, log, alone=True)
     lanes.answer(frame, now_ms, may_write)  # the response's frame; None: the request is not plain, nothing has changed
 
-A request is plain if it is of version 9 to 13 and flexible in nothing (no transactional id, no tagged field), each of
-its partitions has a lane and comes once, the client may write to its topic, and the Runway of each partition's log
-takes its batch. All batches are checked before the first is appended.
+A request is plain if it has no transactional id and no tagged field, each of its partitions has a lane and comes once,
+the client may write to its topic, and the Runway of each partition's log takes its batch. All batches are checked
+before the first is appended.
 
-    request    api key int16, version int16, correlation id int32, client id (int16 length), tagged fields,
-               transactional id, acks int16, timeout int32, topics: name (9-12) or id (13), partitions: index int32,
-               records, tagged fields; tagged fields; tagged fields
+    request    api key int16, version int16, correlation id int32, client id (int16 length), tagged fields (9+),
+               transactional id, acks int16, timeout int32, topics: name (3-12) or id (13), partitions: index int32,
+               records, tagged fields (9+); tagged fields (9+); tagged fields (9+)
+    lengths    of an array and of records int32, of a string int16; from version 9 on a varint, one more than it is
     response   see kcli/broker/wire/produce_layout.py
 
 Source: ProduceRequest.json, RequestHeader.json, KIP-482. The rules for a request: kcli/broker/api/produce.py.
@@ -28,17 +29,25 @@ from formats.kernels.batches cimport V2_HEADER
 from formats.kernels.numbers cimport be16, be32, set_be16, set_be32, set_be64
 
 cdef enum:
-    LEAST_VERSION = 9            # the first flexible one
+    LEAST_VERSION = 3
+    START_OFFSET_VERSION = 5     # the response has the log start offset
+    ZSTD_VERSION = 7
+    ERRORS_VERSION = 8           # the response has the errors of records, KIP-467
+    FLEXIBLE_VERSION = 9
     IDS_VERSION = 13             # topics are named by id, KIP-516
     MOST_VERSION = 13
+    CODEC_MASK = 7
+    ZSTD = 4
     HEADER_BYTES = 10
     ID_BYTES = 16
     NAME_MAX = 249               # bytes of a topic's name
     PARTITIONS_MAX = 256         # of a plain request
     ALL_ACKS = -1
     STORAGE_ERROR = 56           # KAFKA_STORAGE_ERROR
-    # index, error, base offset, log append time, log start offset, no errors of records, no message, no tagged fields
-    PARTITION_BYTES = 4 + 2 + 8 + 8 + 8 + 1 + 1 + 1
+    PARTITION_BYTES = 4 + 2 + 8 + 8        # index, error, base offset, log append time
+    START_OFFSET_BYTES = 8
+    NO_ERRORS_BYTES = 4 + 2                # no errors of records, no message
+    FLEXIBLE_END_BYTES = 1 + 1 + 1         # the same, no tagged fields
 
 
 cdef struct Part:
@@ -61,12 +70,20 @@ cdef struct Plain:
 cdef struct Walk:
     const uint8_t *p
     const uint8_t *stop
+    bint flexible
 
 
-cdef inline bint length(Walk *walk, int64_t *found) noexcept nogil:
-    """A length or count, stated as one more than it is; False for null, and where it is longer than what is left."""
+cdef inline bint length(Walk *walk, int size, int64_t *found) noexcept nogil:
+    """A length or count; False for null, and where it is longer than what is left. size: of the field in bytes before
+    the flexible versions, 2 or 4."""
     cdef int64_t value = 0
     cdef int shift = 0
+    if not walk.flexible:
+        if walk.stop - walk.p < size:
+            return False
+        found[0] = <int32_t>be32(walk.p) if size == 4 else <int16_t>be16(walk.p)
+        walk.p += size
+        return 0 <= found[0] <= walk.stop - walk.p
     while shift < 28 and walk.p < walk.stop:
         value |= <int64_t>(walk.p[0] & 0x7f) << shift
         walk.p += 1
@@ -77,16 +94,34 @@ cdef inline bint length(Walk *walk, int64_t *found) noexcept nogil:
     return False
 
 
-cdef inline bint zero(Walk *walk) noexcept nogil:
-    """A byte 0: null, or no tagged fields."""
+cdef inline bint no_tags(Walk *walk) noexcept nogil:
+    """No tagged fields: a byte 0 in the flexible versions."""
+    if not walk.flexible:
+        return True
     if walk.p >= walk.stop or walk.p[0]:
         return False
     walk.p += 1
     return True
 
 
-cdef inline uint8_t *put_length(uint8_t *to, int64_t value) noexcept nogil:
+cdef inline bint null_string(Walk *walk) noexcept nogil:
+    if walk.flexible:
+        return no_tags(walk)                                                 # a byte 0 as well
+    if walk.stop - walk.p < 2 or be16(walk.p) != 0xffff:
+        return False
+    walk.p += 2
+    return True
+
+
+cdef inline uint8_t *put_length(uint8_t *to, int64_t value, int size, bint flexible) noexcept nogil:
+    """size: of the field in bytes before the flexible versions."""
     cdef uint64_t left = <uint64_t>value + 1
+    if not flexible:
+        if size == 2:
+            set_be16(to, <uint32_t>value)
+        else:
+            set_be32(to, <uint32_t>value)
+        return to + size
     while left >= 0x80:
         to[0] = <uint8_t>(left & 0x7f | 0x80)
         to += 1
@@ -95,8 +130,17 @@ cdef inline uint8_t *put_length(uint8_t *to, int64_t value) noexcept nogil:
     return to + 1
 
 
-cdef inline int64_t length_bytes(int64_t value) noexcept nogil:
-    return 1 if value < 0x7f else 2 if value < 0x3fff else 3
+cdef inline int64_t length_bytes(int64_t value, int size, bint flexible) noexcept nogil:
+    return size if not flexible else 1 if value < 0x7f else 2 if value < 0x3fff else 3
+
+
+cdef inline int64_t partition_bytes(int version) noexcept nogil:
+    """The size of a partition in the response."""
+    if version < START_OFFSET_VERSION:
+        return PARTITION_BYTES
+    if version < ERRORS_VERSION:
+        return PARTITION_BYTES + START_OFFSET_BYTES
+    return PARTITION_BYTES + START_OFFSET_BYTES + (NO_ERRORS_BYTES if version < FLEXIBLE_VERSION else FLEXIBLE_END_BYTES)
 
 
 cdef class Lane:
@@ -184,11 +228,12 @@ cdef class ProduceLanes:
         if not LEAST_VERSION <= plain.version <= MOST_VERSION or client_id < -1 or client_id > size - HEADER_BYTES:
             return False
         walk.p, walk.stop = data + HEADER_BYTES + max(client_id, 0), data + size
-        if not zero(&walk) or not zero(&walk) or walk.stop - walk.p < 6:     # tagged fields, transactional id
+        walk.flexible = plain.version >= FLEXIBLE_VERSION
+        if not no_tags(&walk) or not null_string(&walk) or walk.stop - walk.p < 6:   # of the header, transactional id
             return False
         plain.acks = <int16_t>be16(walk.p)
         walk.p += 6                                                          # acks and timeout
-        if not -1 <= plain.acks <= 1 or not length(&walk, &count) or not 0 < count <= PARTITIONS_MAX:
+        if not -1 <= plain.acks <= 1 or not length(&walk, 4, &count) or not 0 < count <= PARTITIONS_MAX:
             return False
         plain.topics, plain.parts = <int>count, 0
         for t in range(plain.topics):
@@ -196,11 +241,11 @@ cdef class ProduceLanes:
                 found = ID_BYTES
                 if walk.stop - walk.p < ID_BYTES:
                     return False
-            elif not length(&walk, &found) or found > NAME_MAX:
+            elif not length(&walk, 2, &found) or found > NAME_MAX:
                 return False
             self.topics[t].start, self.topics[t].size = walk.p - data, found
             walk.p += found
-            if not length(&walk, &items) or not 0 < items <= PARTITIONS_MAX - plain.parts:
+            if not length(&walk, 4, &items) or not 0 < items <= PARTITIONS_MAX - plain.parts:
                 return False
             self.topics[t].count = <int32_t>items
             while items > 0:
@@ -209,17 +254,17 @@ cdef class ProduceLanes:
                     return False
                 self.parts[plain.parts].index = <int32_t>be32(walk.p)
                 walk.p += 4
-                if not length(&walk, &found):
+                if not length(&walk, 4, &found):
                     return False
                 self.parts[plain.parts].topic = t
                 self.parts[plain.parts].start, self.parts[plain.parts].size = walk.p - data, found
                 walk.p += found
                 plain.parts += 1
-                if not zero(&walk):
+                if not no_tags(&walk):
                     return False
-            if not zero(&walk):
+            if not no_tags(&walk):
                 return False
-        return zero(&walk) and walk.p == walk.stop
+        return no_tags(&walk) and walk.p == walk.stop
 
     cdef object _append(self, uint8_t *data, object frame, Plain *plain, int64_t now_ms, object may_write):
         """Check all batches, then append them."""
@@ -228,7 +273,7 @@ cdef class ProduceLanes:
         cdef Lane lane
         cdef Runway runway
         cdef Part *part
-        cdef int i
+        cdef int i, codec
         cdef int64_t work_bytes = 0
         cdef bytes response
         cdef uint8_t *to
@@ -245,8 +290,11 @@ cdef class ProduceLanes:
                 return None
             runway = lane.log.runway
             batch = frame[part.start:part.start + part.size]
-            if data[part.start + 22] & 7:
-                work_bytes += min(most_bytes(data[part.start + 22] & 7, batch[V2_HEADER:]), DEFAULT_LIMIT)
+            codec = data[part.start + 22] & CODEC_MASK
+            if codec == ZSTD and plain.version < ZSTD_VERSION:
+                return None
+            if codec:
+                work_bytes += min(most_bytes(codec, batch[V2_HEADER:]), DEFAULT_LIMIT)
                 if work_bytes > self.at_once_bytes:
                     return None
             if not runway.takes(data + part.start, part.size, batch, now_ms):
@@ -260,7 +308,8 @@ cdef class ProduceLanes:
             lane, runway = taken[i]
             to = self._one(to, data, plain, i, lane, runway, batches[i])
         set_be32(to, 0)                                                      # throttle time
-        to[4] = 0
+        if plain.version >= FLEXIBLE_VERSION:
+            to[4] = 0
         return b"" if plain.acks == 0 else response
 
     cdef Lane _lane(self, const uint8_t *data, Part *part, int version):
@@ -272,19 +321,26 @@ cdef class ProduceLanes:
         return (self.by_id if version >= IDS_VERSION else self.by_name).get(found)
 
     cdef int64_t _response_bytes(self, Plain *plain) noexcept nogil:
-        cdef int64_t size = 4 + 4 + 1 + length_bytes(plain.topics) + <int64_t>plain.parts * PARTITION_BYTES + 4 + 1
+        cdef bint flexible = plain.version >= FLEXIBLE_VERSION
+        cdef int64_t size = 4 + 4 + length_bytes(plain.topics, 4, flexible) + 4
         cdef int t
+        size += plain.parts * partition_bytes(plain.version)
+        if flexible:
+            size += 2 + plain.topics                                         # tagged fields
         for t in range(plain.topics):
-            size += self.topics[t].size + length_bytes(self.topics[t].count) + 1
+            size += self.topics[t].size + length_bytes(self.topics[t].count, 4, flexible)
             if plain.version < IDS_VERSION:
-                size += length_bytes(self.topics[t].size)
+                size += length_bytes(self.topics[t].size, 2, flexible)
         return size
 
     cdef uint8_t *_begin(self, uint8_t *to, int64_t size, Plain *plain) noexcept nogil:
         set_be32(to, <uint32_t>(size - 4))
         set_be32(to + 4, plain.correlation_id)
-        to[8] = 0
-        return put_length(to + 9, plain.topics)
+        to += 8
+        if plain.version >= FLEXIBLE_VERSION:
+            to[0] = 0
+            to += 1
+        return put_length(to, plain.topics, 4, plain.version >= FLEXIBLE_VERSION)
 
     cdef uint8_t *_one(self, uint8_t *to, uint8_t *data, Plain *plain, int i, Lane lane, Runway runway,
                        object batch) except NULL:
@@ -294,11 +350,12 @@ cdef class ProduceLanes:
         cdef TopicParts *topic = &self.topics[part.topic]
         cdef int64_t first_offset = -1, log_start_offset = -1
         cdef int error = STORAGE_ERROR
+        cdef bint flexible = plain.version >= FLEXIBLE_VERSION
         if i == 0 or self.parts[i - 1].topic != part.topic:
             if plain.version < IDS_VERSION:
-                to = put_length(to, topic.size)
+                to = put_length(to, topic.size, 2, flexible)
             memcpy(to, data + topic.start, topic.size)
-            to = put_length(to + topic.size, topic.count)
+            to = put_length(to + topic.size, topic.count, 4, flexible)
         if lane.log is not None and lane.log.runway is runway:               # else its log directory has just failed
             partition = lane.partition
             try:
@@ -315,10 +372,18 @@ cdef class ProduceLanes:
         set_be16(to + 4, <uint32_t>error)
         set_be64(to + 6, <uint64_t>first_offset)
         set_be64(to + 14, <uint64_t>-1)
-        set_be64(to + 22, <uint64_t>log_start_offset)
-        to[30], to[31], to[32] = 1, 0, 0
         to += PARTITION_BYTES
-        if i + 1 == plain.parts or self.parts[i + 1].topic != part.topic:
+        if plain.version >= START_OFFSET_VERSION:
+            set_be64(to, <uint64_t>log_start_offset)
+            to += START_OFFSET_BYTES
+        if flexible:
+            to[0], to[1], to[2] = 1, 0, 0
+            to += FLEXIBLE_END_BYTES
+        elif plain.version >= ERRORS_VERSION:
+            set_be32(to, 0)
+            set_be16(to + 4, 0xffff)
+            to += NO_ERRORS_BYTES
+        if flexible and (i + 1 == plain.parts or self.parts[i + 1].topic != part.topic):
             to[0] = 0
             to += 1
         return to

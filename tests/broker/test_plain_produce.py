@@ -42,7 +42,7 @@ CONFIGS: tuple[dict[str, str], ...] = (
     {"segment.ms": "40"},
 )
 PARTITIONS, PRODUCE = 3, 0
-VERSIONS = (3, 8, *range(9, 14), *range(9, 14))
+VERSIONS = range(3, 14)
 SYNC = bytes.fromhex("0000000a 0012 0000 7fffffff ffff".replace(" ", ""))
 """An ApiVersions request, whose answer shows that the requests before it are answered."""
 SYNC_ID = 0x7FFFFFFF
@@ -271,7 +271,7 @@ def usual(brokers: list[Broker], topic: str, version: int, acks: int, **fields: 
     return broker.plain - before
 
 
-@pytest.mark.parametrize("version", range(9, 14))
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 def test_usual_requests_are_plain(brokers: list[Broker], version: int, acks: int) -> None:
     assert usual(brokers, f"usual-{version}-{acks}", version, acks) == 9
@@ -286,8 +286,14 @@ def test_idempotent_producers_are_plain(brokers: list[Broker]) -> None:
     assert usual(brokers, "idempotent", 10, -1, producer=(5, 0)) == 9
 
 
-def test_old_versions_are_not_plain(brokers: list[Broker]) -> None:
-    assert usual(brokers, "old", 8, -1) == 0
+def test_zstd_is_plain_since_version_7(brokers: list[Broker]) -> None:
+    assert usual(brokers, "zstd", 7, -1, codec=4) == 9
+    broker = brokers[0]
+    before = broker.plain
+    found = {"zstd": [{"index": 0, "records": bytes(batch(b"a", codec=4))}]}
+    (answer,) = broker.send(frame_of(broker.client, {}, 6, found, 1))
+    assert ErrorCode.UNSUPPORTED_COMPRESSION_TYPE.value.to_bytes(2) in answer
+    assert broker.plain == before
 
 
 def test_a_topic_that_is_gone_has_no_lanes(brokers: list[Broker]) -> None:
@@ -333,13 +339,14 @@ def test_a_write_that_fails(tmp_path: Path, acks: int) -> None:
             assert answer == b""
 
 
-def test_frames_of_any_bytes(brokers: list[Broker]) -> None:
+@pytest.mark.parametrize("version", [8, 9])
+def test_frames_of_any_bytes(brokers: list[Broker], version: int) -> None:
     """The kernel reads a frame that is cut at every byte, or has each byte changed."""
-    usual(brokers, "bytes", 9, 1)
+    usual(brokers, f"bytes-{version}", version, 1)
     router = brokers[0].node.node.router
     data = bytes(batch(b"value"))
-    found = {"bytes": [{"index": 0, "records": data}, {"index": 1, "records": data}]}
-    frame = frame_of(brokers[0].client, {}, 9, found, 1)[4:]
+    found = {f"bytes-{version}": [{"index": 0, "records": data}, {"index": 1, "records": data}]}
+    frame = frame_of(brokers[0].client, {}, version, found, 1)[4:]
     random = Random(1)
 
     def try_all() -> None:

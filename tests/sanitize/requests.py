@@ -123,19 +123,25 @@ def plain_batch(random: Random) -> bytes:
 
 
 def plain_produce(random: Random) -> bytes:
-    """Return a plain Produce request, version 9 to 13; sometimes its numbers are changed, or it is cut."""
-    version = random.randrange(9, 14)
+    """Return a plain Produce request; sometimes its numbers are changed, or it is cut."""
+    version = random.randrange(3, 14)
+    flexible = version >= 9
+
+    def length(value: int, size: int = 4) -> bytes:
+        return uvarint(value + 1) if flexible else wrapped(value, size)
+
+    tags = b"\0" if flexible else b""
     topics = []
     for topic in random.sample(NAMES, random.choice((1, 1, 2))):
         parts = []
         for index in random.choice(((0,), (1,), (0, 1), (0, 1), (1, 0), (1, 0), (0, 0), (7,))):
             records = plain_batch(random)
-            parts.append(wrapped(index, 4) + uvarint(len(records) + 1) + records + b"\0")
-        name = bytes(16 - len(topic)) + topic if version >= 13 else uvarint(len(topic) + 1) + topic
-        topics.append(name + uvarint(len(parts) + 1) + b"".join(parts) + b"\0")
-    head = wrapped(0, 2) + wrapped(version, 2) + wrapped(9, 4) + random.choice((b"\xff\xff", b"\0\4test")) + b"\0"
-    body = b"\0" + wrapped(random.choice((-1, 0, 1)), 2) + wrapped(1000, 4)
-    data = bytearray(head + body + uvarint(len(topics) + 1) + b"".join(topics) + b"\0")
+            parts.append(wrapped(index, 4) + length(len(records)) + records + tags)
+        name = bytes(16 - len(topic)) + topic if version >= 13 else length(len(topic), 2) + topic
+        topics.append(name + length(len(parts)) + b"".join(parts) + tags)
+    head = wrapped(0, 2) + wrapped(version, 2) + wrapped(9, 4) + random.choice((b"\xff\xff", b"\0\4test")) + tags
+    body = (b"\0" if flexible else b"\xff\xff") + wrapped(random.choice((-1, 0, 1)), 2) + wrapped(1000, 4)
+    data = bytearray(head + body + length(len(topics)) + b"".join(topics) + tags)
     for _ in range(random.choice((0, 0, 0, 1, 2))):
         at, size = random.randrange(min(len(data), 60)), random.choice((1, 2, 4))
         data[at : at + size] = wrapped(extreme(random), size)
