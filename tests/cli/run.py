@@ -1,4 +1,5 @@
-"""kcli as a process: what it prints and how it ends."""
+"""kcli as a process: what it prints and how it ends. Most calls are forked from a process that has imported the
+commands (warm.py)."""
 
 import resource
 import signal
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.cli.warm import warm_kcli
 from tests.conftest import SAMPLES
 
 KCLI = [sys.executable, "-m", "kcli"]
@@ -28,8 +30,14 @@ class Ended(NamedTuple):
 
 
 def kcli(*arguments: str | Path, cwd: Path = SAMPLES, **options: Any) -> Ended:
-    """Run kcli in a directory."""
+    """Run kcli in a directory. options: of subprocess.run."""
     options = {"timeout": 60, **options}
+    if options.keys() <= {"timeout", "env", "input"}:
+        words = [str(each) for each in arguments]
+        out, err, status = warm_kcli().run(
+            words, cwd, env=options.get("env"), given=options.get("input"), timeout=options["timeout"]
+        )
+        return Ended(out.decode(errors="surrogateescape"), err.decode(errors="replace"), status)
     done = subprocess.run([*KCLI, *arguments], cwd=cwd, capture_output=True, check=False, **options)
     return Ended(done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace"), done.returncode)
 
