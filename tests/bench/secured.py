@@ -10,9 +10,9 @@
                        StandardAuthorizer and 10,000 ACLs, beside a node without an authorizer
 
 Kafka runs in Java with its defaults for TLS, as in serve.py. Both brokers are up and take each load in turn; the first
-runs warm up. A figure is the median of the measured runs, that of ACLs the median of what pairs of runs differ by; a
-line below the table has the noise: how far the farthest run is from the median. A load that fails is tried again twice,
-and each run is shown on stderr. With --scale below 1, or --only, nothing is written.
+runs warm up. A figure is the median of the measured runs, that of ACLs the median over pairs of new nodes of what their
+runs differ by in the median; a line below the table has the noise: how far the farthest run is from the median. A load
+that fails is tried again twice, and each run is shown on stderr. With --scale below 1, or --only, nothing is written.
 """
 
 from __future__ import annotations
@@ -332,22 +332,27 @@ def add_acls(broker: Secured, count: int) -> None:
 
 
 def acl_figures(folder: Path, runs: int, scale: float) -> Iterator[ServeFigure]:
-    """What ACLs cost kcli."""
+    """What ACLs cost kcli. Each of `runs` pairs of nodes is new: two processes with the same work differ by more than
+    their runs do."""
     requests = round(PRODUCED_BYTES * scale / REQUEST_BYTES / ACL_SLICES)
-    with ExitStack() as stack:
-        authorized = {"authorizer.class.name": CLASS_NAME, "super.users": "User:ANONYMOUS"}
-        with_acls, without = run_kcli(stack, folder, authorized), run_kcli(stack, folder)
-        for broker in (with_acls, without):
-            broker.add_user()
-            fill(broker, requests)
-        add_acls(with_acls, ACLS)
-        pair = (with_acls, without)
-        in_turn(pair, producing("SASL", None, requests), 3 * runs * ACL_SLICES)
-        in_turn(pair, consuming("SASL", None, requests), 3 * runs * ACL_SLICES)
-    for name in ("produce", "consume"):
-        loops = zip(with_acls.runs[f"{name} loop"], without.runs[f"{name} loop"], strict=True)
-        percent = (median(one / other for one, other in loops) - 1) * 100
-        yield ServeFigure(f"{name}: CPU that {ACLS:,} ACLs cost", percent, None, "%", most=3)
+    ratios: dict[str, list[float]] = {"produce": [], "consume": []}
+    for _ in range(runs):
+        with ExitStack() as stack:
+            authorized = {"authorizer.class.name": CLASS_NAME, "super.users": "User:ANONYMOUS"}
+            with_acls, without = run_kcli(stack, folder, authorized), run_kcli(stack, folder)
+            for broker in (with_acls, without):
+                broker.add_user()
+                fill(broker, requests)
+            add_acls(with_acls, ACLS)
+            pair = (with_acls, without)
+            in_turn(pair, producing("SASL", None, requests), 3 * ACL_SLICES)
+            in_turn(pair, consuming("SASL", None, requests), 3 * ACL_SLICES)
+        for name, found in ratios.items():
+            loops = zip(with_acls.runs[f"{name} loop"], without.runs[f"{name} loop"], strict=True)
+            found.append(median(one / other for one, other in loops))
+            say(f"{name}: CPU that {ACLS:,} ACLs cost: {(found[-1] - 1) * 100:.2f} %")
+    for name, found in ratios.items():
+        yield ServeFigure(f"{name}: CPU that {ACLS:,} ACLs cost", (median(found) - 1) * 100, None, "%", most=3)
 
 
 def ready_seconds(folder: Path, runs: int) -> list[float]:
