@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
+from contextlib import suppress
 from functools import partial
 
 from kcli.broker.network.tls_socket import TlsSocket
@@ -52,10 +53,11 @@ class Outgoing:
     """A queue of unsent parts of responses, which are written to a non-blocking socket. size_bytes: of all unsent
     parts."""
 
-    __slots__ = ("_parts", "_sendfile", "_socket", "size_bytes")
+    __slots__ = ("_is_tls", "_parts", "_sendfile", "_socket", "size_bytes")
 
     def __init__(self, sock: socket.socket | TlsSocket) -> None:
         self._socket = sock
+        self._is_tls = isinstance(sock, TlsSocket)
         self._sendfile = sock.sendfile if isinstance(sock, TlsSocket) else partial(os.sendfile, sock.fileno())
         self._parts: deque[memoryview | _Pending] = deque()
         self.size_bytes = 0
@@ -81,21 +83,20 @@ class Outgoing:
 
     def send(self) -> bool:
         """Send as much as the socket takes. Return whether all parts are sent. Raises TornRegion, OSError."""
-        try:
-            while self._parts:
+        is_full = False
+        with suppress(BlockingIOError, InterruptedError):
+            while self._parts and not is_full:
                 part = self._parts[0]
                 if isinstance(part, _Pending):
-                    self._send_region(part)
+                    is_full = self._send_region(part)
                 elif len(self._parts) == 1:
                     self._sent(self._socket.send(part))
                 else:
                     self._send_together()
-        except (BlockingIOError, InterruptedError):
-            for part in self._parts:
-                if isinstance(part, _Pending):
-                    part.keep()
-            return False
-        return True
+        for part in self._parts:
+            if isinstance(part, _Pending):
+                part.keep()
+        return not self._parts
 
     def _send_together(self) -> None:
         """Send the parts in front of the next region in one call, up to SENT_TOGETHER of them."""
@@ -119,7 +120,8 @@ class Outgoing:
             count -= len(part)
             self._parts.popleft()
 
-    def _send_region(self, part: _Pending) -> None:
+    def _send_region(self, part: _Pending) -> bool:
+        """Send some of a region. Return whether the socket takes no more."""
         sent = self._sendfile(part.fd, part.position, part.left)
         if sent == 0:
             raise TornRegion(f"a log file ends {part.left:,} bytes before what a client was promised")
@@ -129,6 +131,8 @@ class Outgoing:
         if part.left == 0:
             part.close()
             self._parts.popleft()
+            return False
+        return not self._is_tls  # sendfile(2) sends less than was asked only then
 
     def close(self) -> None:
         """Drop all unsent parts, and close duplicated descriptors."""
