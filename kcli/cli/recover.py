@@ -263,7 +263,8 @@ class _Show:
             return
         from kcli.inspector.transaction_state import unfit
 
-        for each in unfit(self._recovery.directory):
+        node = self._recovery.node
+        for each in unfit(self._recovery.directory, () if node is None else node.others):
             name = str(each.partition)
             if each.kind != "transaction-open":
                 self._pass_over([StartRefused(name, f"{each.found}: {each.outcome}")])

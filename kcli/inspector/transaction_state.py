@@ -10,7 +10,7 @@ TransactionCoordinator, ProducerStateManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -43,12 +43,15 @@ class Unfit:
     outcome: str
 
 
-def unfit(home: Path) -> Iterator[Unfit]:
-    """Yield the contradictions in a log directory; none where it lacks a partition of __transaction_state, or one
-    cannot be read, as the coordinator may know more."""
-    if not any(each.name.topic == TOPIC and not each.name.state for each in LogDirectory(home).partitions()):
+def unfit(home: Path, others: Sequence[Path] = ()) -> Iterator[Unfit]:
+    """Yield the contradictions of partitions in a log directory; none where a partition of __transaction_state is
+    missing or cannot be read, as the coordinator may know more. others: the broker's other log directories."""
+    homes = [home, *others]
+    if not any(
+        each.name.topic == TOPIC and not each.name.state for at in homes for each in LogDirectory(at).partitions()
+    ):
         return
-    files = TransactionFiles([home], now_ms=0, warn=lambda _: None)
+    files = TransactionFiles(homes, now_ms=0, warn=lambda _: None)
     try:
         found = [each for each in files.producers(files.places(None, None), None) if not isinstance(each, KcliError)]
         known = files.transactions()
@@ -57,15 +60,16 @@ def unfit(home: Path) -> Iterator[Unfit]:
         hangs = list(hanging(files, ongoing)) if is_whole else []
     except KcliError:
         return
-    has_wrong = cache(partial(_has_wrong_snapshot, home))
-    yield from _older(
+    has_wrong = cache(partial(_has_wrong_snapshot, homes))
+    older = _older(
         [each for each in found if _is_odd(each[1], known) and not has_wrong(each[0])],
         known,
         files.state_partitions,
         is_whole=is_whole,
     )
+    yield from (each for each in older if (home / str(each.partition)).is_dir())
     for place, producer in hangs:
-        if has_wrong(place):
+        if has_wrong(place) or not (home / str(place)).is_dir():
             continue
         yield Unfit(
             "transaction-open",
@@ -78,10 +82,11 @@ def unfit(home: Path) -> Iterator[Unfit]:
         )
 
 
-def _has_wrong_snapshot(home: Path, place: TopicPartition) -> bool:
+def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:
     """Whether the log of a partition contradicts a producer snapshot beside it, from which its producers then come."""
+    directories = [each / str(place) for each in homes if (each / str(place)).is_dir()]
     try:
-        return bool(wrong_snapshots(PartitionView(home / str(place))))
+        return any(wrong_snapshots(PartitionView(each)) for each in directories)
     except KcliError:
         return True
 

@@ -4,6 +4,7 @@ Kafka's read_committed consumers stop there, and its producers get OUT_OF_ORDER_
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,23 @@ def test_a_transaction_log_older_than_the_partitions(home: Path) -> None:
     passed = rows(home, "passed-over")
     assert [each["file"] for each in passed] == [Path(error["path"]).name]
     assert [each["kind"] for each in errors(home)] == ["transaction-state-end"]
+
+
+def test_a_transaction_log_in_another_directory_older_than_the_partitions(home: Path, tmp_path: Path) -> None:
+    """One of two disks was restored from an older backup."""
+    producer, epoch, end = completed(home, PLACE)
+    who = producer.producer_id, epoch + 1
+    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end)
+    append(home, PLACE, data + marker(who, commit=True, base_offset=end + 1))
+    second = tmp_path / "second"
+    second.mkdir()
+    text = (home / "meta.properties").read_text()
+    (second / "meta.properties").write_text(re.sub("directory.id=.*", "directory.id=AAECAwQFBgcICQoLDA0ODw", text))
+    (home / str(PLACE)).rename(second / str(PLACE))
+    lines = kcli("verify", "--format", "jsonl", home, second).stdout.splitlines()
+    (found,) = (each for each in map(json.loads, lines) if each.get("kind") == "transaction-state-end")
+    assert found["path"].startswith(f"{home}/__transaction_state-")
+    assert f"producer {who[0]}, epoch {who[1]}, which {PLACE} has" in found["expected"]
 
 
 def test_a_producer_that_no_record_of_the_transaction_log_has(home: Path) -> None:

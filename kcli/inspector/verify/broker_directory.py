@@ -843,11 +843,12 @@ def transaction_findings(
     """Yield findings where the transaction coordinator's records and the producers of partitions contradict each other,
     but of partitions with errors of their own (harmed), which are the cause."""
     states = {each for each in logs if each.topic == TRANSACTIONS_TOPIC}
-    if not states or states & set(harmed):
+    others = around.node.others
+    if states & set(harmed) or not (states or others):
         return
     from kcli.inspector.transaction_state import unfit  # imported where there are transactions
 
-    for each in unfit(around.path):
+    for each in unfit(around.path, others):
         if each.partition not in logs or each.partition in harmed:
             continue
         is_open = each.kind == "transaction-open"
