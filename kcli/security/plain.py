@@ -33,6 +33,8 @@ def passwords_of(module: LoginModule) -> dict[str, str]:
 class PlainServer:
     """The server's side of one exchange. passwords: by name."""
 
+    refusal: str | None = None
+
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self.login: Login | None = None
         self._passwords = passwords

@@ -56,6 +56,10 @@ class SaslServer(Protocol):
     def login(self) -> Login | None:
         """Who has logged in; None while the exchange goes on, and after it has failed."""
 
+    @property
+    def refusal(self) -> str | None:
+        """Why the client is refused, while it has not said yet that it knows; None for an exchange that goes on."""
+
     def step(self, message: bytes) -> bytes:
         """Return the answer to the client's message. Raises AuthenticationFailed."""
 

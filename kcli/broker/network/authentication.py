@@ -54,6 +54,9 @@ REAUTH_PAUSE_S: Final = 1.0
 """The least time between the beginnings of two re-authentications."""
 SESSION_MS_MAX: Final = 2**53
 """The longest session, ms: 285,000 years."""
+MESSAGE_MAX: Final = 64 << 10
+"""The longest message of a mechanism, in bytes, which takes less than a millisecond: whoever can connect may send as
+many as they like. Kafka takes up to sasl.server.max.receive.size, but of SCRAM with extensions less than 10 KB."""
 SIZE_BYTES: Final = 4
 VARINT_BYTES_MAX: Final = 5
 ERROR_MESSAGE_MAX: Final = 2**15 - 1
@@ -151,6 +154,12 @@ class Authentication:
         return self._state is DONE
 
     @property
+    def refusal(self) -> str | None:
+        """Why the client is refused, where it has been told so, and has not answered that yet."""
+        refusal = None if self._server is None else self._server.refusal
+        return None if refusal is None else self._failure(refusal)
+
+    @property
     def receive_max_bytes(self) -> int:
         """The largest request, in bytes, that is accepted from a client that is not authenticated."""
         return self._listener.receive_max_bytes
@@ -178,6 +187,8 @@ class Authentication:
                 raise HangUp("the session has ended: the client has not authenticated again")
             return None
         if header.api_key == API_VERSIONS and self._state is START:
+            if len(frame) > LONG_BYTES:
+                raise HangUp(f"ApiVersions of {len(frame):,} bytes before the login")
             self._look_at_versions(frame, header)
             return None
         if header.api_key != SASL_HANDSHAKE or self._state not in (START, VERSIONS):
@@ -239,6 +250,8 @@ class Authentication:
         """Give a message to the mechanism. Return its answer, and the length of the session in ms, 0 for no end, or
         while the exchange goes on. Raises AuthenticationFailed, HangUp."""
         assert self._server is not None, "made at the handshake"
+        if len(message) > MESSAGE_MAX:
+            raise AuthenticationFailed(f"a message of {len(message):,} bytes")
         try:
             answer = self._server.step(message)
         except Unanswered as error:
@@ -268,8 +281,11 @@ class Authentication:
 
     def _fail(self, answer: bytes, reason: str) -> Step:
         self._state, self._server = FAILED, None
+        return Step(answer, self._failure(reason))
+
+    def _failure(self, reason: str) -> str:
         during = "re-authentication" if self.is_again else "authentication"
-        return Step(answer, f"{during} failed: {reason[:REASON_MAX]}")
+        return f"{during} failed: {reason[:REASON_MAX]}"
 
 
 # SaslHandshake and SaslAuthenticate are read and laid out here, not through kio, whose objects take as long as the

@@ -248,6 +248,9 @@ class Connection:
         if self.is_closed:
             return
         self._enter(CLOSE)
+        refusal = None if self._authentication is None else self._authentication.refusal
+        if refusal is not None:
+            reason, level = f"{refusal}; {reason}", logging.INFO
         if reason:
             log.log(level, "connection from %s closed: %s", self.peer, reason)
         self._pause()

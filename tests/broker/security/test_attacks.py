@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import logging
 import re
 import socket
 import ssl
@@ -344,6 +345,45 @@ def test_a_huge_token(secured: Secured) -> None:
         with secured.connect("SASL") as client:
             assert log_in(client, OAUTHBEARER, token(secured, more="a" * size), b"\x01") == DENIED
             assert not is_in(client)
+
+
+def test_long_messages_of_a_login(secured: Secured) -> None:
+    """Whoever can connect may send them: each takes less than a millisecond."""
+    for count, is_taken in ((16_000, True), (17_000, False)):
+        with secured.connect("SASL") as client:
+            begin(client, "SCRAM-SHA-256")
+            answer = say(client, b"n,,n=alice,r=abc" + b",x=y" * count)
+            assert (answer["error_code"] == 0) == is_taken
+        with secured.connect("SASL") as client:
+            whole = bearer("a.b.c").replace(b"\x01auth", b"\x01a=b" * count + b"\x01auth")
+            answered = log_in(client, OAUTHBEARER, whole, *([b"\x01"] if is_taken else []))
+            assert answered == DENIED
+
+
+def test_a_long_request_before_the_login(secured: Secured) -> None:
+    """Its tagged fields would take a tenth of a second."""
+    with secured.connect("SASL") as client:
+        frame = (
+            struct.pack(">hhihx", 18, 3, 1, -1)
+            + b"\x02a\x02b"
+            + b"\xe8\x07"
+            + b"".join(uvarint(number) + uvarint(20) + bytes(20) for number in range(1000))
+        )
+        client.socket.sendall(len(frame).to_bytes(4) + frame)
+        assert client.is_closed()
+
+
+def test_a_refused_token_is_logged(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
+    """Also where the client hangs up on the answer."""
+    caplog.set_level(logging.INFO, "kcli.broker")
+    with secured.connect("SASL") as client:
+        begin(client, OAUTHBEARER)
+        assert say(client, token(secured, aud="another"))["auth_bytes"]
+    line = "authentication failed: aud has none of the expected audiences"
+    until = time.monotonic() + 10
+    while line not in caplog.text and time.monotonic() < until:
+        time.sleep(0.02)
+    assert line in caplog.text
 
 
 # requests before and during authentication
