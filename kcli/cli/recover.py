@@ -67,7 +67,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """Tell what Kafka would cut or rebuild when it starts, and do the same in a copy or in place.
 
     A partition in which a start fails is left as it is. Exit status: 1 where a dry run finds that records would be cut
-    or that Kafka would not start, or where something could not be recovered.
+    or that Kafka would not start, or has not seen the metadata log; or where something could not be recovered.
     """
     from kcli.cli.settings import Settings
     from kcli.inspector.verify.next_steps import move
@@ -161,7 +161,7 @@ class _Show:
         self._config, self._in_place = config, in_place
         self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
         self._totals = _Totals()
-        self._is_bad = self._has_next = False
+        self._is_bad = self._has_next = self._is_unknown = False
         self._ends: dict[str, Row] = {}
         self._exchanged = {} if recovery.is_partition else dict(metadata.exchanged_directories)
         """The directories that have exchanged their names, each with its partition."""
@@ -206,7 +206,7 @@ class _Show:
             write_text(_line(True, {"partition": "", "kind": "backup", "file": str(recovery.backup)}))
         if recovery.unreadable or totals.unread:
             return 2
-        is_bad = totals.losses or totals.is_salvaged or self._metadata.is_loss or self._is_bad
+        is_bad = totals.losses or totals.is_salvaged or self._metadata.is_loss or self._is_bad or self._is_unknown
         return 1 if totals.refused or self._metadata.undecided or (is_bad and not changes) else 0
 
     def _write(self, rows: list[Row]) -> None:
@@ -295,6 +295,7 @@ class _Show:
         rows = list(metadata_rows(metadata, has_partitions=bool(recovery.partitions)))
         for row in [row for row in rows if row["kind"] == "stray"]:
             self._of_stray(row)
+        self._is_unknown = any(row["kind"] == "metadata-missing" for row in rows)
         if misplaced or metadata.refusals or metadata.strays:
             self._has_next = self._has_next or bool(metadata.mended_identities)
         if self._as_json:

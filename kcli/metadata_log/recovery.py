@@ -160,6 +160,18 @@ class MetadataRecovery:
         return not (self.home / METADATA_DIRECTORY).is_dir()
 
     @property
+    def homes_beside(self) -> list[Path]:
+        """The log directories beside `directory` that have a metadata log, and the node and cluster of `directory`: one
+        of them may be the home that the configuration names."""
+        mine = meta_of(self.directory)
+        if mine is None or mine.cluster_id is None or mine.node_id is None:
+            return []
+        found = self.directory.absolute().parent.glob(f"*/{METADATA_DIRECTORY}")
+        theirs = [(each.parent, meta_of(each.parent)) for each in sorted(found) if each.is_dir()]
+        ids = mine.cluster_id, mine.node_id
+        return [path for path, meta in theirs if meta is not None and (meta.cluster_id, meta.node_id) == ids]
+
+    @property
     def identities(self) -> Mapping[Path, Identity]:
         """The identities that salvage gives to directories whose name and topic id do not agree, by path; none where
         salvage is not wanted. Raises UnreadableInput."""
