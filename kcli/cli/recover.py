@@ -450,7 +450,8 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         yield transaction | {"producer_id": producer_id, "first_offset": first_offset, "marker_offset": marker}
     assert plan.offsets is not None, "a partition is loaded or refused"
     if plan.lacks_end:
-        ends: Row = {"log_end_offset": plan.offsets.log_end_offset, "reached_offset": plan.options.reached}
+        end, reached = plan.offsets.log_end_offset, plan.options.reached
+        ends: Row = {"log_end_offset": end, "reached_offset": reached, "lost_offsets": reached - end}
         yield {"partition": plan.name, "kind": "end-missing", "file": "", **ends}
     yield {
         "partition": plan.name,
@@ -743,8 +744,7 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
-        self._put_back = 0
-        self._markers = 0
+        self._put_back = self._markers = self._short = self._lost_offsets = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -764,6 +764,9 @@ class _Totals:
         self._reordered += len(plan.saved.reordered)
         self._put_back += len(plan.saved.put_back)
         self._markers += len(plan.saved.markers)
+        short = [row["lost_offsets"] for row in rows if row["kind"] == "end-missing"]
+        self._short += len(short)
+        self._lost_offsets += sum(short)
         self._rebuilt += len(plan.saved.rebuilt)
         self._restored += len(plan.saved.restored) + len(plan.saved.text_mode)
         self._is_unread = self._is_unread or plan.options.recovery_point > 0 or plan.options.clean
@@ -790,6 +793,7 @@ class _Totals:
             out = "are left out" if changes else "would be left out"
             gaps = count_text(self._gaps, "gap")
             parts.append(f"{self._gap_bytes:,} bytes in {gaps} {out}" if self._gap_bytes else f"{gaps} in the offsets")
+        parts += self._ends_text()
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
         if self._put_back:
@@ -812,6 +816,12 @@ class _Totals:
         if not changes:
             parts.append("nothing was written")
         return f"{'; '.join(parts)}; {seconds:.2f} s\n"
+
+    def _ends_text(self) -> list[str]:
+        if not self._short:
+            return []
+        lost = f"{'is' if self._lost_offsets == 1 else 'are'} lost at the {'end' if self._short == 1 else 'ends'}"
+        return [f"{count_text(self._lost_offsets, 'offset')} {lost} of {count_text(self._short, 'partition')}"]
 
 
 def _start(recovery: Recovery) -> str:

@@ -68,7 +68,7 @@ class PartitionPlan:
     producer id of each transaction that is open after the start. lost_markers: those of them whose abort markers are
     lost, by the transaction index, each with the offset of the marker. load_end: where the coordinator stops that keeps
     its state in the partition; None where it loads all. lost_state: of what that coordinator loses records; None where
-    it is known to lose none.
+    it is known to lose none. is_salvaged: whether the view and the offsets are those after salvage.
     """
 
     name: str
@@ -85,13 +85,14 @@ class PartitionPlan:
     lost_markers: dict[tuple[int, int], int] = field(default_factory=dict)
     load_end: LoadEnd | None = None
     lost_state: LostState | None = None
+    is_salvaged: bool = False
 
     @property
     def lacks_end(self) -> bool:
-        """Whether the log ends below an offset that the checkpoints say it had reached, though the start cuts nothing:
-        files of it are lost."""
+        """Whether the log ends below an offset that the checkpoints say it had reached, though the start cuts nothing,
+        or salvage keeps all that it cuts: no file has the end of the log."""
         name = parse_directory(self.name)
-        if name is None or name.state or self.offsets is None or self.has_losses:
+        if name is None or name.state or self.offsets is None or (self.has_losses and not self.is_salvaged):
             return False
         return self.offsets.log_end_offset < self.options.reached
 
@@ -316,7 +317,7 @@ def _salvaged(
     _add_kept(last, planned, before, logs)
     _add_unused(last, planned, checked)
     events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
-    return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)])
+    return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)], is_salvaged=True)
 
 
 def _has_wrong(view: PartitionView) -> bool:
