@@ -293,7 +293,7 @@ def _salvaged(
             loader.tidy()
         except StartRefused:  # a bad swap file: the logs that it replaces may be complete or not
             return planned
-        saved = salvage(view, logs, loader.replaced)
+        saved = salvage(view, logs, loader.replaced, options.reached or None)
         if drops_swaps:
             _leave_swaps_out(planned, saved)
         saved.left_out += _without_wrong_snapshots(view)
@@ -422,7 +422,7 @@ def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]
     logs, topic = [name for name in view.names() if is_log(name)], topic_of(view.directory)
     following = dict(pairwise(map(offset_of, logs)))
     found = {
-        name: first_unread(name, view.files[name], topic, following.get(offset_of(name)))
+        name: first_unread(name, view.files[name], topic, following.get(offset_of(name)), options.reached or None)
         for name in logs
         if name not in but
     }
