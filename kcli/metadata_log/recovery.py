@@ -8,6 +8,7 @@ missing      the directory has no metadata log, and the configuration names no o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -214,13 +215,27 @@ class MetadataRecovery:
             for each in renamed
             if each.renamed
         }
+        known = taken | {each.partition for each in renamed}
+        futures = {path: Identity(each, None) for path, each in self._sole_futures() if each not in known}
         moved = {
             path: Identity(owner, None)
             for each in self.exchanged_names
             if not {*each.paths} & {*found, *named}
             for path, owner in each.owners.items()
         }
-        return found | named | moved, unknown
+        return found | named | moved | futures, unknown
+
+    def _sole_futures(self) -> Iterator[tuple[Path, TopicPartition]]:
+        """Yield the directories of `abandoned` of which there is one for the partition in all log directories of the
+        node, with that partition. Raises UnreadableInput."""
+        if self.node.unformatted or not (self.node.others and self._readable.topics):
+            return
+        placement = self._placement(None)
+        futures = [each for each in (*placement.directories, *placement.futures) if each.name.state == "future"]
+        counts = Counter(each.partition for each in futures)
+        for each, _ in placement.abandoned():
+            if counts[each.partition] == 1:
+                yield each.path, each.partition
 
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
@@ -295,11 +310,14 @@ class MetadataRecovery:
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:
-        """The directories with -future that have the only records of their partitions, and that a start deletes; none
-        where the node's other log directories are not known. Raises UnreadableInput."""
+        """The directories with -future that have the only records of their partitions, and that a start deletes, but
+        for those that salvage renames; none where the node's other log directories are not known. Raises
+        UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
         for each, end in self._placement(self.registered_directory_id).abandoned():
+            if each.path in self.identities:
+                continue
             name = build_directory(DirectoryName(*each.partition))
             outcome = f"Kafka makes an empty {name}, and deletes this, which has the offsets up to {end - 1:,}"
             advice = f"before a start give this, or its copy, the name {name}"
