@@ -450,8 +450,8 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         yield transaction | {"producer_id": producer_id, "first_offset": first_offset, "marker_offset": marker}
     assert plan.offsets is not None, "a partition is loaded or refused"
     if plan.lacks_end:
-        end, reached = plan.offsets.log_end_offset, plan.options.reached
-        ends: Row = {"log_end_offset": end, "reached_offset": reached, "lost_offsets": reached - end}
+        log_end, reached = plan.offsets.log_end_offset, plan.options.reached
+        ends: Row = {"log_end_offset": log_end, "reached_offset": reached, "lost_offsets": reached - log_end}
         yield {"partition": plan.name, "kind": "end-missing", "file": "", **ends}
     yield {
         "partition": plan.name,
