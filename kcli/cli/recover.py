@@ -67,7 +67,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """Tell what Kafka would cut or rebuild when it starts, and do the same in a copy or in place.
 
     A partition in which a start fails is left as it is. Exit status: 1 where a dry run finds that records would be cut
-    or that Kafka would not start, or where something could not be recovered.
+    or that Kafka would not start, or has not seen the metadata log; or where something could not be recovered.
     """
     from kcli.cli.settings import Settings
     from kcli.inspector.verify.next_steps import move
@@ -161,7 +161,7 @@ class _Show:
         self._config, self._in_place = config, in_place
         self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
         self._totals = _Totals()
-        self._is_bad = self._has_next = False
+        self._is_bad = self._has_next = self._is_unknown = False
         self._ends: dict[str, Row] = {}
         self._exchanged = {} if recovery.is_partition else dict(metadata.exchanged_directories)
         """The directories that have exchanged their names, each with its partition."""
@@ -206,7 +206,7 @@ class _Show:
             write_text(_line(True, {"partition": "", "kind": "backup", "file": str(recovery.backup)}))
         if recovery.unreadable or totals.unread:
             return 2
-        is_bad = totals.losses or totals.is_salvaged or self._metadata.is_loss or self._is_bad
+        is_bad = totals.losses or totals.is_salvaged or self._metadata.is_loss or self._is_bad or self._is_unknown
         return 1 if totals.refused or self._metadata.undecided or (is_bad and not changes) else 0
 
     def _write(self, rows: list[Row]) -> None:
@@ -296,6 +296,7 @@ class _Show:
         rows = list(metadata_rows(metadata, has_partitions=bool(recovery.partitions)))
         for row in [row for row in rows if row["kind"] == "stray"]:
             self._of_stray(row)
+        self._is_unknown = any(row["kind"] == "metadata-missing" for row in rows)
         if misplaced or metadata.refusals or metadata.strays:
             self._has_next = self._has_next or bool(metadata.mended_identities)
         if self._as_json:
@@ -450,7 +451,8 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         yield transaction | {"producer_id": producer_id, "first_offset": first_offset, "marker_offset": marker}
     assert plan.offsets is not None, "a partition is loaded or refused"
     if plan.lacks_end:
-        ends: Row = {"log_end_offset": plan.offsets.log_end_offset, "reached_offset": plan.options.reached}
+        log_end, reached = plan.offsets.log_end_offset, plan.options.reached
+        ends: Row = {"log_end_offset": log_end, "reached_offset": reached, "lost_offsets": reached - log_end}
         yield {"partition": plan.name, "kind": "end-missing", "file": "", **ends}
     yield {
         "partition": plan.name,
@@ -743,8 +745,7 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
-        self._put_back = 0
-        self._markers = 0
+        self._put_back = self._markers = self._short = self._lost_offsets = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -764,6 +765,9 @@ class _Totals:
         self._reordered += len(plan.saved.reordered)
         self._put_back += len(plan.saved.put_back)
         self._markers += len(plan.saved.markers)
+        short = [row["lost_offsets"] for row in rows if row["kind"] == "end-missing"]
+        self._short += len(short)
+        self._lost_offsets += sum(short)
         self._rebuilt += len(plan.saved.rebuilt)
         self._restored += len(plan.saved.restored) + len(plan.saved.text_mode)
         self._is_unread = self._is_unread or plan.options.recovery_point > 0 or plan.options.clean
@@ -790,6 +794,7 @@ class _Totals:
             out = "are left out" if changes else "would be left out"
             gaps = count_text(self._gaps, "gap")
             parts.append(f"{self._gap_bytes:,} bytes in {gaps} {out}" if self._gap_bytes else f"{gaps} in the offsets")
+        parts += self._ends_text()
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
         if self._put_back:
@@ -812,6 +817,12 @@ class _Totals:
         if not changes:
             parts.append("nothing was written")
         return f"{'; '.join(parts)}; {seconds:.2f} s\n"
+
+    def _ends_text(self) -> list[str]:
+        if not self._short:
+            return []
+        lost = f"{'is' if self._lost_offsets == 1 else 'are'} lost at the {'end' if self._short == 1 else 'ends'}"
+        return [f"{count_text(self._lost_offsets, 'offset')} {lost} of {count_text(self._short, 'partition')}"]
 
 
 def _start(recovery: Recovery) -> str:

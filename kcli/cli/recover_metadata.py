@@ -20,6 +20,8 @@ MOST_NAMES = 10
 """The most names on a line of text; --format jsonl lists them all."""
 DAMAGED, MISSING, QUORUM, STRAY = "metadata-damaged", "metadata-missing", "metadata-in-quorum", "stray"
 LOST, RETURNS, CHANGED = "metadata-lost", "metadata-returns", "metadata-changed"
+UNKNOWN = "not here: it is unknown which partitions Kafka renames to -stray, misses or has twice, and whether it starts"
+WITHOUT = "unless metadata.log.dir is elsewhere, Kafka knows no topic and renames all partitions to -stray"
 WORDS = {
     LOST: "Kafka then no longer knows",
     RETURNS: "Kafka then knows again what was deleted",
@@ -48,7 +50,7 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
         for sign in metadata.in_quorum:
             yield {**place, "kind": QUORUM, "reason": sign, "voters": list(metadata.other_voters)}
         if has_partitions and metadata.is_missing and metadata.is_log_directory:
-            yield {**place, "kind": MISSING}
+            yield {**place, "kind": MISSING, "beside": [str(each) for each in metadata.homes_beside]}
         return
     place = {"partition": METADATA_DIRECTORY, "file": ""}
     signs = metadata.signs if metadata.starts else lost.contradicted
@@ -123,9 +125,8 @@ def _words(row: Row) -> str:
     if row["kind"] == DAMAGED:
         return f"records of the metadata log are lost: {row['reason']}"
     if row["kind"] == MISSING:
-        return (
-            "unless metadata.log.dir is elsewhere (--config), Kafka knows no topic and renames all partitions to -stray"
-        )
+        beside = f": {row['beside'][0]} has one of this node" if len(row["beside"]) == 1 else ""
+        return f"{UNKNOWN}; --config FILE with metadata.log.dir or log.dirs names its place{beside}; {WITHOUT}"
     voters = ", ".join(map(str, row["voters"]))
     return f"{row['reason']}; this node fetches from the other voters ({voters}) what it lacks, and nothing is lost"
 

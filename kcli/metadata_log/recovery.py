@@ -8,6 +8,7 @@ missing      the directory has no metadata log, and the configuration names no o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -160,6 +161,18 @@ class MetadataRecovery:
         return not (self.home / METADATA_DIRECTORY).is_dir()
 
     @property
+    def homes_beside(self) -> list[Path]:
+        """The log directories beside `directory` that have a metadata log, and the node and cluster of `directory`: one
+        of them may be the home that the configuration names."""
+        mine = meta_of(self.directory)
+        if mine is None or mine.cluster_id is None or mine.node_id is None:
+            return []
+        found = self.directory.absolute().parent.glob(f"*/{METADATA_DIRECTORY}")
+        theirs = [(each.parent, meta_of(each.parent)) for each in sorted(found) if each.is_dir()]
+        ids = mine.cluster_id, mine.node_id
+        return [path for path, meta in theirs if meta is not None and (meta.cluster_id, meta.node_id) == ids]
+
+    @property
     def identities(self) -> Mapping[Path, Identity]:
         """The identities that salvage gives to directories whose name and topic id do not agree, by path; none where
         salvage is not wanted. Raises UnreadableInput."""
@@ -202,13 +215,27 @@ class MetadataRecovery:
             for each in renamed
             if each.renamed
         }
+        known = taken | {each.partition for each in renamed}
+        futures = {path: Identity(each, None) for path, each in self._sole_futures() if each not in known}
         moved = {
             path: Identity(owner, None)
             for each in self.exchanged_names
             if not {*each.paths} & {*found, *named}
             for path, owner in each.owners.items()
         }
-        return found | named | moved, unknown
+        return found | named | moved | futures, unknown
+
+    def _sole_futures(self) -> Iterator[tuple[Path, TopicPartition]]:
+        """Yield the directories of `abandoned` of which there is one for the partition in all log directories of the
+        node, with that partition. Raises UnreadableInput."""
+        if self.node.unformatted or not (self.node.others and self._readable.topics):
+            return
+        placement = self._placement(None)
+        futures = [each for each in (*placement.directories, *placement.futures) if each.name.state == "future"]
+        counts = Counter(each.partition for each in futures)
+        for each, _ in placement.abandoned():
+            if counts[each.partition] == 1:
+                yield each.path, each.partition
 
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
@@ -283,11 +310,14 @@ class MetadataRecovery:
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:
-        """The directories with -future that have the only records of their partitions, and that a start deletes; none
-        where the node's other log directories are not known. Raises UnreadableInput."""
+        """The directories with -future that have the only records of their partitions, and that a start deletes, but
+        for those that salvage renames; none where the node's other log directories are not known. Raises
+        UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
         for each, end in self._placement(self.registered_directory_id).abandoned():
+            if each.path in self.identities:
+                continue
             name = build_directory(DirectoryName(*each.partition))
             outcome = f"Kafka makes an empty {name}, and deletes this, which has the offsets up to {end - 1:,}"
             advice = f"before a start give this, or its copy, the name {name}"

@@ -40,6 +40,7 @@ from tests.metadata_damage import (
     partitions,
     strays,
 )
+from tests.two_directories import two_directories
 
 DAMAGED_TOPIC = "java-zstd"
 
@@ -183,8 +184,26 @@ def test_missing_where_nobody_says_where_it_is(tmp_path: Path) -> None:
     directory = copied(tmp_path)
     shutil.rmtree(directory / "__cluster_metadata-0")
     ended = kcli("recover", directory)
-    assert ended.status == 0
+    assert ended.status == 1
     assert "unless metadata.log.dir is elsewhere" in ended.stdout
+    assert kcli("recover", "--out", tmp_path / "new", directory).status == 0
+
+
+def test_in_another_log_directory_of_the_node(tmp_path: Path) -> None:
+    """Without --config nothing says what the metadata log of the other directory decides: that is no 0."""
+    one, two, server = two_directories(tmp_path)
+    ended = kcli("recover", two)
+    assert ended.status == 1
+    assert "it is unknown which partitions Kafka renames to -stray" in ended.stdout
+    assert (
+        f"--config FILE with metadata.log.dir or log.dirs names its place: {one} has one of this node" in ended.stdout
+    )
+    (row,) = (
+        row for row in rows(kcli("recover", "--format", "jsonl", two).stdout) if row["kind"] == "metadata-missing"
+    )
+    assert row["beside"] == [str(one)]
+    assert kcli("recover", "--config", server, two).status == 0
+    assert kcli("recover", two / "mixed-0").status == 0
 
 
 def test_other_voters_have_what_is_cut(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Each row was tried with Kafka 4.3.0: it started, or it did not.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from kcli.log.log_directory import LogDirectory
 from kcli.metadata_log.snapshot_file import SnapshotId
 from tests.broker.running import served_node
 from tests.cli.run import kcli
+from tests.damage import frames
 from tests.inspector.test_verify_causes import nexts
 from tests.metadata_damage import copied
 
@@ -249,6 +251,28 @@ def test_a_log_that_is_gone_is_told(tmp_path: Path) -> None:
     )
     rows = [json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()]
     assert [row["partition"] for row in rows if row["kind"] == "end-missing"] == [log]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_salvage_counts_an_end_that_no_file_has(tmp_path: Path, *, is_damaged: bool) -> None:
+    """The last batch is cut off, and another one before it may be damaged, at which a start cuts the log."""
+    directory = copied(tmp_path)
+    log = max((directory / "java-none-0").glob("*.log"))
+    begins = frames(log.read_bytes())
+    os.truncate(log, begins[-1][0])
+    if is_damaged:
+        data = bytearray(log.read_bytes())
+        data[begins[1][0] + 70] ^= 1
+        log.write_bytes(data)
+    lost = "; 7 offsets are lost at the end of 1 partition; "
+    ended = kcli("recover", "--salvage", directory)
+    assert ended.status == 1
+    assert "the log ends at 291, and had reached 298 by the checkpoints; lost: offsets 291..297" in ended.stdout
+    assert lost in ended.stdout
+    assert lost in kcli("recover", "--salvage", "--out", tmp_path / "new", directory).stdout
+    shown = kcli("recover", "--salvage", "--format", "jsonl", directory).stdout
+    rows = [json.loads(line) for line in shown.splitlines()]
+    assert [row["lost_offsets"] for row in rows if row["kind"] == "end-missing"] == [7]
 
 
 def test_what_salvage_does_not_mend_is_for_verify_to_tell(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from kcli.inspector.verify.findings import rank
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN
+from tests.damage import frames
 
 KCLI = [sys.executable, "-m", "kcli"]
 SOURCE = GOLDEN / "codecs" / "data"
@@ -576,3 +577,19 @@ def test_a_lost_end_is_no_gap(directory: Path) -> None:
         path.unlink()
     (finding,) = [each for each in loud(directory) if each.kind == "log-end"]
     assert finding.action.endswith("Without either, new records get these offsets")
+
+
+@pytest.mark.parametrize("bit", [0, 1, 2, 3, 8, 24, 32])
+def test_a_flipped_base_offset_of_the_last_batch(directory: Path, bit: int) -> None:
+    """No CRC covers it; the batch before it and the checkpoints tell the right one."""
+    log = logs(directory)[-1]
+    data = bytearray(log.read_bytes())
+    position, _ = frames(data)[-1]
+    right = int.from_bytes(data[position : position + 8])
+    data[position : position + 8] = (right ^ 1 << bit).to_bytes(8)
+    log.write_bytes(data)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path, finding.position) == ("offsets-order", str(log), position)
+    assert finding.found == f"base offset {right ^ 1 << bit:,}, a flipped bit, which no CRC covers"
+    assert str(finding.expected).startswith(f"{right:,}, behind the batch before it")
+    assert "--salvage" in str(finding.command)

@@ -58,15 +58,48 @@ def test_one_of_another_topic_or_without_a_log_is_not_named(directory: Path, tmp
 
 
 def test_recover_tells_of_it_where_it_lies(directory: Path, tmp_path: Path) -> None:
-    """A copy of that log directory keeps the name, with which Kafka deletes it."""
+    """A copy without --salvage keeps the name, with which Kafka deletes it."""
     future, config = moved(directory, tmp_path)
-    choices: list[list[str | Path]] = [[], ["--salvage", "--out", tmp_path / "new"]]
+    choices: list[list[str | Path]] = [[], ["--out", tmp_path / "new"]]
     for options in choices:
         shown = kcli("recover", "--format", "jsonl", "--config", config, *options, future.parent).stdout.splitlines()
         (row,) = (each for each in map(json.loads, shown) if each["kind"] == "passed-over")
         assert row["file"] == future.name
         assert f"no log directory has {PARTITION}" in row["reason"]
         assert "has the offsets up to 297; before a start give this, or its copy" in row["reason"]
+    assert (tmp_path / "new" / future.name).is_dir()
+
+
+def of_future(config: Path, home: Path, *options: str | Path) -> list[tuple[str, str]]:
+    """Kind and place of what a salvage says of directories with -future, but for their offsets."""
+    shown = kcli("recover", "--salvage", "--format", "jsonl", "--config", config, *options, home).stdout.splitlines()
+    found = [row for row in map(json.loads, shown) if UNIQUE in f"{row}" and row["kind"] != "partition"]
+    return [(row["kind"], row["partition"] or row["file"]) for row in found]
+
+
+def test_salvage_gives_it_the_name_of_the_partition(directory: Path, tmp_path: Path) -> None:
+    future, config = moved(directory, tmp_path)
+    before = {each.name: each.read_bytes() for each in future.glob("*.log")}
+    new, home = tmp_path / "new", future.parent
+    (home / "recovery-point-offset-checkpoint").write_text("0\n1\njava-none 0 298\n")
+    assert of_future(config, home) == [("renamed", future.name)]
+    assert future.is_dir()
+    for where, options in ((new, ["--out", new]), (home, ["--in-place"])):
+        assert of_future(config, home, *options) == [("renamed", future.name)]
+        assert not (where / future.name).exists()
+        assert {each.name: each.read_bytes() for each in (where / PARTITION).glob("*.log")} == before
+        assert "java-none 0 298" in (where / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_salvage_leaves_it_where_another_may_be_the_right_one(directory: Path, tmp_path: Path) -> None:
+    """Another -future of the partition, or a log directory that is not there."""
+    future, config = moved(directory, tmp_path)
+    (future.parent / "recovery-point-offset-checkpoint").write_text("0\n1\njava-none 0 298\n")
+    second = shutil.copytree(future, directory / future.name.replace("46df", "0000"))
+    assert ("renamed", future.name) not in of_future(config, future.parent)
+    shutil.rmtree(second)
+    config.write_text(f"log.dirs={directory},{future.parent},{tmp_path / 'third'}\nmetadata.log.dir={directory}\n")
+    assert ("renamed", future.name) not in of_future(config, future.parent)
 
 
 def test_recover_is_silent_about_a_move_that_goes_on(directory: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from kcli.inspector.verify import Finding
 from kcli.log.log_directory import LogDirectory
 from kcli.log.recovery.exchanged import exchanged_logs
+from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, SOURCE, directory, files_of, logs, loud, swap
 
@@ -182,3 +183,27 @@ def test_a_time_index_tells_logs_with_batches_of_equal_sizes_apart(directory: Pa
     index.write_bytes(entries)
     assert "log-foreign" not in [each.kind for each in loud(directory)]
     assert str(moved.name) in {Path(each.path).name for each in loud(directory)}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("java-none-0", "rdk-none-0"), ("java-none-0", "mixed-0"), ("java-none-1", "java-none-0"), ("rdk-none-0", OTHER)],
+)
+def test_a_last_segment_moved_with_its_indexes(directory: Path, source: str, target: str, *, is_clean: bool) -> None:
+    """It fits the indexes beside it, and overlaps what is there; the checkpoints tell whose end is lost."""
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    log = logs(directory, source)[-1]
+    moved = [each.rename(directory / target / each.name) for each in files_of(log) if each.suffix != ".snapshot"]
+    foreign = directory / target / log.name
+    (finding,) = (each for each in loud(directory) if each.kind != "unclean-shutdown")
+    assert (finding.kind, finding.path) == ("log-foreign", str(foreign))
+    assert f"which are the batches of {source}/{log.name}, where no log is: it was moved" in str(finding.found)
+    new = directory.parent / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert (new / source / log.name).read_bytes() == foreign.read_bytes()
+    assert not (new / target / log.name).exists()
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert not any(each.exists() for each in moved)
+    assert [each for each in loud(directory) if each.kind != "unclean-shutdown"] == []

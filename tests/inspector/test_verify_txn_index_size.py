@@ -14,19 +14,22 @@ SOON_S = 30
 
 
 @pytest.mark.parametrize(
-    ("size", "kinds"),
+    ("size", "end", "kinds"),
     [
-        (1 << 40, ["txnindex-length"]),
-        (MOST_BYTES + 1, ["txnindex-length"]),
-        (34 * 100_000, ["txnindex-extra-entry", "txnindex-order"]),
+        (1 << 40, b"", ["txnindex-length"]),
+        (MOST_BYTES + 1, b"", ["txnindex-length"]),
+        (34 * 100_000, b"", ["txnindex-order"]),
+        (34 * 100_000, b"\1", ["txnindex-extra-entry", "txnindex-order"]),
     ],
 )
-def test_zeros(tmp_path: Path, size: int, kinds: list[str]) -> None:
+def test_zeros(tmp_path: Path, size: int, end: bytes, kinds: list[str]) -> None:
     """Adjacent entries that contradict each other, or have no marker, make one finding."""
     partition = tmp_path / "zeros-0"
     shutil.copytree(SAMPLES / "good" / "java-zstd-0", partition)
     with (partition / "00000000000000000000.txnindex").open("wb") as index:
         index.truncate(size)
+        index.seek(size - len(end))
+        index.write(end)
     began = time.monotonic()
     found = [each for each in Verification([partition]).findings() if each.kind.startswith("txnindex")]
     assert time.monotonic() - began < SOON_S

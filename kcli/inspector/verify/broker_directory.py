@@ -34,6 +34,7 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.segment_names import other_case
 from kcli.inspector.verify.surroundings import Surroundings
+from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removable_marker, partition_named, unusable
 from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
 from kcli.log.partition_view import PartitionView
@@ -347,7 +348,7 @@ class BrokerDirectory:
             found = "version 0, or no version line, which is read as version 0: that has broker.id for node.id"
             data = read_whole(path)
             if not data.strip(b"\0"):
-                found = f"{len(data):,} bytes, all NUL" if data else "an empty file"
+                found = zeros_text(data) or "an empty file"
             yield _meta("version", path, "version=1", f"{found}: Kafka does not start")
             return
         node, configured = None if properties is None else properties.node_id, self._around.node.configured_node_id

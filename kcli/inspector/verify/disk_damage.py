@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.zeros import zeros_of
 from kcli.log.source import FileSource, Source
 
 SECTOR_BYTES = 512
@@ -54,6 +55,8 @@ def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
 
 def _cause(source: Source, start: int, stop: int) -> str | None:
     """The cause of damage in bytes [start, stop) of a log, in words; None where it is another."""
+    if start == 0 and (whole := zeros_of(source)) is not None:
+        return whole
     stop = min(stop, start + DAMAGE_BYTES_MAX)
     first = max(0, start - AROUND_BYTES) // SECTOR_BYTES * SECTOR_BYTES
     data = bytearray(stop + AROUND_BYTES - first)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.zeros import of_zeros
 from kcli.log.source import FileSource
 
 REBUILD = "stop the broker; recovery rebuilds the index from the log, with --in-place for --dry-run"
@@ -260,7 +261,7 @@ def _missing(index: IndexFile, severity: Severity, expected: str) -> Finding:
         position=len(index.entries),
         length=0,
         expected=expected,
-        found=f"{index.count:,} entries",
+        found=f"{index.count:,} entries" if index.entries or not index.size else of_zeros(index.size),
         action=REBUILD,
         command=_rebuild(index.path),
     )

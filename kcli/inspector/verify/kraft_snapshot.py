@@ -12,6 +12,7 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.partition import LogVerifier
 from kcli.inspector.verify.segment_names import SegmentFiles
+from kcli.inspector.verify.zeros import zeros_in
 from kcli.log.partition_view import Content, PartitionView
 from kcli.log.producer_state import check_control
 from kcli.log.source import FileSource
@@ -159,7 +160,7 @@ def verify_bootstrap(path: Path, advance: Callable[[int], None]) -> Iterator[Fin
         severity="error",
         position=refused.position,
         expected="the records with which the metadata log began",
-        found=f"{refused.reason}: Kafka does not start with it",
+        found=f"{zeros_in(path) or refused.reason}: Kafka does not start with it",
         action=f"stop the node; {action}",
         command=command,
         refuses_start=True,

@@ -20,6 +20,7 @@ from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, Inde
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import log_name, other_case
 from kcli.inspector.verify.surroundings import Gaps
+from kcli.inspector.verify.zeros import zeros_in
 from kcli.log.recovery.deleted import MissedLog
 
 NO_LOSS = "nothing to do: compaction leaves gaps"
@@ -184,6 +185,7 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
     size, foreign = log.stat().st_size, begin_text(log)
     kind = "log-cut" if size else "log-empty"
     what = f"{size:,} bytes: an older version" if foreign is None else f"{size:,} bytes, {foreign}"
+    zeros = zeros_in(log)
     return Finding(
         path=str(log),
         kind=kind if foreign is None else "foreign-bytes",
@@ -191,7 +193,7 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
         position=size if foreign is None else 0,
         offset=renamed.base_offset,
         expected="all batches of the segment",
-        found=f"{what}; all batches are in {renamed.path}",
+        found=f"{zeros or what}; all batches are in {renamed.path}",
         action="stop the broker, and put that file in its place",
         command=renamed.command,
     )

@@ -3,7 +3,8 @@
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
 may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. A log without
 indexes behind a gap may not be the partition's own either, where the indexes of a missing log of another partition fit
-it. Such a log is compared with the places in the other partitions of the log directory:
+it; nor one between whose offsets and those before it is a gap or an overlap, where another partition's log has lost an
+end that begins with it. Such a log is compared with the places in the other partitions of the log directory:
 
     keys      of a coordinator's topic, the hash of the keys tells whose the logs are
     swapped   two or more such logs fit each other's places
@@ -57,7 +58,8 @@ class _Place:
     last_time_entry: (timestamp in ms, relative offset) of the time index. header: that of the log's first sound batch.
     end: the offset behind its last whole batch. is_odd: whether the log does not fit the place. is_damaged: whether an
     odd log has bytes that are no sound batch, so that it may have had offsets before the first batch and behind the
-    last. is_known_by_keys: whether the keys in the log tell that it belongs to another partition.
+    last. reached: of the last place, the offset that the log had reached by the recovery point; 0 where that is not
+    known. is_known_by_keys: whether the keys in the log tell that it belongs to another partition.
     """
 
     directory: Path
@@ -71,6 +73,7 @@ class _Place:
     end: int = 0
     is_odd: bool = False
     is_damaged: bool = False
+    reached: int = 0
     is_known_by_keys: bool = False
 
     @property
@@ -151,8 +154,9 @@ class MisplacedLogs:
 
 def find_around(around: Surroundings) -> MisplacedLogs:
     """Return the misplaced logs in a log directory."""
-    ends = around.recovery_points if around.is_clean else {}
-    partitions = list(_partitions(around.path, lambda each: around.gaps(each) is not Gaps.LOSS, ends))
+    points = around.recovery_points
+    ends = points if around.is_clean else {}
+    partitions = list(_partitions(around.path, lambda each: around.gaps(each) is not Gaps.LOSS, ends, points))
     found = _find(partitions, around.exchanged_by_keys)
     stored = [each for each in map(_stored, partitions) if each is not None]
     stored = [each for each in stored if around.may_place(each.partition)]  # others have a finding of their own
@@ -166,7 +170,7 @@ def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping
 
     is_cleaned: whether a partition's log may have gaps. ends: log end offsets by partition, where they are known.
     """
-    return _find(list(_partitions(home, is_cleaned, ends)))
+    return _find(list(_partitions(home, is_cleaned, ends, ends)))
 
 
 def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] = MappingProxyType({})) -> MisplacedLogs:
@@ -181,6 +185,13 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
         takers = [hole for hole in holes if hole.directory != place.directory and _is_known_by_indexes(place, hole)]
         if len(takers) == 1:
             place.is_odd, targets[place] = True, takers[0]
+    for before, place in (each for places in partitions for each in _intruders(places)):
+        ends = [hole for hole in holes if hole.directory != place.directory and not hole.has_entries]
+        takers = [hole for hole in ends if hole.base == place.base and hole.takes(place)]
+        if len(takers) == 1 and place not in targets:
+            place.is_odd, targets[place] = True, takers[0]
+            before.until = place.until
+            before.is_odd = before.has_entries and not before.indexes(before.log, before.base)
     odd = [place for places in partitions for place in places if place.is_odd]
     if not odd:
         return found
@@ -211,7 +222,10 @@ def _stored(places: Sequence[_Place]) -> StoredLog | None:
 
 
 def _partitions(
-    home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping[TopicPartition, int]
+    home: Path,
+    is_cleaned: Callable[[TopicPartition], bool],
+    ends: Mapping[TopicPartition, int],
+    recovery_points: Mapping[TopicPartition, int],
 ) -> Iterator[list[_Place]]:
     """Yield the places of each partition's directory, by base offset."""
     try:
@@ -224,7 +238,10 @@ def _partitions(
             continue
         partition = TopicPartition(name.topic, name.partition)
         try:
-            yield _places(directory, is_cleaned=is_cleaned(partition), end=ends.get(partition))
+            places = _places(directory, is_cleaned=is_cleaned(partition), end=ends.get(partition))
+            if places:
+                places[-1].reached = recovery_points.get(partition, 0)
+            yield places
         except (OSError, UnreadableInput):  # the checks of that partition report this error
             continue
 
@@ -323,6 +340,18 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
             yield place
         elif place.header is not None and place.until is not None and place.end < place.until and not place.is_cleaned:
             yield _Place(place.directory, place.end, place.until, {}, is_cleaned=False)
+        elif place.header is not None and place.until is None and place.end < place.reached and not place.is_cleaned:
+            yield _Place(place.directory, place.end, None, {}, is_cleaned=False)
+
+
+def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
+    """Yield the places whose log fits its indexes and does not begin where the log before it ends, each with the place
+    before it, where the partition has no gap and no overlap there without it."""
+    logs = [place for place in places if FileKind.LOG in place.files and place.header is not None]
+    for before, place in pairwise(logs):
+        is_apart = before.end != place.base and place.until in {None, before.end}
+        if is_apart and place.has_entries and not before.is_cleaned:
+            yield before, place
 
 
 def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:

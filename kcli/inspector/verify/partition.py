@@ -37,12 +37,14 @@ from kcli.inspector.verify.segment import check_log
 from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, log_name, place
 from kcli.inspector.verify.surroundings import Gaps
 from kcli.inspector.verify.text_mode import as_text_mode
+from kcli.log.partition_view import Content, FileRange
 from kcli.log.producer_state import check_control
 from kcli.log.source import FileSource
 
 if TYPE_CHECKING:  # imported at run time only where there are such files
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
+    from kcli.log.recovery.salvage import PutBack
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
@@ -124,6 +126,7 @@ class LogVerifier:
         self._tail: tuple[Finding, SegmentFiles, int] | None = None
         self._short_by: FileKind | None = None
         self._reached = 0
+        self._end: int | None = None
         self._errors = False
         self._found: list[Finding] = []
         self._of_indexes: list[Finding] = []  # of the segment that is being checked
@@ -154,7 +157,7 @@ class LogVerifier:
             self._finish_empty()
         elif not self.unreadable:  # the end of a log that cannot be read is not known
             first = self._segments[0].base
-            end = max(self._check.next_offset, self._segments[-1].base)
+            end = self._end or max(self._check.next_offset, self._segments[-1].base)
             is_short = self._is_whole and self._finish(first, end)
             leader_epoch = self.epochs[-1][0] if self.epochs else -1
             reached = max(self._known.ends.values(), default=0)
@@ -251,17 +254,19 @@ class LogVerifier:
         is_whole = following == check.next_offset
         in_file = map(self._in_its_file, of_log)
         of_log = [next_start.of_log(each, start, self._known.home, is_whole=is_whole) for each in in_file]
-        of_log = self._as_disordered(path, size, segment.base, of_log)
+        of_log = self._with_order(path, size, segment.base, following, of_log)
+        has_errors = has_errors or self._end is not None
         self.epochs += log_findings.epochs
-        end = max(check.next_offset, segment.base)
+        end = self._end or max(check.next_offset, segment.base)
         exchanged = self._exchanged(offsets, times, size)
         if exchanged is not None:
             offsets = times = None
         cut = self._cut(segment, size, offsets, times, following, is_sound=not has_errors) if self._is_whole else None
         if cut is None and self._is_whole and following is None:
             cut = self._without_marker(path, size, end)
-        is_cut = cut is not None
-        of_entries = self._of_entries(segment, offsets, times, following, end, is_sound=not has_errors, is_cut=is_cut)
+        of_entries = self._of_entries(
+            segment, offsets, times, following, end, is_sound=not has_errors, is_cut=cut is not None
+        )
         self._of_indexes += of_entries
         self._of_indexes += [] if exchanged is None else [exchanged]
         if offsets is not None and not has_errors:
@@ -389,6 +394,67 @@ class LogVerifier:
 
             self._txn = TxnIndexCheck(txn_path, txn_path or path.with_suffix(FileKind.TXN_INDEX), self._check.breaks)
             self._of_indexes += self._txn.alone()
+
+    def _with_order(
+        self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
+    ) -> list[Finding]:
+        """Make one cause of what was noticed of wrong offsets in a log. Returns the other findings. Raises
+        UnreadableInput."""
+        put_back = self._put_back(path, following, of_log) if self._is_whole else None
+        if put_back is not None:
+            return self._as_put_back(put_back, of_log)
+        return self._as_disordered(path, size, base, of_log)
+
+    def _put_back(self, path: Path, following: int | None, of_log: list[Finding]) -> PutBack | None:
+        """The last batch of the partition, where its base offset is wrong and the batch before it and the log end
+        offset by the checkpoints leave one other; else None. Raises UnreadableInput."""
+        reached = max(self._known.ends.values(), default=0)
+        of_offsets = ("offset-gap", "offset-range", "offsets-order")
+        noticed = [
+            each for each in of_log if each.kind in of_offsets and each.next_valid_position in (None, each.position)
+        ]
+        if not noticed or following is not None or not reached:
+            return None
+        from kcli.log.recovery.salvage import is_log, last_put_back, topic_of  # imported where a log has such a batch
+
+        paths = [each.files[FileKind.LOG] for each in self._segments]
+        logs = {each.name: Content((FileRange(each, 0, each.stat().st_size),)) for each in paths if is_log(each.name)}
+        found = last_put_back(logs, topic_of(path.parent), reached) if path.name in logs else None
+        return found if found is not None and found.position in {each.position for each in noticed} else None
+
+    def _as_put_back(self, put_back: PutBack, of_log: list[Finding]) -> list[Finding]:
+        """Make the wrong base offset of the last batch the cause of all that was noticed of it. Returns the other
+        findings in the log."""
+        noticed = next(each for each in of_log if each.position == put_back.position)
+        log = Path(noticed.path)
+        reached = max(self._known.ends.values())
+        is_gap = noticed.kind == "offset-gap"
+        outcome = "consumers see its records at wrong offsets" if is_gap else noticed.action
+        cause = replace(
+            noticed,
+            kind="offsets-order",
+            severity="error",
+            expected=f"{put_back.base_offset:,}, behind the batch before it: the log had reached {reached:,}",
+            found=f"base offset {put_back.before:,}, a flipped bit, which no CRC covers",
+            lost_first_offset=None,
+            lost_last_offset=None,
+            action=f"{outcome}; salvage puts the base offset right, in a copy",
+            command=next_steps.salvage(log.parent),
+            next_valid_position=put_back.position,
+        )
+
+        def follows(other: Finding) -> bool:
+            if other.path == cause.path:
+                return other.position == put_back.position or other.kind == "log-end"
+            if Path(other.path).parent != log.parent:
+                return False
+            is_of_index = Path(other.path).stem == log.stem and other.kind.startswith(("index-", "timeindex-"))
+            return is_of_index or other.kind in ("snapshot-offset", *OF_PRODUCERS)
+
+        self._end = reached
+        self._errors = True
+        self._causes.add(cause, follows)
+        return [each for each in of_log if each.position != put_back.position]
 
     def _as_disordered(self, path: Path, size: int, base: int, of_log: list[Finding]) -> list[Finding]:
         """Where sound batches are not in the order of their offsets, make that the cause of what the check of the log

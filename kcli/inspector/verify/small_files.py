@@ -15,6 +15,7 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, Finding, Severity
 from kcli.inspector.verify.index_files import read_file
 from kcli.inspector.verify.lost_offsets import CHECKPOINT_KINDS
+from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.log_directory import read_properties
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -63,7 +64,7 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         elif isinstance(error, BadCount):
             suffix = "count"
         where = f" (byte {error.position:,})" if error.position else ""
-        found = error.reason + where
+        found = zeros_text(data) or error.reason + where
         finding = _finding(path, f"{prefix}-{suffix}", "error", f"a sound {prefix} file", found, action)
         if kind is FileKind.META_PROPERTIES and _lacks_cluster_id(data):
             finding = _without_cluster_id(finding, path)

@@ -13,6 +13,7 @@ from formats.producer_snapshot import ENTRY, HEADER, ProducerEntry
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import read_file
+from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.snapshot_check import contradictions
 
 DELETE = "stop the broker; recovery makes the snapshot anew from the log, with --in-place for --dry-run"
@@ -29,6 +30,7 @@ class SnapshotFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         data, self._size = read_file(path, MAX_SNAPSHOT_BYTES)
+        self._zeros = zeros_text(data)
         self._error: FormatError | None = None
         self.entries: tuple[ProducerEntry, ...] = ()
         try:
@@ -47,7 +49,8 @@ class SnapshotFile:
         if isinstance(error, Truncated) and entries > 0 and not entries.is_integer():
             position = HEADER.size + int(entries) * ENTRY.size
         kind = _KINDS.get(type(error).__name__, "content")
-        yield self._finding(f"snapshot-{kind}", position, "a sound snapshot", error.reason)
+        found = self._zeros or error.reason
+        yield self._finding(f"snapshot-{kind}", position, "a sound snapshot", found)
 
     def beyond(self, offset: int, log_end: int) -> Finding:
         """Return the finding that the offset in the file's name is beyond the log end offset."""

@@ -10,6 +10,7 @@ from formats.txn_index import ENTRY, VERSION, AbortedTxn
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import MAX_INDEX_BYTES, REBUILD, read_file
+from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.source import SEGMENT_BYTES_MAX
 
 Aborted = tuple[int, int, int, int, bool, bool]
@@ -30,6 +31,7 @@ class TxnIndexCheck:
         self._named = str(named)
         self._data, self._size = (b"", 0) if path is None else read_file(path, MAX_INDEX_BYTES)
         self._count = len(self._data) // ENTRY.size
+        self._zeros = zeros_text(self._data)
         self._at = 0
         self._breaks = breaks
         self._missing: list[tuple[int, Aborted]] = []
@@ -39,6 +41,9 @@ class TxnIndexCheck:
         """Yield the findings that need no log: length, versions, offsets that contradict each other."""
         if self._size > MOST_BYTES:
             yield self._too_large()
+            return
+        if self._zeros is not None:
+            yield self._finding("txnindex-order", 0, self._size, "entries of aborted transactions", self._zeros)
             return
         whole = self._count * ENTRY.size
         if whole < self._size:
@@ -72,7 +77,7 @@ class TxnIndexCheck:
 
     def take(self, aborted: list[Aborted]) -> Iterator[Finding]:
         """Compare the next aborted transactions of the log with entries; yield findings."""
-        if self._size > MOST_BYTES:
+        if self._size > MOST_BYTES or self._zeros is not None:
             return
         for transaction in aborted:
             producer, first, last, stable, indexed, certain = transaction
@@ -120,7 +125,7 @@ class TxnIndexCheck:
         breaks: LogCheck.breaks at the end of the segment. reaches: the offset behind the last of the segment.
         """
         yield from self._flush()
-        if self._size > MOST_BYTES:
+        if self._size > MOST_BYTES or self._zeros is not None:
             return
         self._extra += range(self._at, self._count)
         run: Finding | None = None  # adjacent entries without a marker make one finding

@@ -68,7 +68,7 @@ class PartitionPlan:
     producer id of each transaction that is open after the start. lost_markers: those of them whose abort markers are
     lost, by the transaction index, each with the offset of the marker. load_end: where the coordinator stops that keeps
     its state in the partition; None where it loads all. lost_state: of what that coordinator loses records; None where
-    it is known to lose none.
+    it is known to lose none. is_salvaged: whether the view and the offsets are those after salvage.
     """
 
     name: str
@@ -85,13 +85,14 @@ class PartitionPlan:
     lost_markers: dict[tuple[int, int], int] = field(default_factory=dict)
     load_end: LoadEnd | None = None
     lost_state: LostState | None = None
+    is_salvaged: bool = False
 
     @property
     def lacks_end(self) -> bool:
-        """Whether the log ends below an offset that the checkpoints say it had reached, though the start cuts nothing:
-        files of it are lost."""
+        """Whether the log ends below an offset that the checkpoints say it had reached, though the start cuts nothing,
+        or salvage keeps all that it cuts: no file has the end of the log."""
         name = parse_directory(self.name)
-        if name is None or name.state or self.offsets is None or self.has_losses:
+        if name is None or name.state or self.offsets is None or (self.has_losses and not self.is_salvaged):
             return False
         return self.offsets.log_end_offset < self.options.reached
 
@@ -292,7 +293,7 @@ def _salvaged(
             loader.tidy()
         except StartRefused:  # a bad swap file: the logs that it replaces may be complete or not
             return planned
-        saved = salvage(view, logs, loader.replaced)
+        saved = salvage(view, logs, loader.replaced, options.reached or None)
         if drops_swaps:
             _leave_swaps_out(planned, saved)
         saved.left_out += _without_wrong_snapshots(view)
@@ -316,7 +317,7 @@ def _salvaged(
     _add_kept(last, planned, before, logs)
     _add_unused(last, planned, checked)
     events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
-    return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)])
+    return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)], is_salvaged=True)
 
 
 def _has_wrong(view: PartitionView) -> bool:
@@ -421,7 +422,7 @@ def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]
     logs, topic = [name for name in view.names() if is_log(name)], topic_of(view.directory)
     following = dict(pairwise(map(offset_of, logs)))
     found = {
-        name: first_unread(name, view.files[name], topic, following.get(offset_of(name)))
+        name: first_unread(name, view.files[name], topic, following.get(offset_of(name)), options.reached or None)
         for name in logs
         if name not in but
     }

@@ -145,10 +145,13 @@ def _follows(before: BatchRow | None, row: BatchRow) -> bool:
     return row.base_sequence == (before.base_sequence + before.count) % SEQUENCES
 
 
-def first_unread(name: str, content: Content, topic: str, following: int | None) -> int | None:
+def first_unread(
+    name: str, content: Content, topic: str, following: int | None, reached: int | None = None
+) -> int | None:
     """The byte of the first batch of a topic's log that its readers do not read, or of its last batch where a flipped
-    bit has put that behind the next log; None where they read all. following: the base offset of the next log, None
-    where no log follows, and a start cuts the end.
+    bit has put that behind the next log, or behind the end; None where they read all. following: the base offset of the
+    next log, None where no log follows, and a start cuts the end. reached: the log end offset by the checkpoints; None
+    where they do not say.
 
     Raises UnreadableInput.
     """
@@ -164,6 +167,7 @@ def first_unread(name: str, content: Content, topic: str, following: int | None)
             return part.row.position
         end = max(end, part.row.last_offset)
         before, last = last, part.row
-    if last is None or following is None or last.last_offset < following:
+    until = reached if following is None else following
+    if last is None or until is None or last.last_offset < until:
         return None
-    return None if _put_back(before, last, following, Room()) is None else last.position
+    return None if _put_back(before, last, until, Room()) is None else last.position

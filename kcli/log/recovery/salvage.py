@@ -300,13 +300,15 @@ def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
     return epochs
 
 
-def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str, Content]) -> Salvaged:
+def salvage(
+    view: PartitionView, files: Mapping[str, int], replaced: Mapping[str, Content], reached: int | None = None
+) -> Salvaged:
     """Reduce logs of a view to their sound batches in order. Returns the changes.
 
     files: the logs to reduce, by name, each with the number of bytes that Kafka would keep; and other files, which keep
     Kafka from starting. These are removed, as are the indexes of the logs: a start rebuilds them. replaced: logs that a
     swap file has replaced, by name; of those in `files`, the sound batches behind those of the swap file are restored.
-    Raises UnreadableInput.
+    reached: the log end offset by the checkpoints; None where they do not say. Raises UnreadableInput.
     """
     salvaged = Salvaged()
     topic = topic_of(view.directory)
@@ -343,7 +345,14 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
             first = far if far - base > INT_MAX and (following is None or far < following) else base
         limit = first + INT_MAX + 1 if following is None else following
         limit = min(limit, first + INT_MAX + 1, OFFSET_MAX)
-        kept = _Kept(name, topic, max(first, next_offset), limit, following, partial(_is_copy, logs))
+        kept = _Kept(
+            name,
+            topic,
+            max(first, next_offset),
+            limit,
+            reached if following is None else following,
+            partial(_is_copy, logs),
+        )
         kept.read(contents[0], files[name])
         for more in contents[1:]:
             kept.read_behind(more)
@@ -361,6 +370,20 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
             salvaged.renamed.append(Renamed(name, new))
         view.put(new, Content(tuple(kept.ranges)))
     return salvaged
+
+
+def last_put_back(logs: Mapping[str, Content], topic: str, reached: int) -> PutBack | None:
+    """The last batch of a partition's last log, where its base offset is wrong and the batch before it and `reached`,
+    the log end offset by the checkpoints, leave one other; else None. logs: all logs, by name. Raises
+    UnreadableInput."""
+    name = max(logs, key=_base_of)
+    room = Room(_base_of(name), reached, is_copy=partial(_is_copy, logs))
+    last = None
+    for last in in_place(name, logs[name], topic, room=room):  # noqa: B007 (the last one is looked for)
+        pass
+    if last is None or last.position not in room.moved or last.last_offset != reached - 1:
+        return None
+    return PutBack(name, last.position, room.moved[last.position], last.base_offset)
 
 
 def _is_copy(logs: Mapping[str, Content], row: BatchRow) -> bool:
@@ -559,8 +582,7 @@ class _Kept:
     `limit`.
 
     out_of_order: the number of those kept that are behind others with higher offsets in the file. put_back: those kept
-    with another base offset than in the file. following: the base offset of the next log, None where there is none.
-    is_copy: see Room."""
+    with another base offset than in the file. end, is_copy: see Room."""
 
     def __init__(
         self,
@@ -568,7 +590,7 @@ class _Kept:
         topic: str,
         next_offset: int,
         limit: int,
-        following: int | None = None,
+        end: int | None = None,
         is_copy: Callable[[BatchRow], bool] = lambda _: False,
     ) -> None:
         self._name = name
@@ -579,7 +601,7 @@ class _Kept:
         self.saved_records = 0
         self.out_of_order = 0
         self.put_back: list[PutBack] = []
-        self._room = Room(next_offset, following, is_copy=is_copy)
+        self._room = Room(next_offset, end, is_copy=is_copy)
         self.gaps: list[Gap] = []
 
     def read(self, content: Content, saved_from: int = 0) -> None:

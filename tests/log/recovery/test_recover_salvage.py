@@ -518,6 +518,29 @@ def test_a_flipped_bit_of_a_base_offset_is_put_back(
     assert batches_of(reopened(directory)) == batches
 
 
+@pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, clean=True)], ids=["unclean", "clean"])
+@pytest.mark.parametrize("bit", [*range(8), 10, 24, 33])
+def test_that_of_the_last_batch_where_the_checkpoints_tell_the_end(
+    tmp_path: Path, bit: int, options: LoadOptions
+) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = max(directory.glob("*.log"))
+    data = bytearray(path.read_bytes())
+    start, _ = frames(data)[-1]
+    expected, last = rows_of(path)[-1].base_offset, rows_of(path)[-1].last_offset
+    data[start : start + 8] = (expected ^ 1 << bit).to_bytes(8)
+    path.write_bytes(data)
+    for reached, put_back in ((last + 1, [PutBack(path.name, start, expected ^ 1 << bit, expected)]), (last, [])):
+        done = plan(directory, replace(options, reached=reached, recovery_point=reached), with_salvage=True)
+        assert done.saved.put_back == put_back
+    done = plan(directory, replace(options, reached=last + 1, recovery_point=last + 1), with_salvage=True)
+    assert done.offsets is not None
+    assert done.offsets.log_end_offset == last + 1
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
 def test_a_wrong_base_offset_beside_a_gap_stays_out(tmp_path: Path) -> None:
     """More than one base offset would do."""
     directory = tmp_path / "p-0"

@@ -1,0 +1,44 @@
+"""Files that have their length and nothing but zeros: their content never reached the disk.
+
+A file system that crashes between writing the length and the content leaves such a file; so does a copy that makes a
+hole of what it cannot read, or a disk that was thinly provisioned and is full.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kcli.log.source import FileSource, Source
+
+WINDOW_BYTES = 1 << 20
+
+
+def of_zeros(size: int) -> str:
+    """The words that tell of a file of so many zeros, with their cause."""
+    return f"{size:,} bytes, all zeros, as a crash of the file system or a copy with holes leaves them"
+
+
+def zeros_text(data: bytes | bytearray) -> str | None:
+    """The words that tell of a file whose content is zeros; None where it is empty, or has another byte."""
+    return of_zeros(len(data)) if data and data.count(0) == len(data) else None
+
+
+def zeros_in(path: Path) -> str | None:
+    """The same of a file of any size. Raises UnreadableInput."""
+    source = FileSource(path)
+    try:
+        return zeros_of(source)
+    finally:
+        source.close()
+
+
+def zeros_of(source: Source) -> str | None:
+    """The same of a source. Raises UnreadableInput."""
+    size, at = source.size(), 0
+    window = bytearray(min(size, WINDOW_BYTES))
+    while at < size:
+        got = source.read_at(at, memoryview(window))
+        if not got or window.count(0, 0, got) != got:
+            return None
+        at += got
+    return of_zeros(size) if size else None
