@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.inspector.verify import Finding
+from kcli.inspector.verify import Finding, Verification
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
@@ -163,6 +163,24 @@ def test_the_first_half_of_a_log_is_kept(directory: Path, tmp_path: Path) -> Non
     kept = (out / log.parent.name / log.name).read_bytes()
     assert kept
     assert whole.startswith(kept)
+
+
+def test_what_is_left_of_a_copy_within_the_directory_lacks_nothing(directory: Path) -> None:
+    log = logs(directory)[-1]
+    before = log.read_bytes()
+    inner = Path(shutil.copytree(log.parent, directory / "copy")).rename(log.parent / log.parent.name)
+    for path in files_of(log):
+        path.unlink()
+    finding = missing(directory)
+    assert str(finding.found) == f"no such file: its batches are in {inner / log.name}"
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert log.read_bytes() == before
+    assert [each.kind for each in loud(directory) if each.severity == "error"] == []
+    (note,) = (each for each in Verification([directory]).findings() if each.kind == "log-missing")
+    assert (note.path, note.severity, note.lost_first_offset) == (str(inner / log.name), "info", None)
+    assert f"remove it when {PARTITION} has all records" in str(note.action)
+    log.unlink()
+    assert missing(directory).lost_first_offset == int(log.stem)
 
 
 def test_a_log_of_a_compacted_topic_is_known_by_its_indexes(tmp_path: Path) -> None:
