@@ -166,6 +166,19 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
     )
 
 
+def empty_segment(directory: Path) -> Finding:
+    """Return the note that the first log of a partition is missing that had no batch."""
+    return Finding(
+        path=str(directory / log_name(0)),
+        kind="log-missing",
+        severity="info",
+        offset=0,
+        expected="the logs of the index files",
+        found="no such file: it had no batch, by its indexes and the recovery point 0 of a clean shutdown",
+        action="nothing to do: Kafka makes it anew",
+    )
+
+
 def left_over(finding: Finding, partition: Path) -> Finding:
     """The finding about a directory within that of a partition. Kafka does not look into it, so that nothing is lost
     where a log is missing there: its place is in the partition's directory, which has a finding itself if it lacks
