@@ -13,6 +13,7 @@ import zstandard
 
 from formats.file_name import FileKind, FileName, build
 from tests.cli.run import kcli
+from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
 from tests.inspector.test_verify_renamed_logs import (
     into_upper_case,
@@ -49,6 +50,22 @@ def beside_an_empty_one(log: Path) -> Path:
     whole = log.rename(log.with_name(f"{log.name}.bak"))
     log.touch()
     return whole
+
+
+@pytest.mark.parametrize("damage", [keep_as, beside_an_empty_one], ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize(
+    ("partition", "number"), [("v0-none-0", -1), ("v0-gzip-0", 0), ("v1-none-0", 0), ("v1-gzip-0", -1)]
+)
+def test_salvage_takes_a_log_of_magic_0_or_1(
+    tmp_path: Path, damage: Callable[[Path], Path], number: int, partition: str
+) -> None:
+    directory = Path(shutil.copytree(GOLDEN / "legacy/data", tmp_path / "data", copy_function=shutil.copyfile))
+    log = logs(directory, partition)[number]
+    before = log.read_bytes()
+    away = damage(log)
+    found = rows(directory, "--out", tmp_path / "new", of=[partition])
+    assert [(row["kind"], row["file"]) for row in found if row["kind"] in kinds(found)] == [("restored", away.name)]
+    assert (tmp_path / "new" / partition / log.name).read_bytes() == before
 
 
 HERE = [keep_as, beside_an_older_one, beside_an_empty_one]

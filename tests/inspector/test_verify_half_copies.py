@@ -5,9 +5,13 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from formats.file_name import FileKind
+from kcli.inspector.verify import Verification
 from kcli.log.log_directory import read_properties
 from tests.cli.run import kcli
+from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import directory, loud
 from tests.two_directories import MOVED, two_directories
 
@@ -82,3 +86,26 @@ def test_emptied_checkpoints_are_one_finding(directory: Path) -> None:
     assert (finding.kind, finding.refuses_start) == ("copy-incomplete", True)
     assert finding.consequences["checkpoint-empty"] == len(set(emptied))
     assert finding.consequences["quorum-state-content"] == 1
+
+
+@pytest.mark.parametrize("witness", [None, "00000000000000000000.index", ".kafka_cleanshutdown", "recovery", "epochs"])
+def test_a_backup_without_logs_lacks_nothing_of_an_empty_partition(tmp_path: Path, witness: str | None) -> None:
+    """Nothing is lost unless a file tells of a batch, or none tells that there was none."""
+    home = Path(shutil.copytree(GOLDEN / "groups/data", tmp_path / "data", copy_function=shutil.copyfile))
+    empty, other = home / "__transaction_state-0", home / "__transaction_state-1"
+    for log in (*empty.glob("*.log"), *other.glob("*.log")):
+        log.unlink()
+    if witness == "recovery":
+        (home / FileKind.RECOVERY_POINTS).unlink()
+    elif witness == "epochs":
+        (empty / FileKind.LEADER_EPOCHS).write_text("0\n1\n0 7\n")
+    elif witness == ".kafka_cleanshutdown":
+        (home / witness).unlink()
+    elif witness is not None:
+        (empty / witness).write_bytes(bytes([0, 0, 0, 5, 0, 0, 0, 90]))
+    found = {Path(each.path): each for each in Verification([home]).findings() if each.kind == "log-missing"}
+    assert found[other / f"{0:020}.log"].lost_first_offset == 0
+    finding = found[empty / f"{0:020}.log"]
+    expected = ("info", None, None) if witness is None else ("error", 0, None)
+    assert (finding.severity, finding.lost_first_offset, finding.lost_last_offset) == expected
+    assert ("nothing to do" in finding.action) == (witness is None)

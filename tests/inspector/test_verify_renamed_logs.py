@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.inspector.verify import Finding
+from kcli.inspector.verify import Finding, Verification
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
@@ -86,6 +86,52 @@ def test_the_log_gets_its_name_back(directory: Path, damage: Callable[[Path], Pa
     assert [each.kind for each in loud(directory) if each.severity == "error" and each.kind != "directory-name"] == []
 
 
+def with_a_carriage_return(log: Path) -> Path:
+    return move(log, log.with_name(f"{log.name}\r"))
+
+
+def empty(log: Path) -> Path:
+    away = keep_as(log)
+    log.touch()
+    return away
+
+
+@pytest.mark.parametrize("damage", [keep_as, with_a_carriage_return, empty, compress], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    ("partition", "number"),
+    [("v0-none-0", -1), ("v0-gzip-0", 0), ("v0-lz4-0", -1), ("v1-none-0", 0), ("v1-gzip-0", -1), ("v1-snappy-0", 0)],
+)
+def test_a_log_of_magic_0_or_1_gets_its_name_back(
+    tmp_path: Path, damage: Callable[[Path], Path], number: int, partition: str
+) -> None:
+    """Others in this log directory have logs with the same offsets: none of them is taken for it."""
+    directory = Path(shutil.copytree(GOLDEN / "legacy/data", tmp_path / "data", copy_function=shutil.copyfile))
+    log = logs(directory, partition)[number]
+    before = log.read_bytes()
+    away = damage(log)
+    (finding,) = (each for each in loud(directory) if each.severity == "error")
+    assert (finding.path, finding.lost_first_offset) == (str(log), None)
+    assert str(away).removesuffix("\r") in str(finding.found)
+    subprocess.run(["bash", "-c", str(finding.command)], check=True)
+    assert log.read_bytes() == before
+    assert loud(directory) == []
+
+
+@pytest.mark.parametrize("partition", ["v0-none-0", "v0-gzip-0", "v1-none-0", "v1-gzip-0"])
+def test_a_log_of_magic_0_or_1_without_indexes(tmp_path: Path, partition: str) -> None:
+    """It ends where the log has to; its first offset is in the first compressed message alone."""
+    directory = Path(shutil.copytree(GOLDEN / "legacy/data", tmp_path / "data", copy_function=shutil.copyfile))
+    log = logs(directory, partition)[-1]
+    away = without_indexes(log)
+    finding = missing(directory)
+    assert (finding.path, finding.lost_first_offset) == (str(log), None)
+    assert str(finding.found) == f"no such file: its batches are in {away}"
+    data = bytearray(away.read_bytes())
+    data[-1] ^= 1
+    away.write_bytes(data)
+    assert missing(directory).lost_first_offset is not None
+
+
 @pytest.mark.parametrize(
     "name",
     ["{}.part", "{}.partial", "{}.crdownload", "{}.tmp", "{}.filepart", ".{}.Xa3bQ1", ".rsync-partial/{}", ".~tmp~/{}"],
@@ -117,6 +163,24 @@ def test_the_first_half_of_a_log_is_kept(directory: Path, tmp_path: Path) -> Non
     kept = (out / log.parent.name / log.name).read_bytes()
     assert kept
     assert whole.startswith(kept)
+
+
+def test_what_is_left_of_a_copy_within_the_directory_lacks_nothing(directory: Path) -> None:
+    log = logs(directory)[-1]
+    before = log.read_bytes()
+    inner = Path(shutil.copytree(log.parent, directory / "copy")).rename(log.parent / log.parent.name)
+    for path in files_of(log):
+        path.unlink()
+    finding = missing(directory)
+    assert str(finding.found) == f"no such file: its batches are in {inner / log.name}"
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert log.read_bytes() == before
+    assert [each.kind for each in loud(directory) if each.severity == "error"] == []
+    (note,) = (each for each in Verification([directory]).findings() if each.kind == "log-missing")
+    assert (note.path, note.severity, note.lost_first_offset) == (str(inner / log.name), "info", None)
+    assert f"remove it when {PARTITION} has all records" in str(note.action)
+    log.unlink()
+    assert missing(directory).lost_first_offset == int(log.stem)
 
 
 def test_a_log_of_a_compacted_topic_is_known_by_its_indexes(tmp_path: Path) -> None:

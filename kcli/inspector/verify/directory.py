@@ -54,7 +54,7 @@ from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_li
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.half_copies import half_copies
 from kcli.inspector.verify.index_files import REBUILT
-from kcli.inspector.verify.lost_offsets import Known, deleted_log, shorter_log, with_own_log
+from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments, no_log
 from kcli.inspector.verify.renamed_logs import RenamedLog
@@ -272,7 +272,8 @@ class Verification:
             parsed = parse(name)
             if is_directory and not (is_kafkas and parsed is not None):
                 if depth < MAX_DEPTH:
-                    yield from self._directory(path / name, depth + 1, below)
+                    is_left = is_kafkas and around is None and inside.around is not None
+                    yield from self._below(path / name, depth, below, is_left=is_left)
                 if around is not None and around.is_broker and not _is_of_missing(path / name, around):
                     found += odd_name(path / name)
             elif parsed is not None:
@@ -298,6 +299,11 @@ class Verification:
             yield from salvage_first(with_refusals(self._as_broker(around, below, found), around), around)
         else:
             yield from salvage_first(with_refusals(found, inside.around), inside.around)
+
+    def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
+        """Yield the findings in a directory within another. is_left: whether that is a partition's."""
+        found = self._directory(path, depth + 1, below)
+        yield from (left_over(each, path.parent) for each in found) if is_left else found
 
     def _listed(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, bool, bool]]:
         """Yield each entry's name, whether it is a directory, and whether it is a link; circular links are

@@ -167,6 +167,36 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
     )
 
 
+def empty_segment(directory: Path) -> Finding:
+    """Return the note that the first log of a partition is missing that had no batch."""
+    return Finding(
+        path=str(directory / log_name(0)),
+        kind="log-missing",
+        severity="info",
+        offset=0,
+        expected="the logs of the index files",
+        found="no such file: it had no batch, by its indexes and the recovery point 0 of a clean shutdown",
+        action="nothing to do: Kafka makes it anew",
+    )
+
+
+def left_over(finding: Finding, partition: Path) -> Finding:
+    """The finding about a directory within that of a partition. Kafka does not look into it, so that nothing is lost
+    where a log is missing there: its place is in the partition's directory, which has a finding itself if it lacks
+    it."""
+    if finding.kind != "log-missing" or finding.lost_first_offset is None:
+        return finding
+    return replace(
+        finding,
+        severity="info",
+        found=f"{str(finding.found).partition(':')[0]}, in a directory within that of a partition",
+        lost_first_offset=None,
+        lost_last_offset=None,
+        action=f"nothing to do: Kafka does not look into it; remove it when {partition.name} has all records",
+        command=None,
+    )
+
+
 def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
     """The finding of a log that is another partition's, where the partition's own is found under another name."""
     own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)

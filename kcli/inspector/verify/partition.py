@@ -25,6 +25,7 @@ from kcli.inspector.verify.lost_offsets import (
     believed,
     between,
     cut_log,
+    empty_segment,
     judged,
     missing_segment,
     short_log,
@@ -677,10 +678,25 @@ class LogVerifier:
         starts = [*self._orphans, *(start for _, start in self._known.epochs)]
         if self._known.directory is None or (last < 0 and not self._orphans):
             return
+        if self._was_empty():
+            self._causes.add(empty_segment(self._known.directory), lambda other: other.kind == "orphan-file")
+            return
         why = f"a log up to {last + 1:,}" if last >= 0 else "the logs of the index files"
         first = min(starts, default=0)
         base = min(self._orphans, default=0 if 0 in starts else None)
         self._miss(self._known.directory, first, last if last >= 0 else None, "error", why, base=base)
+
+    def _was_empty(self) -> bool:
+        """Whether the only missing log is the first one, and had no batch when the broker was shut down: the recovery
+        point of a clean shutdown is the log end offset, and no other file tells of a batch."""
+        if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
+            return False
+        reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
+        if any(reached) or any(offset for offset, _ in self._snapshots):
+            return False
+        sizes = {FileKind.OFFSET_INDEX: OFFSET_ENTRY_BYTES, FileKind.TIME_INDEX: TIME_ENTRY_BYTES}
+        files = self._orphans[0].files
+        return all(kind in sizes and not index_files.load(files[kind], sizes[kind])[0].count for kind in files)
 
     def _finish_front(self, directory: Path, first: int) -> None:
         """Add a finding where leader epochs or index files begin before the first segment, unless the rest may be in

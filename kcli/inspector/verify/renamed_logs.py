@@ -36,7 +36,7 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
-from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_headers
+from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_any_headers
 from kcli.log.inflated import SUFFIXES, InflatedSource, codec_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
 from kcli.log.recovery.salvage import UNSOUND
@@ -92,14 +92,14 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
     is_bare = gap.is_exact and not gap.indexes and gap.until is not None
     for path in islice(_files(directory, home), FILES_MAX):
         with suppress(UnreadableInput, FormatError), closing(_open(path)) as source:
-            first = next(read_headers(source, 0), None)
+            first = next(read_any_headers(source, 0), None)
             if first is None or first.first < gap.first:
                 continue
             base = _base_of(source, first, gap)
             if base is not None:
                 found.setdefault(base, []).append(path)
                 continue
-            end = _end(read_headers(source, 0)) if is_bare else None
+            end = _end(read_any_headers(source, 0)) if is_bare else None
             if end is not None and (gap.until is None or end <= gap.until):
                 spans.setdefault(first.first, []).append((end, path))
             if first.first == gap.first and _is_of_log(path, directory, gap.first):
@@ -221,7 +221,7 @@ def compressed(path: Path, base: int, until: int | None) -> Finding | None:
         return None
     source = InflatedSource(path, codec)
     try:
-        first = next(read_headers(source, 0), None)
+        first = next(read_any_headers(source, 0), None)
     except UnreadableInput:
         return None
     finally:
@@ -295,7 +295,7 @@ def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Sourc
         offsets, _ = load(indexes[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
         if offsets.count:
             relative, position = offsets.fields(offsets.count - 1)
-            header = next(read_headers(source, position), None) if position >= 0 else None
+            header = next(read_any_headers(source, position), None) if position >= 0 else None
             return header is not None and header.last == base + relative
     if FileKind.TIME_INDEX in indexes:
         times, _ = load(indexes[FileKind.TIME_INDEX], TIME_ENTRY_BYTES)
@@ -303,7 +303,7 @@ def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Sourc
             timestamp, relative = times.fields(times.count - 1)
             return any(
                 (header.max_timestamp, header.last) == (timestamp, base + relative)
-                for header in read_headers(source, 0)
+                for header in read_any_headers(source, 0)
             )
     return False
 

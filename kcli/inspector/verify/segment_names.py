@@ -7,16 +7,18 @@ name makes one finding and not one for each batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from formats.file_name import FileKind, FileName, build
+from formats.record_batch import MAGIC, MAGIC_AT
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
+from kcli.log.legacy_message import message_at
 from kcli.log.source import FileSource, Source
 
 HEADER_BYTES = 61
@@ -35,8 +37,8 @@ class SegmentFiles:
 
 
 class Header(NamedTuple):
-    """A batch header of magic 2: first and last offset, size in bytes with the length field, leader epoch (-1: none),
-    CRC, max timestamp (ms)."""
+    """A batch header: first and last offset, size in bytes with the length field, leader epoch (-1: none), CRC, max
+    timestamp (ms; -1: none)."""
 
     first: int
     last: int
@@ -198,7 +200,7 @@ def read_header(source: Source, position: int) -> Header | None:
     """The batch header at byte `position` of a log; None where there is no valid one of magic 2. Raises
     UnreadableInput."""
     data = bytearray(HEADER_BYTES)
-    if source.read_at(position, memoryview(data)) < HEADER_BYTES or data[16] != 2:
+    if source.read_at(position, memoryview(data)) < HEADER_BYTES or data[MAGIC_AT] != MAGIC:
         return None
     first, length = int.from_bytes(data[:8], signed=True), int.from_bytes(data[8:12], signed=True)
     delta = int.from_bytes(data[23:27], signed=True)
@@ -207,6 +209,16 @@ def read_header(source: Source, position: int) -> Header | None:
     leader_epoch = int.from_bytes(data[12:16], signed=True)
     crc, max_timestamp = int.from_bytes(data[17:21]), int.from_bytes(data[35:43], signed=True)
     return Header(first, first + delta, length + 12, leader_epoch, crc, max_timestamp)
+
+
+def read_any_header(source: Source, position: int) -> Header | None:
+    """As `read_header`, also of a message of magic 0 or 1, where it is whole and sound."""
+    message = message_at(source, position)
+    if message is None:
+        return read_header(source, position)
+    if not 0 <= message.first <= message.last < OFFSET_MAX:
+        return None
+    return Header(message.first, message.last, message.size, -1, message.crc, message.timestamp)
 
 
 def _permutation(held: Mapping[int, int], bases: list[int]) -> dict[int, int] | None:
@@ -404,17 +416,21 @@ def first_header(log: Path) -> Header | None:
 
 
 def headers(log: Path, position: int = 0) -> Iterator[Header]:
-    """Yield the headers of the whole batches from byte `position` on, up to the first invalid one. Raises
-    UnreadableInput."""
+    """Yield the headers of the whole batches from byte `position` on, up to the first that is no valid one of magic 2.
+    Raises UnreadableInput."""
     source = FileSource(log)
     try:
-        yield from read_headers(source, position)
+        yield from _whole(source, position, read_header)
     finally:
         source.close()
 
 
-def read_headers(source: Source, position: int) -> Iterator[Header]:
-    """As `headers`, of a log that is open."""
-    while (header := read_header(source, position)) is not None and position + header.size <= source.size():
+def read_any_headers(source: Source, position: int) -> Iterator[Header]:
+    """As `headers`, of an open log with batches of any magic."""
+    return _whole(source, position, read_any_header)
+
+
+def _whole(source: Source, position: int, read: Callable[[Source, int], Header | None]) -> Iterator[Header]:
+    while (header := read(source, position)) is not None and position + header.size <= source.size():
         yield header
         position += header.size

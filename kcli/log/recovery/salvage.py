@@ -30,6 +30,7 @@ from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
 from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.legacy_message import message_at
 from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
@@ -431,8 +432,13 @@ def known_offsets(view: PartitionView) -> OffsetRanges:
     """The offsets that a sound batch of the view has. Raises UnreadableInput."""
     known = OffsetRanges()
     for name in [each for each in view.names() if is_log(each)]:
-        for row in _sound_rows(name, view.files[name], 0):
-            known.add(first_offset(row), row.last_offset)
+        source = ContentSource(name, view.files[name])
+        try:
+            for row in _sound_rows(name, view.files[name], 0):
+                message = message_at(source, row.position) if row.magic < MAGIC_WITH_HEADER and row.codec else None
+                known.add(first_offset(row) if message is None else message.first, row.last_offset)
+        finally:
+            source.close()
     return known
 
 
