@@ -86,9 +86,14 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         note(f"kcli: topics taken as {settings.source_of_topics} them: {settings.metadata_error}")
     progress = _Progress(directory)
     metadata = _metadata(directory, settings.server, now_ms, salvage=salvage)
-    if metadata.renamed_log is not None and (salvage or out is not None or in_place):
+    changes = salvage or out is not None or in_place
+    if metadata.renamed_log is not None and changes:
         command = move([(metadata.renamed_log, metadata.directory / METADATA_DIRECTORY)])
         raise UnreadableInput(str(metadata.renamed_log), f"the metadata log; give it its name back first: {command}")
+    if metadata.misplaced_log is not None and changes and directory.absolute().name != METADATA_DIRECTORY:
+        command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
+        reason = f"the metadata log; move it back into {metadata.home} first: {command}"
+        raise UnreadableInput(str(metadata.misplaced_log), reason)
     recovery = Recovery(
         directory,
         now_ms,
@@ -121,10 +126,9 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         plans = recovery.in_place(f"kcli-recover-{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H%M%SZ}")
     else:
         plans = recovery.plans()
-    changes = out is not None or in_place
     try:
         show = _Show(recovery, metadata, progress, config, as_json=output is Format.JSONL, in_place=in_place)
-        raise typer.Exit(show.run(plans, changes=changes))
+        raise typer.Exit(show.run(plans, changes=out is not None or in_place))
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
 
@@ -359,6 +363,10 @@ class _Show:
             write_text(
                 _text_line("next", command, "gives the metadata log its name back, without which Kafka knows no topic")
             )
+            return
+        if metadata.misplaced_log is not None and not recovery.is_partition:
+            command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
+            write_text(_text_line("next", command, "moves the metadata log back to where Kafka looks for it"))
             return
         if is_shown:
             return

@@ -133,7 +133,7 @@ def _words(row: Row) -> str:
 
 def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: bool) -> list[tuple[str, str, str]]:
     salvage, lost = metadata.salvage, metadata.lost
-    if lost is None or salvage is None:
+    if lost is None or salvage is None or metadata.misplaced_log is not None:
         return []
     strays = sum(metadata.keeps(stray) for stray in metadata.strays)
     words = f"{count_text(strays, 'partition')} that would be stray"

@@ -31,6 +31,7 @@ from kcli.log.recovery.node_directories import (
     log_directories_of,
     meta_of,
     metadata_home_of,
+    misplaced_metadata_log,
     node_id_of,
     same_path,
 )
@@ -122,6 +123,20 @@ class MetadataRecovery:
         named = metadata_home_of(self.server)
         return self.directory if named is None or same_path(named, self.directory) else named
 
+    @cached_property
+    def misplaced_log(self) -> Path | None:
+        """The metadata log in another of the log directories that the configuration names, where `home` has none; None
+        where `directory` is none of them."""
+        directories = [each for each in (self.home, *self.log_directories) if each.is_dir()]
+        if not any(same_path(each, self.directory) for each in directories):
+            return None
+        return misplaced_metadata_log(self.home, directories)
+
+    @property
+    def _log(self) -> Path:
+        """The directory of the metadata log: `misplaced_log`, or that in `home`, where it may be missing."""
+        return self.misplaced_log or self.home / METADATA_DIRECTORY
+
     @property
     def log_directories(self) -> list[Path]:
         """The log directories that the configuration names."""
@@ -157,8 +172,8 @@ class MetadataRecovery:
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is no metadata log in `home`."""
-        return not (self.home / METADATA_DIRECTORY).is_dir()
+        """Whether there is no metadata log in `home`, nor in another log directory."""
+        return not self._log.is_dir()
 
     @property
     def homes_beside(self) -> list[Path]:
@@ -298,7 +313,7 @@ class MetadataRecovery:
         if not self.is_log_directory:
             return None
         registered = self._placement(None).registered_directory_id(self.node.ids_elsewhere)
-        alone = [each for each in voters(self.home / METADATA_DIRECTORY) if each != self._node_id()]
+        alone = [each for each in voters(self._log) if each != self._node_id()]
         return known_properties(self.node, self.server, self._readable, registered, alone)
 
     @cached_property
@@ -350,10 +365,9 @@ class MetadataRecovery:
     @cached_property
     def _readable(self) -> MetadataImage:
         """The metadata of all records that can be read, also behind damage; empty where the log cannot be read."""
-        home = self.home / METADATA_DIRECTORY
         try:
-            files = PartitionView(home).original
-            return replay(home, files, lambda _: None, around_damage=True, removed=self._removed)
+            files = PartitionView(self._log).original
+            return replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
         except UnreadableInput:  # the plan of its start reports this error
             return MetadataImage(lenient=True)
 
@@ -451,13 +465,16 @@ class MetadataRecovery:
         node_id = self._node_id()
         self._look_at_directory_id()
         self._look_for_directories()
+        if self.misplaced_log is not None and not same_path(self.misplaced_log.parent, self.directory):
+            reason = f"the metadata log, which belongs in {self.home} (Found unexpected metadata location)"
+            self.refusals.append(StartRefused(str(self.misplaced_log), reason))
         if self.bootstrap_refusal is not None:
             self.refusals.append(self.bootstrap_refusal)
         if self.node.may_fail:
             self.passed_over += [StartRefused(each.file, f"{each.reason}: {GOES_OFFLINE}") for each in self.blocked]
         else:
             self.refusals += self.blocked
-        self.other_voters = [each for each in voters(self.home / METADATA_DIRECTORY) if each != node_id]
+        self.other_voters = [each for each in voters(self._log) if each != node_id]
         lost = LostMetadata(self.home, planned, self.node.of_one_node)
         if self.other_voters:
             self.in_quorum = lost.cuts or lost.evidence
@@ -602,7 +619,7 @@ class MetadataRecovery:
         Raises UnreadableInput.
         """
         options = LoadOptions(now_ms=self.now_ms, is_metadata=True)
-        self.look(None if self.is_missing else plan(self.home / METADATA_DIRECTORY, options))
+        self.look(None if self.is_missing else plan(self._log, options))
 
     def _is_loss(self, lost: LostMetadata, node_id: int | None) -> bool:
         """Whether lost records matter: partitions with records become strays, in any log directory of the node, or the

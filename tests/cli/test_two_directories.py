@@ -144,6 +144,46 @@ def test_the_only_metadata_log_in_the_wrong_directory(directories: Directories) 
     assert found(directories) == []
 
 
+def as_controller(config: Path) -> None:
+    """Make the node its quorum's only voter, for which salvage can make a metadata log anew."""
+    roles = "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@localhost:9093\n"
+    config.write_text(f"{config.read_text()}{roles}")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_recovery_with_the_metadata_log_in_the_wrong_directory(
+    directories: Directories, tmp_path: Path, number: int
+) -> None:
+    one, two, config = directories
+    as_controller(config)
+    shutil.move(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
+    rows = recovered(directories, number)
+    assert [row["kind"] for row in rows] == ["refused"]
+    assert "Found unexpected metadata location" in str(rows[0]["reason"])
+    move = f"mv -nT -- {two}/__cluster_metadata-0 {one}/__cluster_metadata-0"
+    shown = kcli("recover", "--config", config, directories[number])
+    assert (shown.status, "-stray" in shown.stdout, shown.stdout.count("\nnext ")) == (1, False, 1)
+    assert f"\nnext             {move}\n" in shown.stdout
+    for options in (["--salvage"], ["--salvage", "--out", tmp_path / "out"], ["--in-place"]):
+        ended = kcli("recover", *options, "--config", config, directories[number])
+        assert (ended.status, move in ended.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
+    subprocess.run(["bash", "-c", move], check=True)
+    assert recovered(directories, number) == []
+
+
+def test_the_directory_that_should_have_the_metadata_log(directories: Directories) -> None:
+    one, two, config = directories
+    as_controller(config)
+    shutil.move(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
+    shown = kcli("verify", "--config", config, one)
+    assert f"Next: mv -nT -- {two}/__cluster_metadata-0 {one}/__cluster_metadata-0\n" in shown.stdout
+    assert "salvage" not in shown.stdout
+    both = kcli("verify", "--config", config, one, two)
+    assert both.stdout.count("Found unexpected metadata location") == 1
+    assert "salvage" not in both.stdout
+
+
 @pytest.mark.parametrize("with_config", [True, False])
 def test_a_partition_that_was_moved_by_hand(directories: Directories, *, with_config: bool) -> None:
     one, two, _ = directories

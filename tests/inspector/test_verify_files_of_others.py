@@ -101,6 +101,100 @@ def test_hard_links_of_a_backup_are_none_of_them(directory: Path, tmp_path: Path
     assert of_kind(directory, "file-shared") == []
 
 
+def replace_by_link(path: Path, target: Path) -> None:
+    path.unlink()
+    path.symlink_to(os.path.relpath(target, path.parent))
+
+
+@pytest.fixture
+def deduplicated(directory: Path) -> Path:
+    """The log directory after a program has put links in place of files that are equal to an earlier one."""
+    seen: dict[bytes, Path] = {}
+    (directory / "cleaner-offset-checkpoint").touch()
+    empty = logs(directory)[-1].with_suffix(".index")
+    empty.write_bytes(b"")
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and not path.is_symlink() and "__cluster_metadata-0" not in path.parts:
+            first = seen.setdefault(path.read_bytes(), path)
+            if first != path:
+                replace_by_link(path, first)
+    assert empty.resolve() == directory / "cleaner-offset-checkpoint"
+    return directory
+
+
+def test_links_of_a_program_that_keeps_equal_files_once(deduplicated: Path, tmp_path: Path) -> None:
+    links = [path for path in deduplicated.rglob("*") if path.is_symlink()]
+    (finding,) = (each for each in loud(deduplicated) if each.severity == "error")
+    assert (finding.kind, finding.severity, finding.refuses_start) == ("file-link", "error", True)
+    assert f"{len(links)} files are symbolic links" in str(finding.found)
+    assert "with NULs, and ends as it reads them in cleaner-offset-checkpoint" in str(finding.found)
+    shown = kcli("recover", deduplicated)
+    assert shown.stdout.startswith("refused ")
+    assert "with NULs, and ends as it reads them in cleaner-offset-checkpoint" in shown.stdout
+    assert shown.status == 1
+    copy = tmp_path / "copy"
+    assert kcli("recover", "--salvage", "--out", copy, deduplicated).status == 0
+    contents = {path: path.read_bytes() for path in links}
+    run(finding)
+    for home in (copy, deduplicated):
+        assert of_kind(home, "file-link") == []
+        assert not [path for path in home.rglob("*") if path.is_symlink()]
+        assert "refused " not in kcli("recover", home).stdout
+    assert {path: path.read_bytes() for path in links} == contents
+
+
+def test_more_links_than_a_command_names(deduplicated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = deduplicated.parent / "elsewhere.log"
+    log = logs(deduplicated)[0]
+    log.rename(elsewhere)
+    log.symlink_to(elsewhere)
+    monkeypatch.setattr("kcli.inspector.verify.next_steps.LINKS_NAMED", 0)
+    (finding,) = of_kind(deduplicated, "file-link")
+    assert "find " in str(finding.command)
+    run(finding)
+    assert [path for path in deduplicated.rglob("*") if path.is_symlink()] == [log]
+
+
+def test_an_empty_log_that_is_a_link_to_an_index(directory: Path) -> None:
+    log, index = logs(directory)[-1], logs(directory, OTHER)[-1].with_suffix(".index")
+    index.write_bytes(b"")
+    replace_by_link(log, index)
+    (finding,) = (each for each in loud(directory) if each.kind.endswith("-link"))
+    assert (finding.kind, finding.path, finding.refuses_start) == ("file-link", str(log), True)
+    assert "batches" not in str(finding.found)
+    shown = kcli("recover", directory)
+    assert f"refused          {PARTITION}/{log.name}\n" in shown.stdout
+    assert "CorruptRecordException" in shown.stdout
+    assert shown.status == 1
+
+
+def test_indexes_that_are_links_harm_each_other(directory: Path) -> None:
+    index, other = (logs(directory, each)[-1].with_suffix(".index") for each in (PARTITION, OTHER))
+    other.write_bytes(b"")
+    replace_by_link(index, other)
+    (finding,) = of_kind(directory, "file-link")
+    assert not finding.refuses_start
+    shown = kcli("recover", directory)
+    assert "Kafka starts, and what it writes to one changes all" in shown.stdout
+    assert shown.status == 1
+
+
+def test_links_of_small_files_are_a_warning(directory: Path) -> None:
+    path, other = (directory / each / "leader-epoch-checkpoint" for each in (PARTITION, OTHER))
+    path.write_bytes(other.read_bytes())
+    replace_by_link(path, other)
+    (finding,) = of_kind(directory, "file-link")
+    assert finding.severity == "warning"
+    assert "link" not in kcli("recover", directory).stdout
+
+
+def test_a_link_to_a_file_of_another_disk(directory: Path, tmp_path: Path) -> None:
+    index = logs(directory)[-1].with_suffix(".index")
+    target = index.rename(tmp_path / "elsewhere.index")
+    index.symlink_to(target)
+    assert loud(directory) == []
+
+
 def link_directory(directory: Path, other: str) -> Path:
     """Link a partition's directory to another partition's, as a wrong migration script does. Returns the link."""
     link = directory / "java-none-1"

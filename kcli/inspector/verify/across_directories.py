@@ -22,7 +22,7 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
-from kcli.log.recovery.node_directories import Copy
+from kcli.log.recovery.node_directories import Copy, misplaced_metadata_log, same_path
 from kcli.metadata_log.known_properties import text_of
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -34,6 +34,9 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
     """Yield the finding of a metadata log that is under another name, or that is missing in the log directory where the
     configuration has it, of a node that is a controller."""
     path, other = around.path / METADATA_DIRECTORY, around.renamed_metadata_log
+    home = around.node.metadata_home
+    is_home = home is not None and same_path(home, around.path)
+    misplaced = misplaced_metadata_log(home, around.node.others) if is_home else None
     finding = Finding(
         path=str(path),
         kind="partition-missing",
@@ -54,6 +57,17 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
             command=next_steps.move([(other, path)]),
             refuses_start=refuses,
         )
+    elif misplaced is not None:
+        if not around.is_given(misplaced.parent):  # across_directories() reports it there
+            yield replace(
+                finding,
+                found=f"no such directory: it is in {misplaced.parent}, and Kafka does not start (Found unexpected "
+                "metadata location)",
+                action="stop the broker, and move it back: without it Kafka knows no topic; if the two directories "
+                "have each other's disks or names, exchange them",
+                command=next_steps.move([(misplaced, path)]),
+                refuses_start=True,
+            )
     elif around.lacks_metadata_log:
         yield finding
 

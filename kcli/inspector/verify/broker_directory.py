@@ -35,6 +35,7 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.segment_names import other_case
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.zeros import zeros_text
+from kcli.log.linked_files import linked_files, links_text
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removable_marker, partition_named, unusable
 from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
 from kcli.log.partition_view import PartitionView
@@ -147,6 +148,30 @@ def shared_files(home: Path) -> Iterator[Finding]:
         "to the index of an active segment, changes all",
         action="stop the broker, and make each a file of its own",
         command=f"find {next_steps.quoted(home)} -type f -links +1 -exec sh -c {shlex.quote(unshare)} - {{}} ';'",
+    )
+
+
+def linked(home: Path) -> Iterator[Finding]:
+    """Yield one finding for all files of a log directory that are links to files which other names have, too."""
+    try:
+        files = linked_files(home)
+    except UnreadableInput:  # the checks of the partitions report this error
+        return
+    if not files:
+        return
+    refused = [each for each in files if each.refusal is not None]
+    files = refused + sorted((each for each in files if each not in refused), key=lambda each: not each.is_written)
+    is_written = files[0].is_written
+    outcome = "Kafka starts, and what it writes to one changes all" if is_written else "deleting one breaks the others"
+    yield Finding(
+        path=str(files[0].links[0]),
+        kind="file-link",
+        severity="error" if is_written else "warning",
+        expected="a file of its own",
+        found=f"{links_text(home, files)}: {refused[0].refusal if refused else outcome}",
+        action="stop the broker, and put a copy in place of each link",
+        command=next_steps.copy_in_place_of_links(home, [link for each in files for link in each.links]),
+        refuses_start=bool(refused),
     )
 
 

@@ -36,6 +36,7 @@ from kcli.inspector.verify.broker_directory import (
     exchanged_directories,
     foreign_metadata_log,
     has_no_directory,
+    linked,
     metadata_topic_id,
     odd_name,
     old_metadata_log,
@@ -734,6 +735,7 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
         yield from metadata_topic_id(around)
         yield from shared_directories(around.path)
         yield from shared_files(around.path)
+        yield from linked(around.path)
 
 
 def _foretold(

@@ -16,11 +16,12 @@ from shlex import quote
 from types import MappingProxyType
 from typing import NamedTuple
 
-from formats.file_name import FileKind, FileName, build, parse_directory
+from formats.file_name import FileKind, FileName, build
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.segment_names import INDEX_KINDS, log_name, read_header
+from kcli.log.linked_files import is_link_to_batches
 from kcli.log.source import FileSource
 
 _KINDS = (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
@@ -226,13 +227,11 @@ def odd_type(path: Path, name: FileName) -> Finding | None:
 
 
 def foreign_link(path: Path) -> Finding | None:
-    """Return the finding of a log that is a symbolic link to a file in the directory of another partition; None for
-    another log."""
-    if not path.is_symlink():
+    """Return the finding of a log that is a symbolic link to a log with batches in the directory of another partition;
+    None for another log."""
+    if not path.is_symlink() or not is_link_to_batches(path):
         return None
     target = path.resolve()
-    if parse_directory(target.parent.name) is None or target.parent == path.parent.resolve():
-        return None
     return Finding(
         path=str(path),
         kind="log-link",

@@ -73,6 +73,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "log-compressed",
         "log-text-mode",
         "log-link",
+        "file-link",
         "log-missing",
         "log-deleted",
         "log-empty",

@@ -157,6 +157,22 @@ def search_log_directory(directory_id: str) -> str:
     return _command("find", "/", "-path", "/proc", "-prune", "-o", "-name", FileKind.META_PROPERTIES, *grep)
 
 
+LINKS_NAMED = 40
+"""The largest number of links that a command names one by one."""
+
+
+def copy_in_place_of_links(home: Path, links: Iterable[Path]) -> str:
+    """The command that puts a copy of its target in place of each of these links below a log directory. Where they are
+    many, it finds those that lead to files in the log directory."""
+    names = [_word(_named(each.relative_to(home))) for each in links]
+    copy = 'cp -p --remove-destination -- "$(realpath -- "$each")" "$each"'
+    if len(names) <= LINKS_NAMED:
+        return f"(cd {quoted(home)} && for each in {' '.join(names)}; do {copy}; done)"
+    inside = f'case $(realpath -- "$each") in "$(pwd -P)"/*) {copy};; esac'
+    found = "find . -mindepth 1 -maxdepth 2 -type l -xtype f"
+    return f"(cd {quoted(home)} && {found} -exec sh -c {shlex.quote(f'each=$1; {inside}')} - {{}} ';')"
+
+
 def move(pairs: Iterable[tuple[Path, Path]]) -> str:
     """The command that renames files in order, (old, new), without overwriting any."""
     return " && ".join(_command("mv", "-nT", "--", one, other) for one, other in pairs)

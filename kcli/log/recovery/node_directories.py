@@ -14,7 +14,7 @@ KIP-112 (several disks), KIP-858 (ids of directories).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -195,6 +195,15 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
     """The log directory of the metadata log by the entries of server.properties; None where they name none."""
     named = server.get("metadata.log.dir")
     return Path(named) if named else next(iter(log_directories_of(server)), None)
+
+
+def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Path | None:
+    """Return the metadata log that lies in another log directory than `home`, where it belongs and is not; None where
+    there is none, or `home` is not known. Kafka does not start then ("Found unexpected metadata location")."""
+    if home is None or not home.is_dir() or (home / METADATA_DIRECTORY).exists():
+        return None
+    found = (each / METADATA_DIRECTORY for each in directories if not same_path(each, home))
+    return next((each for each in found if any(each.glob(f"*{FileKind.LOG}"))), None)
 
 
 def node_id_of(server: Mapping[str, str]) -> int | None:

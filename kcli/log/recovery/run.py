@@ -37,6 +37,7 @@ from formats.properties import parse as parse_properties
 from kcli.errors import StartRefused, UnreadableInput, error_text
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
+from kcli.log.linked_files import told_links
 from kcli.log.log_directory import (
     DirectoryLock,
     LogDirectory,
@@ -163,6 +164,8 @@ class Recovery:
         self._shared = {} if self.is_partition else self._holder.shared_directories()
         """The directories that are another partition's, with that one: nothing is written of them."""
         self._own = [each for each in self.partitions if each.path not in self._shared]
+        self._linked: set[str] = set()
+        """The files of `refusals` that share their content with other names: a copy has each as a file of its own."""
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
@@ -206,6 +209,10 @@ class Recovery:
         ]
         self.passed_over += told_directories(self._holder, self._shared)
         self.passed_over += told_files(self._holder)
+        refused, harmed = told_links(self._holder.path)
+        self._linked = {each.file for each in refused}
+        self.refusals += refused
+        self.passed_over += harmed
         try:
             self._holder.offsets(FileKind.REPLICATION_OFFSETS)
         except StartRefused as refused:  # a start reads this checkpoint only where there is a log
@@ -354,6 +361,8 @@ class Recovery:
 
     def _mending(self, refused: StartRefused, *, in_place: bool) -> str | None:
         path = self._holder.path / refused.file
+        if refused.file in self._linked:
+            return None if in_place or self.is_partition else "a file of its own in the copy"
         if refused.file in MENDED:
             return "removed" if refused.file == FileKind.CLEANER_OFFSETS else "written anew"
         is_known = self.properties is not None and not self.is_partition

@@ -1,0 +1,165 @@
+"""Files of a log directory that are symbolic links to one file, as programs make them that keep equal files only once.
+
+    log, indexes, snapshots      Kafka writes into them in place, through a link: that changes the file of each name
+    active offset, time index    a start makes them log.index.size.max.bytes long, and fills them with NULs
+    checkpoints, partition.metadata
+                                 written as a new file, which is renamed into place of the link
+
+A link under the name of its own of a file that no other name here leads to is none of them, nor is one to a log with
+batches in another partition's directory, which has other records.
+
+Source: LogLoader.load (resizeIndexes), AbstractIndex, ProducerStateManager.writeSnapshot, CheckpointFile.write.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from formats.file_name import FileKind, FileName, parse, parse_directory
+from kcli.errors import StartRefused
+from kcli.log.log_directory import LogDirectory
+
+_ACTIVE_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+_WRITTEN = (FileKind.LOG, *_ACTIVE_INDEXES, FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT)
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A name that leads to a file. directory: the path of the partition's directory, None for a file beside those."""
+
+    path: Path
+    name: FileName
+    directory: Path | None
+
+    @cached_property
+    def is_active(self) -> bool:
+        """Whether this is the log or an offset or time index of an active segment."""
+        if self.directory is None or self.name.kind not in (FileKind.LOG, *_ACTIVE_INDEXES):
+            return False
+        found = (parse(each) for each in os.listdir(self.directory))  # noqa: PTH208
+        logs = [each.base_offset or 0 for each in found if each and each.kind is FileKind.LOG and not each.state]
+        return self.name.base_offset == max(logs, default=None)
+
+
+@dataclass(frozen=True)
+class LinkedFile:
+    """A file with two or more names in a log directory, all but one of them links, or all. names: that of the file
+    itself first, where it has one here."""
+
+    names: tuple[_Name, ...]
+
+    @property
+    def links(self) -> list[Path]:
+        """The names that are links."""
+        return [each.path for each in self.names if each.path.is_symlink()]
+
+    @property
+    def is_written(self) -> bool:
+        """Whether Kafka writes into the file in place."""
+        return any(each.name.kind in _WRITTEN for each in self.names)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why Kafka does not start, now or once it has written to the file; None where it goes on."""
+        active = [each for each in self.names if each.is_active]
+        index = next((each for each in active if each.name.kind in _ACTIVE_INDEXES), None)
+        text = next((each for each in self.names if each.directory is None), None)
+        if active and text is not None:
+            if index is None:
+                return f"Kafka writes batches to {_name(active[0])}, and a start ends as it finds them in {_name(text)}"
+            return f"Kafka fills {_name(index)} with NULs, and ends as it reads them in {_name(text)}"
+        log = next((each for each in self.names if each.name.kind is FileKind.LOG), None)
+        if index is not None and log is not None:
+            outcome = f"ends as it reads them in {_name(log)} (CorruptRecordException)"
+            return f"Kafka fills {_name(index)} with NULs, and {outcome}"
+        return None
+
+
+def _name(each: _Name) -> str:
+    return each.path.name if each.directory is None else f"{each.directory.name}/{each.path.name}"
+
+
+def is_link_to_batches(path: Path) -> bool:
+    """Whether a log is a symbolic link to a log with batches in the directory of another partition."""
+    target = path.resolve()
+    if parse_directory(target.parent.name) is None or target.parent == path.parent.resolve():
+        return False
+    name = parse(target.name)
+    try:
+        return name is not None and name.kind is FileKind.LOG and target.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def linked_files(home: Path) -> list[LinkedFile]:
+    """Return the files that links in a log directory share with other names there. Raises UnreadableInput."""
+    directories: dict[Path, Path | None] = {home.resolve(): None}
+    links = list(_links(home, None))
+    partitions = sorted(LogDirectory(home).partitions(), key=lambda each: each.path.is_symlink())
+    for each in partitions:
+        try:
+            resolved = each.path.resolve()
+        except (OSError, RuntimeError):  # the plan of that partition reports this error
+            continue
+        if each.name.state in ("", "future") and resolved not in directories:
+            directories[resolved] = each.path
+            links += _links(each.path, each.path)
+    by_target: dict[Path, list[_Name]] = {}
+    for link in links:
+        try:
+            target = link.path.resolve()
+            is_file = stat.S_ISREG(target.stat().st_mode)
+        except (OSError, RuntimeError):  # a link to nothing, or in a circle, is a finding of its own
+            continue
+        if is_file and not (link.name.kind is FileKind.LOG and is_link_to_batches(link.path)):
+            by_target.setdefault(target, []).append(link)
+    for target, names in by_target.items():
+        name = parse(target.name)
+        if target.parent in directories and name is not None and not name.state:
+            directory = directories[target.parent]
+            names.insert(0, _Name((directory or home) / target.name, name, directory))
+    return [LinkedFile(tuple(names)) for names in by_target.values() if len(names) > 1]
+
+
+def _links(path: Path, directory: Path | None) -> Iterator[_Name]:
+    """Yield the links in a directory that have the names of files of Kafka's."""
+    try:
+        with os.scandir(path) as entries:
+            found = sorted(each.name for each in entries if each.is_symlink())
+    except OSError:  # the checks of that directory report this error
+        return
+    for each in found:
+        name = parse(each)
+        if name is not None and not name.state and name.kind not in (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK):
+            yield _Name(path / each, name, directory)
+
+
+def links_text(home: Path, files: Iterable[LinkedFile]) -> str:
+    """How many links there are, the first of them, and what they mean, in words."""
+    found = [(file, link) for file in files for link in file.links]
+    file, link = found[0]
+    other = next(each.path for each in file.names if each.path != link)
+    one = f"{link.relative_to(home)} and {other.relative_to(home)}"
+    if len(found) == 1:
+        return f"a symbolic link, by which {one} are one file"
+    return f"{len(found):,} files are symbolic links to files that other names have, too, such as {one}"
+
+
+def told_links(home: Path) -> tuple[list[StartRefused], list[StartRefused]]:
+    """What a start does with shared files: why it ends, and else what it harms. Raises UnreadableInput."""
+    files = [each for each in linked_files(home) if each.is_written]
+    bad = [(each, reason) for each in files if (reason := each.refusal) is not None]
+    if bad:
+        ordered = [*(each for each, _ in bad), *(each for each in files if each.refusal is None)]
+        file = str(ordered[0].links[0].relative_to(home))
+        return [StartRefused(file, f"{links_text(home, ordered)}: {bad[0][1]}")], []
+    if files:
+        file = str(files[0].links[0].relative_to(home))
+        reason = f"{links_text(home, files)}: Kafka starts, and what it writes to one changes all"
+        return [], [StartRefused(file, reason)]
+    return [], []
