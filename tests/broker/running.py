@@ -26,6 +26,7 @@ from kcli.broker.wire.apis import APIS, is_flexible
 from kcli.broker.wire.messages import entity_reader, entity_writer, messages
 from kcli.log.disk import Disk
 from kcli.testing.wire import message, plain
+from tests.cli.warm import Forked, warm_kcli
 
 T = TypeVar("T")
 TIMEOUT_S = 30.0
@@ -245,11 +246,18 @@ def running_node(data_dir: Path, disk: Disk | None = None, **options: str) -> It
 
 
 class ServedNode:
-    """`kcli serve` as a child process."""
+    """`kcli serve` as a process. warm: forked from one that has imported it, for tests of what it serves."""
 
-    def __init__(self, data_dir: Path, *arguments: str, listen: str = "127.0.0.1:0") -> None:
-        command = [sys.executable, "-m", "kcli", "serve", "--data-dir", str(data_dir), "--listen", listen, *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def __init__(self, data_dir: Path, *arguments: str, listen: str = "127.0.0.1:0", warm: bool = False) -> None:
+        command = ["serve", "--data-dir", str(data_dir), "--listen", listen, *arguments]
+        self.process: subprocess.Popen[str] | Forked
+        if warm:
+            self.process = warm_kcli().start(command)
+        else:
+            python = [sys.executable, "-m", "kcli"]
+            self.process = subprocess.Popen(
+                [*python, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
         assert self.process.stdout is not None, "piped"
         self.ready_line = self.process.stdout.readline()
         if not self.ready_line:
@@ -267,13 +275,13 @@ class ServedNode:
         """Send a signal and wait for the end. Returns the exit status and the log."""
         os.kill(self.process.pid, number)
         _, errors = self.process.communicate(timeout=TIMEOUT_S)
-        return self.process.returncode, errors
+        return self.process.wait(), errors
 
 
 @contextmanager
-def served_node(data_dir: Path, *arguments: str) -> Iterator[ServedNode]:
-    """`kcli serve` as a child process, killed at the end if it still runs."""
-    node = ServedNode(data_dir, *arguments)
+def served_node(data_dir: Path, *arguments: str, warm: bool = False) -> Iterator[ServedNode]:
+    """`kcli serve` as a process (see ServedNode), killed at the end if it still runs."""
+    node = ServedNode(data_dir, *arguments, warm=warm)
     try:
         yield node
     finally:

@@ -31,6 +31,7 @@ from hypothesis import strategies as st
 
 from formats.file_name import parse_directory
 from tests.broker.running import Address, Client, Closed, ServedNode
+from tests.cli.warm import Forked
 from tests.conftest import examples
 from tests.log.batches import batch
 
@@ -258,7 +259,7 @@ class Scenario:
         node.wait()
 
 
-def stderr_of(process: subprocess.Popen[str]) -> str:
+def stderr_of(process: subprocess.Popen[str] | Forked) -> str:
     assert process.stderr is not None, "piped"
     with process.stderr:
         return process.stderr.read()

@@ -3,12 +3,10 @@ repository."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.interop import kit
@@ -32,17 +30,8 @@ def java(program: str = "JavaClient") -> list[str]:
         jars = kit.set_up()
     except kit.KafkaUnavailableError as unavailable:
         raise ToolchainMissing(str(unavailable)) from None
-    source = HERE / "java" / f"{program}.java"
-
-    def build(directory: Path) -> None:
-        class_path = ":".join(map(str, jars.glob("*.jar")))
-        compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none", "-cp", class_path]
-        subprocess.run([*compiler, "-d", str(directory), str(source)], check=True)
-
-    classes = _built("java", [source], build)
-    quick = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
-    logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return ["java", *quick, logger, "-cp", f"{classes}:{jars}/*", program]
+    options = ["-Xmx256M", "-Dfile.encoding=UTF-8", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    return kit.java(jars, HERE / "java" / f"{program}.java", *options)
 
 
 def go() -> list[str]:
@@ -55,7 +44,7 @@ def go() -> list[str]:
         command = ["go", "build", "-trimpath", "-buildvcs=false", "-o", str(directory / "client"), "."]
         subprocess.run(command, cwd=sources, check=True)
 
-    return [str(_built("go", sources.iterdir(), build) / "client")]
+    return [str(kit.built("go", sources.iterdir(), build) / "client")]
 
 
 def node(program: str = "client") -> list[str]:
@@ -70,32 +59,13 @@ def node(program: str = "client") -> list[str]:
             shutil.copy(path, directory)
         _fetch(["npm", "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"], directory)
 
-    modules = _built("node", packages, build) / "node_modules"
+    modules = kit.built("node", packages, build) / "node_modules"
     return ["env", f"NODE_PATH={modules}", "node", str(sources / f"{program}.js")]
 
 
 def _need(program: str) -> None:
     if shutil.which(program) is None:
         raise ToolchainMissing(f"no {program} on the PATH")
-
-
-def _built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
-    """Return the directory of what `build` makes from these sources. One process makes it, once."""
-    digest = hashlib.sha256()
-    for path in sorted(sources):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    clients = kit.kit_dir() / "clients"
-    clients.mkdir(parents=True, exist_ok=True)
-    with (clients / f".{name}-lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        directory = clients / f"{name}-{digest.hexdigest()[:16]}"
-        if not directory.exists():
-            making = directory.with_suffix(".part")
-            shutil.rmtree(making, ignore_errors=True)
-            making.mkdir()
-            build(making)
-            making.rename(directory)
-    return directory
 
 
 def _fetch(command: list[str], directory: Path) -> None:
