@@ -31,7 +31,7 @@ LONGEST = (
 )
 """Test files with a test that takes 20 s or more. They run first: one that began last would leave the other processes
 without work."""
-WAITING_WORKERS = 2
+WAITING_WORKERS = 3
 FIRST_PORT, PORTS_PER_WORKER = 22_000, 500  # below those that Linux gives to clients
 
 Json = dict[str, Any]
@@ -107,7 +107,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Processes of `pytest -n auto`: two more than cores, for tests of brokers and clusters wait: for an
+    """Processes of `pytest -n auto`: three more than cores, for tests of brokers and clusters wait: for an
     election, a session that times out, a process that starts."""
     return (os.cpu_count() or 1) + WAITING_WORKERS
 
