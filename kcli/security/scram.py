@@ -35,6 +35,9 @@ EXTENSION: Final = "tokenauth"
 """The extension of a client that logs in with a delegation token."""
 _BASE36: Final = digits + ascii_lowercase
 _BASE36_PAIRS: Final = [one + other for one in _BASE36 for other in _BASE36]
+_MESSAGE_MAX: Final = 64 << 10
+"""The longest message of a client, in bytes: whoever can connect may send as many as they like. Kafka does not answer
+one with 10 KB of extensions."""
 _NONCE_BITS: Final = 130
 _RANDOM_BYTES: Final = 17
 _NONCE_CHARACTERS: Final = 26
@@ -211,6 +214,8 @@ class ScramServer:
     def step(self, message: bytes) -> bytes:
         """Return the answer to the client's next message. Raises AuthenticationFailed."""
         state, self._state = self._state, _State.FAILED
+        if len(message) > _MESSAGE_MAX:
+            raise AuthenticationFailed(f"a SCRAM message of {len(message):,} bytes")
         if state is _State.FIRST:
             answer = self._first(_ascii(message))
             self._state = _State.FINAL

@@ -347,17 +347,20 @@ def test_a_huge_token(secured: Secured) -> None:
             assert not is_in(client)
 
 
-def test_long_messages_of_a_login(secured: Secured) -> None:
+def test_long_messages_of_scram(secured: Secured) -> None:
     """Whoever can connect may send them: each takes less than a millisecond."""
     for count, is_taken in ((16_000, True), (17_000, False)):
         with secured.connect("SASL") as client:
             begin(client, "SCRAM-SHA-256")
             answer = say(client, b"n,,n=alice,r=abc" + b",x=y" * count)
             assert (answer["error_code"] == 0) == is_taken
-        with secured.connect("SASL") as client:
-            whole = bearer("a.b.c").replace(b"\x01auth", b"\x01a=b" * count + b"\x01auth")
-            answered = log_in(client, OAUTHBEARER, whole, *([b"\x01"] if is_taken else []))
-            assert answered == DENIED
+
+
+def test_long_messages_of_oauthbearer_take_milliseconds(secured: Secured) -> None:
+    """A token may be long. Quantifiers that give back what they have taken took 40 ms for as many extensions."""
+    whole = bearer("a.b.c").replace(b"\x01auth", b"\x01a=b" * 120_000 + b"\x01auth")
+    with secured.connect("SASL") as client:
+        assert log_in(client, OAUTHBEARER, whole, b"\x01") == DENIED
 
 
 def test_a_long_request_before_the_login(secured: Secured) -> None:
