@@ -41,7 +41,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from time import perf_counter_ns
@@ -471,9 +471,12 @@ class Connection:
 
     def _request(self, frame: memoryview) -> None:
         """Decode a request and give it to its handler. frame: without the size in front. Raises BadRequest, HangUp."""
-        if self._authentication is not None:
-            now_s, now_ms = self._loop.time(), self._server.requests.now_ms()
-            step = self._authentication.take(frame, now_s, now_ms)
+        authentication = self._authentication
+        if authentication is not None:
+            if len(frame) > LONG_BYTES and not authentication.is_done:
+                self._hold_up(self._log_in_later(authentication, bytes(frame)))
+                return
+            step = self._log_in(authentication, frame)
             if step is not None:
                 self._authenticate(step)
                 return
@@ -489,12 +492,17 @@ class Connection:
             return
         kind = imported(header.api_key, header.version)
         if kind is None or (len(frame) > LONG_BYTES and header.api_key != PRODUCE):
-            read = _Pending(None, None, 0)
-            read.task = self._loop.create_task(self._read_apart(api, header, bytearray(frame)))
-            self._pending.append(read)
-            self._enter(HELD_UP)
+            self._hold_up(self._read_apart(api, header, bytearray(frame)))
             return
         self._handle(api, kind, header, read_body(kind, frame, header), frame)
+
+    def _hold_up(self, reading: Coroutine[Any, Any, None]) -> None:
+        """Take no further request until a task has read this one. reading: takes the request's place, the last in the
+        queue, away, and answers the request."""
+        place = _Pending(None, None, 0)
+        place.task = self._loop.create_task(reading)
+        self._pending.append(place)
+        self._enter(HELD_UP)
 
     def _answer_at_once(self, frame: memoryview) -> bool:
         """Queue the response to a plain request, which is made of its bytes alone. False: the request has to be decoded
@@ -525,6 +533,24 @@ class Connection:
         else:
             reason = f"a request of {length:,} bytes, sasl.server.max.receive.size is {self._max_bytes:,}"
             self._authenticate(Step(b"", f"authentication failed: {reason}"))
+
+    def _log_in(self, authentication: Authentication, frame: memoryview | bytes) -> Step | None:
+        return authentication.take(memoryview(frame), self._loop.time(), self._server.requests.now_ms())
+
+    async def _log_in_later(self, authentication: Authentication, frame: bytes) -> None:
+        """Take a long SASL request, which costs up to 10 ms, in a turn: long ones of many clients together do not hold
+        the event loop."""
+        await self._server.login_turns.next()
+        place = self._pending.pop()
+        try:
+            step = self._log_in(authentication, frame)
+            assert step is not None, "a client that is not authenticated sends nothing else that is long"
+            self._authenticate(step)
+        except Exception as error:  # noqa: BLE001  (as in _handle)
+            self._fail(None, error)
+        self._pass_on(place.size_bytes)
+        self._flush()
+        self._go_on(ANSWERED)
 
     def _authenticate(self, step: Step) -> None:
         """Send the response to a SASL request. After a failure, send it only after a delay, and close the

@@ -29,6 +29,7 @@ from kcli.broker.network.secured import SecuredListener
 from kcli.broker.network.tls_handshake import Handshakes
 from kcli.broker.network.tls_socket import TlsBuffers, TlsSocket
 from kcli.broker.process.descriptors import limit, may_connect
+from kcli.broker.process.turns import Turns
 from kcli.broker.process.unattended import begin, report
 from kcli.errors import KcliError, error_text
 from kcli.java.addresses import host_address
@@ -115,6 +116,8 @@ class Server:
         self.memory = RequestMemory(config.queued_max_request_bytes)
         self.login_memory = RequestMemory(LOGIN_BYTES)
         """Of the long requests of clients that have to log in by SASL, and have not done so."""
+        self.login_turns = Turns()
+        """In which these requests are taken, one in a round of the event loop."""
         self.connections: set[Connection] = set()
         self.yielding = 0
         """How many connections wait for their next turn."""

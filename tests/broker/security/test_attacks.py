@@ -26,6 +26,7 @@ from cryptography.x509 import Name, NameAttribute
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from formats.varint import uvarint
+from kcli.broker.network.authentication import Authentication, Step
 from kcli.broker.process.descriptors import limit, raise_limit
 from kcli.broker.process.turns import LONG_BYTES
 from kcli.broker.wire.apis import APIS, BROKER_APIS, Api
@@ -361,6 +362,37 @@ def test_long_messages_of_oauthbearer_take_milliseconds(secured: Secured) -> Non
     whole = bearer("a.b.c").replace(b"\x01auth", b"\x01a=b" * 120_000 + b"\x01auth")
     with secured.connect("SASL") as client:
         assert log_in(client, OAUTHBEARER, whole, b"\x01") == DENIED
+
+
+def test_long_logins_of_many_clients_take_turns(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have come all before the event loop goes on: it takes one of them in each of its rounds."""
+    loop, turn, turns = secured.node.loop, 0, list[int]()
+    take = Authentication.take
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        if len(turns) < len(clients):
+            loop.call_soon(count)
+
+    def note(self: Authentication, frame: memoryview, now_s: float, now_ms: int) -> Step | None:
+        turns.append(turn)
+        return take(self, frame, now_s, now_ms)
+
+    message = bearer("a.b.c").replace(b"\x01auth", b"\x01a=b" * LONG_BYTES + b"\x01auth")
+    with ExitStack() as stack:
+        clients = [stack.enter_context(secured.connect("SASL")) for _ in range(10)]
+        for each in clients:
+            begin(each, OAUTHBEARER)
+            each.correlation_id += 1
+        monkeypatch.setattr(Authentication, "take", note)
+        loop.call_soon_threadsafe(count)
+        loop.call_soon_threadsafe(time.sleep, 0.5)
+        for each in clients:
+            each.socket.sendall(each.frame("sasl_authenticate", 2, {"auth_bytes": message}))
+        for each in clients:
+            assert each.answer("sasl_authenticate", 2)["auth_bytes"], "the reason for the refusal"
+    assert len(set(turns)) == len(clients), turns
 
 
 def test_a_long_request_before_the_login(secured: Secured) -> None:
