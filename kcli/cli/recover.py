@@ -268,8 +268,11 @@ class _Show:
         from kcli.inspector.transaction_state import unfit
 
         node = self._recovery.node
-        for each in unfit(self._recovery.directory, () if node is None else node.others):
+        own = {each.path.name for each in self._recovery.partitions}
+        for each in unfit([self._recovery.directory, *([] if node is None else node.others)]):
             name = str(each.partition)
+            if name not in own:
+                continue
             if each.kind != "transaction-open":
                 self._pass_over([StartRefused(name, f"{each.found}: {each.outcome}")])
             elif name not in self._told_open and name not in self._harmed:

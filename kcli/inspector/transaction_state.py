@@ -43,10 +43,9 @@ class Unfit:
     outcome: str
 
 
-def unfit(home: Path, others: Sequence[Path] = ()) -> Iterator[Unfit]:
-    """Yield the contradictions of partitions in a log directory; none where a partition of __transaction_state is
-    missing or cannot be read, as the coordinator may know more. others: the broker's other log directories."""
-    homes = [home, *others]
+def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
+    """Yield the contradictions of partitions in the log directories of a broker; none where a partition of
+    __transaction_state is missing or cannot be read, as the coordinator may know more."""
     if not any(
         each.name.topic == TOPIC and not each.name.state for at in homes for each in LogDirectory(at).partitions()
     ):
@@ -67,9 +66,9 @@ def unfit(home: Path, others: Sequence[Path] = ()) -> Iterator[Unfit]:
         files.state_partitions,
         is_whole=is_whole,
     )
-    yield from (each for each in older if (home / str(each.partition)).is_dir())
+    yield from older
     for place, producer in hangs:
-        if has_wrong(place) or not (home / str(place)).is_dir():
+        if has_wrong(place):
             continue
         yield Unfit(
             "transaction-open",

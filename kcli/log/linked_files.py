@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,15 @@ class LinkedFile:
         return any(each.name.kind in _WRITTEN for each in self.names)
 
     @property
+    def outcome(self) -> str:
+        """What Kafka does with the file, or what deleting one of its names does."""
+        if self.refusal is not None:
+            return self.refusal
+        if self.is_written:
+            return "Kafka starts, and what it writes to one changes all"
+        return "deleting one breaks the others"
+
+    @cached_property
     def refusal(self) -> str | None:
         """Why Kafka does not start, now or once it has written to the file; None where it goes on."""
         active = [each for each in self.names if each.is_active]
@@ -97,7 +106,8 @@ def is_link_to_batches(path: Path) -> bool:
 
 
 def linked_files(home: Path) -> list[LinkedFile]:
-    """Return the files that links in a log directory share with other names there. Raises UnreadableInput."""
+    """Return the files that links in a log directory share with other names there: first those with which Kafka does
+    not start, then those that it writes. Raises UnreadableInput."""
     directories: dict[Path, Path | None] = {home.resolve(): None}
     links = list(_links(home, None))
     partitions = sorted(LogDirectory(home).partitions(), key=lambda each: each.path.is_symlink())
@@ -123,7 +133,8 @@ def linked_files(home: Path) -> list[LinkedFile]:
         if target.parent in directories and name is not None and not name.state:
             directory = directories[target.parent]
             names.insert(0, _Name((directory or home) / target.name, name, directory))
-    return [LinkedFile(tuple(names)) for names in by_target.values() if len(names) > 1]
+    files = [LinkedFile(tuple(names)) for names in by_target.values() if len(names) > 1]
+    return sorted(files, key=lambda each: (each.refusal is None, not each.is_written))
 
 
 def _links(path: Path, directory: Path | None) -> Iterator[_Name]:
@@ -139,27 +150,23 @@ def _links(path: Path, directory: Path | None) -> Iterator[_Name]:
             yield _Name(path / each, name, directory)
 
 
-def links_text(home: Path, files: Iterable[LinkedFile]) -> str:
-    """How many links there are, the first of them, and what they mean, in words."""
+def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
+    """How many links there are, the first of them, and what Kafka does with it, in words. files: of `linked_files`."""
     found = [(file, link) for file in files for link in file.links]
     file, link = found[0]
     other = next(each.path for each in file.names if each.path != link)
     one = f"{link.relative_to(home)} and {other.relative_to(home)}"
     if len(found) == 1:
-        return f"a symbolic link, by which {one} are one file"
-    return f"{len(found):,} files are symbolic links to files that other names have, too, such as {one}"
+        text = f"a symbolic link, by which {one} are one file"
+    else:
+        text = f"{len(found):,} files are symbolic links to files that other names have, too, such as {one}"
+    return f"{text}: {file.outcome}"
 
 
-def told_links(home: Path) -> tuple[list[StartRefused], list[StartRefused]]:
-    """What a start does with shared files: why it ends, and else what it harms. Raises UnreadableInput."""
+def start_with_links(home: Path) -> tuple[list[StartRefused], list[StartRefused]]:
+    """What a start does with files that links share: why it ends, and else what it harms. Raises UnreadableInput."""
     files = [each for each in linked_files(home) if each.is_written]
-    bad = [(each, reason) for each in files if (reason := each.refusal) is not None]
-    if bad:
-        ordered = [*(each for each, _ in bad), *(each for each in files if each.refusal is None)]
-        file = str(ordered[0].links[0].relative_to(home))
-        return [StartRefused(file, f"{links_text(home, ordered)}: {bad[0][1]}")], []
-    if files:
-        file = str(files[0].links[0].relative_to(home))
-        reason = f"{links_text(home, files)}: Kafka starts, and what it writes to one changes all"
-        return [], [StartRefused(file, reason)]
-    return [], []
+    if not files:
+        return [], []
+    told = [StartRefused(str(files[0].links[0].relative_to(home)), links_text(home, files))]
+    return ([], told) if files[0].refusal is None else (told, [])

@@ -54,8 +54,8 @@ def produce(client: Client, topic: str, requests: int) -> float:
     seconds."""
     parts = [{"index": index, "records": BATCH} for index in range(PARTITIONS)]
     sent = [{"name": topic, "partition_data": parts}]
-    asked_with = {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": sent}
-    frame = client.frame("produce", 11, asked_with)
+    fields = {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": sent}
+    frame = client.frame("produce", 11, fields)
     began, asked = time.perf_counter(), 0
     for answered in range(requests):
         while asked < min(requests, answered + IN_FLIGHT):

@@ -13,7 +13,7 @@ Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLo
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,6 +50,7 @@ from kcli.metadata_log.recovery import voters
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.inspector.transaction_state import Unfit
     from kcli.inspector.verify.partition import LogBounds
     from kcli.metadata.partition import Topic
     from kcli.metadata_log.placement import MissingPartition
@@ -159,19 +160,16 @@ def linked(home: Path) -> Iterator[Finding]:
         return
     if not files:
         return
-    refused = [each for each in files if each.refusal is not None]
-    files = refused + sorted((each for each in files if each not in refused), key=lambda each: not each.is_written)
-    is_written = files[0].is_written
-    outcome = "Kafka starts, and what it writes to one changes all" if is_written else "deleting one breaks the others"
+    first = files[0]
     yield Finding(
-        path=str(files[0].links[0]),
+        path=str(first.links[0]),
         kind="file-link",
-        severity="error" if is_written else "warning",
+        severity="error" if first.is_written else "warning",
         expected="a file of its own",
-        found=f"{links_text(home, files)}: {refused[0].refusal if refused else outcome}",
+        found=links_text(home, files),
         action="stop the broker, and put a copy in place of each link",
         command=next_steps.copy_in_place_of_links(home, [link for each in files for link in each.links]),
-        refuses_start=bool(refused),
+        refuses_start=first.refusal is not None,
     )
 
 
@@ -864,17 +862,19 @@ def old_metadata_log(
 
 
 def transaction_findings(
-    around: Surroundings, logs: Collection[TopicPartition], harmed: Collection[TopicPartition]
+    around: Surroundings,
+    logs: Collection[TopicPartition],
+    harmed: Collection[TopicPartition],
+    unfit: Callable[[Sequence[Path]], Iterable[Unfit]],
 ) -> Iterator[Finding]:
     """Yield findings where the transaction coordinator's records and the producers of partitions contradict each other,
-    but of partitions with errors of their own (harmed), which are the cause."""
+    but of partitions with errors of their own (harmed), which are the cause. unfit: returns the contradictions in the
+    log directories of a broker."""
     states = {each for each in logs if each.topic == TRANSACTIONS_TOPIC}
     others = around.node.others
     if states & set(harmed) or not (states or others):
         return
-    from kcli.inspector.transaction_state import unfit  # imported where there are transactions
-
-    for each in unfit(around.path, others):
+    for each in unfit(sorted([around.path, *others])):
         if each.partition not in logs or each.partition in harmed:
             continue
         is_open = each.kind == "transaction-open"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
@@ -71,6 +71,9 @@ from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
+if TYPE_CHECKING:
+    from kcli.inspector.transaction_state import Unfit
+
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
@@ -129,6 +132,7 @@ class Verification:
         self.unknown = 0
         self.unreadable: list[UnreadableInput] = []
         self.logs_found: dict[Path, LogsFound] = {}
+        self._unfit_of: dict[tuple[Path, ...], list[Unfit]] = {}
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings, path by path; in a partition, causes come first."""
@@ -166,6 +170,15 @@ class Verification:
         except (UnreadableInput, OSError):
             return None
         return Surroundings(path, self._server, self._paths) if is_one else None
+
+    def _unfit(self, homes: Sequence[Path]) -> Sequence[Unfit]:
+        """The contradictions in the log directories of a broker, which are read once for all of them."""
+        from kcli.inspector.transaction_state import unfit  # imported where there are transactions
+
+        key = tuple(homes)
+        if key not in self._unfit_of:
+            self._unfit_of[key] = list(unfit(homes))
+        return self._unfit_of[key]
 
     def _guarded(self, path: Path, verify: Callable[[Path], Iterator[Finding]]) -> Iterator[Finding]:
         try:
@@ -331,7 +344,7 @@ class Verification:
             names |= partitions
         whole += below.of_emptied
         whole += (or_exchanged(each, around) for each in below.short if Path(each.path).parent.name not in names)
-        of_transactions = transaction_findings(around, below.logs, below.harmed)
+        of_transactions = transaction_findings(around, below.logs, below.harmed, self._unfit)
         whole += (each for each in of_transactions if Path(each.path).name not in names)
         self.unclean += any(each.kind == "unclean-shutdown" for each in whole)
         self.unknown += any(each.kind == "metadata-log-absent" for each in whole)

@@ -37,7 +37,7 @@ from formats.properties import parse as parse_properties
 from kcli.errors import StartRefused, UnreadableInput, error_text
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
-from kcli.log.linked_files import told_links
+from kcli.log.linked_files import start_with_links
 from kcli.log.log_directory import (
     DirectoryLock,
     LogDirectory,
@@ -209,7 +209,7 @@ class Recovery:
         ]
         self.passed_over += told_directories(self._holder, self._shared)
         self.passed_over += told_files(self._holder)
-        refused, harmed = told_links(self._holder.path)
+        refused, harmed = start_with_links(self._holder.path)
         self._linked = {each.file for each in refused}
         self.refusals += refused
         self.passed_over += harmed
