@@ -221,6 +221,7 @@ class Node:
         for endpoint in self._key_endpoints:
             await endpoint.fetch_first()
         self._server = server = self._new_server(loop, secured)
+        await server.look_up_hosts()
         controller_network, broker_network = self._new_networks(loop)
         self._certificates = certificates = Certificates(config, server, self._outbound, self._clock)
         advertised, controllers = bind(server, config, alone=alone)

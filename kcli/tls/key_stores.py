@@ -229,6 +229,8 @@ def _pkcs12(
     try:
         only(data, SEQUENCE)
     except InvalidDer:
+        if b"-----BEGIN " in data:
+            raise _Unusable(f"is PEM, and not {store.kind}", f"{store.prefix}.type") from None
         raise _Unusable("neither a PKCS #12 file nor a Java key store") from None
     try:
         found = load_pkcs12(data, password)

@@ -233,7 +233,8 @@ REFUSED = [
     (p12(""), "stores: Is a directory"),
     (p12("key.p12", "wrong"), "ssl.keystore.password: {}/key.p12: the password is wrong, or the file is damaged"),
     (p12("trust.p12"), "ssl.keystore.location: {}/trust.p12: no private key is in it"),
-    (p12("certificate.pem"), "certificate.pem: neither a PKCS #12 file nor a Java key store"),
+    (p12("certificate.pem"), "ssl.keystore.type: {}/certificate.pem: is PEM, and not PKCS12"),
+    (p12("make_stores"), "make_stores: neither a PKCS #12 file nor a Java key store"),
     (JKS | {"ssl.keystore.password": "wrong"}, "ssl.keystore.password: {}/two-kinds.jks: the password is wrong"),
     (
         JKS | {"ssl.key.password": "wrong"},

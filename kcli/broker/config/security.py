@@ -108,6 +108,7 @@ OF_TLS: Final = frozenset(
 )
 OF_SASL: Final = PER_MECHANISM | {"sasl.enabled.mechanisms", "sasl.server.max.receive.size"}
 PER_LISTENER: Final = OF_TLS | OF_SASL
+_FILES: Final = ("ssl.keystore.location", "ssl.truststore.location")
 _MAY_BE_EMPTY: Final = "ssl.endpoint.identification.algorithm"
 
 
@@ -243,12 +244,15 @@ class ListenerSecurity:
                 raise self.wrong("sasl.enabled.mechanisms", "no mechanism is enabled")
             self._number("sasl.server.max.receive.size", self.settings.get("sasl.server.max.receive.size"))
         if self.has_tls:
+            for name in _FILES:
+                if self.settings.get(name) == "":
+                    raise self.wrong(name, "names no file")
             read_listener_settings(self.tls)
             _ = self.mapping
 
     def _check_mechanism(self, mechanism: str) -> None:
         if mechanism not in LOGINS:
-            raise self.wrong("sasl.enabled.mechanisms", f"{mechanism} is not there: {', '.join(LOGINS)}")
+            raise self.wrong("sasl.enabled.mechanisms", f"{mechanism} is none of kcli's: {', '.join(LOGINS)}")
         self.login(mechanism)
         self.reauth_ms(mechanism)
         handler = self.own.get(f"{mechanism.lower()}.{HANDLER}")
@@ -316,7 +320,7 @@ class OutgoingSecurity:
             return None
         if self.mechanism not in MECHANISMS:
             known = ", ".join(MECHANISMS)
-            raise InvalidConfig(f"{self.setting}: {self.mechanism} is not there: nodes log in by {known}")
+            raise InvalidConfig(f"{self.setting}: {self.mechanism} is none of those by which nodes log in: {known}")
         return self.security.client_login(self.mechanism)
 
     @property

@@ -20,6 +20,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 
 from formats.kernels.wire import room
+from kcli.broker.config.served import CannotServe
 from kcli.broker.network.authentication import REASON_MAX, Authentication
 from kcli.broker.network.complaints import Complaints
 from kcli.broker.network.connection import Connection
@@ -296,14 +297,25 @@ class Server:
         if unresolved := self.limits.unresolved():
             _ = begin(self._resolve(unresolved), "hosts of connection limits are not looked up")
 
+    async def look_up_hosts(self) -> None:
+        """Look up the hosts that max.connections.per.ip.overrides names, as Kafka does before it starts. Raises
+        CannotServe."""
+        for name in self.limits.unresolved():
+            try:
+                await self._look_up(name)
+            except (OSError, UnicodeError) as error:
+                raise CannotServe(f"max.connections.per.ip.overrides: {name}: {error_text(error)}") from None
+
     async def _resolve(self, names: Collection[str]) -> None:
         for name in names:
             try:
-                found = await self.loop.getaddrinfo(name, None)
-            except OSError as error:
+                await self._look_up(name)
+            except (OSError, UnicodeError) as error:
                 log.warning("%s: has no connection limit of its own: %s", name, error_text(error))
-                continue
-            self.limits.resolved(name, {host_address(str(each[4][0])) for each in found})
+
+    async def _look_up(self, name: str) -> None:
+        found = await self.loop.getaddrinfo(name, None)
+        self.limits.resolved(name, {host_address(str(each[4][0])) for each in found})
 
     def _begin(self, sock: socket.socket | TlsSocket, peer: tuple[str, int], listener: str, principal: str) -> None:
         secured = self._secured.get(listener)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from kcli.broker.config import BrokerConfig
+from kcli.broker.config.served import CannotServe
 from kcli.broker.network.connection_limits import ConnectionLimits
 from kcli.metadata.changes import QuotaEntity
 from tests.broker.config.test_served import NODE
@@ -171,3 +173,13 @@ def test_a_stop_closes_those_that_wait(tmp_path: Path) -> None:
     for each in clients:
         assert each.is_closed()
         each.socket.close()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b"])
+def test_a_host_that_is_not_found_ends_the_start(host: str, tmp_path: Path) -> None:
+    """As in Kafka, which passes over none of these limits (ConnectionQuotas)."""
+    with (
+        pytest.raises(CannotServe, match=rf"^max.connections.per.ip.overrides: {re.escape(host)}: "),
+        running_node(tmp_path, max_connections_per_ip_overrides=f"{host}:5"),
+    ):
+        pass
