@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,30 @@ def test_a_backup_without_logs_lacks_nothing_of_an_empty_partition(tmp_path: Pat
     expected = ("info", None, None) if witness is None else ("error", 0, None)
     assert (finding.severity, finding.lost_first_offset, finding.lost_last_offset) == expected
     assert ("nothing to do" in finding.action) == (witness is None)
+
+
+def test_a_backup_without_any_log_is_one_finding(directory: Path) -> None:
+    for path in directory.glob("*/*.log"):
+        path.unlink()
+    first = loud(directory)[0]
+    partitions = sum(each.is_dir() for each in directory.iterdir())
+    assert (first.kind, first.path) == ("copy-incomplete", str(directory))
+    assert f"none of {partitions} partitions has a log" in str(first.found)
+    assert first.consequences["log-missing"] == partitions
+    assert {each.kind for each in loud(directory)} & {"log-missing", "orphan-file", "partition-stray"} == set()
+
+
+def test_files_of_many_partitions_that_are_read_only_are_one_finding(directory: Path) -> None:
+    """The next step opens all of them, but for KRaft snapshots, which Kafka makes read-only."""
+    closed = [each for each in directory.glob("*/*") if each.suffix != ".checkpoint"]
+    for path in closed:
+        path.chmod(0o444)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("file-mode", str(directory))
+    assert f"{len(closed):,} files are closed to their owner" in str(finding.found)
+    assert finding.consequences == {"file-mode": len(closed)}
+    subprocess.run(str(finding.command), shell=True, check=True)
+    assert loud(directory) == []
+    closed[0].chmod(0o444)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("file-mode", str(closed[0]))

@@ -5,8 +5,8 @@
     causes.settle(findings)                   returns the causes, then the findings without a cause, in order
 
 A cause may be a consequence of a cause added before it, which then counts the consequences of both. Each finding counts
-for the first cause whose predicate is true. A cause without lost offsets gets those of its first consequence that has
-some.
+for the first cause whose predicate is true. A cause in one partition without lost offsets gets those of its first
+consequence that has some.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class _Cause:
     def take(self, other: Finding) -> None:
         self.counted[other.kind] += 1
         self.counted.update(other.consequences)
+        if self.finding.kind == "copy-incomplete":  # the offsets of one partition of many
+            return
         first, last = other.lost_first_offset, other.lost_last_offset
         if first is not None and self.finding.lost_first_offset is None and self.finding.lost_last_offset is None:
             found = f"{self.finding.found}; {offsets_text(first, last)} lost"

@@ -53,7 +53,7 @@ from kcli.inspector.verify.broker_directory import (
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.half_copies import half_copies
+from kcli.inspector.verify.half_copies import half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
@@ -65,7 +65,7 @@ from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, w
 from kcli.inspector.verify.surroundings import Gaps, Surroundings
 from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap
 from kcli.inspector.verify.unread_file import unread_file
-from kcli.log.log_directory import REMOTE_INDEX_CACHE, is_log_directory
+from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
 from kcli.log.source import read_whole
@@ -78,6 +78,8 @@ SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
+SEVERAL = 2
+"""From so many files on that are closed to their owner, one finding is of all of them."""
 
 Entry = tuple[Path, FileName]
 Key = tuple[int, str]  # base offset; segment id in tiered storage or ""
@@ -147,7 +149,7 @@ class Verification:
             before = self.files, len(self.unreadable)
             self._visited.clear()
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
-                inside = _Inside(self._around_partition(path), is_alone=True)
+                inside = _Inside(self._around_partition(path), Causes(self._tell), is_alone=True)
                 yield from self._directory(path, 0, inside)
                 yield from with_refusals([*inside.metadata_damage, *inside.short, *inside.of_emptied], inside.around)
                 if (self.files, len(self.unreadable)) == before:
@@ -272,7 +274,7 @@ class Verification:
         mine: list[Entry] = []
         unknown: list[Path] = []
         around = self._around(path)
-        below = _Inside(around)
+        below = _Inside(around, self._causes(around))
         found = list(_of_home(around, [name for name, is_directory, _ in listed if is_directory]))
         parsed_name = parse_directory(path.absolute().name)
         is_kafkas = parsed_name is not None and parsed_name.state != "remote"
@@ -316,7 +318,7 @@ class Verification:
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
         """Yield the findings in a directory within another. is_left: whether that is a partition's."""
-        found = self._directory(path, depth + 1, below)
+        found = (each for each in self._directory(path, depth + 1, below) if not below.causes.takes(each))
         yield from (left_over(each, path.parent) for each in found) if is_left else found
 
     def _listed(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, bool, bool]]:
@@ -328,8 +330,21 @@ class Verification:
             except OSError as error:
                 self.unreadable.append(UnreadableInput.of(entry.path, error))
 
+    def _causes(self, around: Surroundings | None) -> Causes:
+        """The causes in a log directory of what is found in many of its partitions."""
+        causes = Causes(self._tell)
+        if around is not None:
+            try:
+                for each in (without_logs(around), _closed_files(around.path)):
+                    if each is not None:
+                        causes.add(*each)
+            except (UnreadableInput, OSError):  # which is a finding of its own
+                pass
+        return causes
+
     def _as_broker(self, around: Surroundings, below: _Inside, found: list[Finding]) -> Iterator[Finding]:
         """Yield the findings about a log directory as a whole, with those in its files, matched with their causes."""
+        causes = below.causes
         damage = below.metadata_damage
         if not damage:
             damage = list(foreign_metadata_log(around))
@@ -349,7 +364,6 @@ class Verification:
         self.unclean += any(each.kind == "unclean-shutdown" for each in whole)
         self.unknown += any(each.kind == "metadata-log-absent" for each in whole)
         missing = [each for each in whole if each.kind == "partition-missing"]
-        causes = Causes(self._tell)
         try:
             for cause, takes in half_copies(around):
                 causes.add(cause, takes)
@@ -558,10 +572,11 @@ class _Inside:
 
     around: the context that the directory gives them, None where it is no log directory. metadata_damage, short,
     of_emptied: findings held back until all partitions are known. apple_doubles: files of macOS. harmed: the partitions
-    with errors in their own files."""
+    with errors in their own files. causes: of what is found in many partitions."""
 
-    def __init__(self, around: Surroundings | None, *, is_alone: bool = False) -> None:
+    def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
         self.around = around
+        self.causes = causes
         self.is_alone = is_alone
         self.misplaced = MisplacedLogs()
         if around is not None:
@@ -847,6 +862,32 @@ def _mode(path: Path, status: os.stat_result, lacks: int) -> Finding:
         action="give the permission back: Kafka does not start without it, but as root",
         command=next_steps.permit(path),
     )
+
+
+def _closed_files(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None:
+    """The one finding of all files in the partitions of a log directory that their owner may not read or write, with
+    whether another finding is about such a file; None where they are fewer than two. Raises UnreadableInput."""
+    closed = []
+    for each in LogDirectory(home).partitions():
+        for path in each.path.iterdir():
+            name = parse(path.name)
+            if name is None or name.kind in MARKERS or not path.is_file():
+                continue
+            status = path.stat()
+            if lacks := _lacking(status, name):
+                closed.append((path, status, lacks))
+    if len(closed) < SEVERAL:
+        return None
+    first = _mode(*min(closed))
+    finding = replace(
+        first,
+        path=str(home),
+        expected="files that their owner may read and write",
+        found=f"{len(closed):,} files are closed to their owner, such as {Path(first.path).relative_to(home)}, "
+        f"{first.found}",
+        command=next_steps.permit_files(home),
+    )
+    return finding, lambda other: other.kind == "file-mode"
 
 
 def _absent_file(path: Path, found: str, severity: Severity, action: str, command: str | None) -> Finding:

@@ -2,6 +2,7 @@
 
     ended early     partitions of the metadata log have no directory, and several files of the log directory are missing
     no space        many files that Kafka never leaves without a byte have none: a copy makes a file, and cannot fill it
+    no logs         no partition has a log, and indexes, which have no records of their own, are there
 
 A broker writes all of these files when it starts, and one that lost a partition's directory alone has all of them.
 """
@@ -30,6 +31,7 @@ REFUSED = (FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA, FileKind.QUORU
 FILES_MISSING_LEAST = 2
 NAMES_SHOWN = 4
 AGAIN = "restore the directory again, from a whole copy; if there is none, salvage makes what is there start, in a copy"
+TO_EMPTY = "restore the directory again, from a whole copy; else Kafka makes these partitions empty"
 
 
 def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
@@ -59,6 +61,24 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
         )
 
 
+def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
+    """Return the finding of a log directory without a single log, with whether another finding follows from it; None
+    where there is one. Raises UnreadableInput."""
+    partitions = [each.path for each in LogDirectory(around.path).partitions() if not each.name.state]
+    if len(partitions) < FILES_MISSING_LEAST or any(next(each.glob(f"*{FileKind.LOG}*"), None) for each in partitions):
+        return None
+    if not any(next(each.glob(f"*{FileKind.OFFSET_INDEX}"), None) for each in partitions):
+        return None
+    found = (
+        f"none of {len(partitions):,} partitions has a log, as where a copy or an archive leaves out *{FileKind.LOG}"
+    )
+    finding = _finding(around.path, "the logs of the partitions", found, TO_EMPTY, refuses_start=False)
+    return (
+        replace(finding, command=next_steps.search(around.path.parent, partitions[0].name)),
+        lambda other: other.kind in ("log-missing", "orphan-file", "partition-stray"),
+    )
+
+
 def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
     gone = [each for each in around.missing if each.renamed is None and not each.adrift and each.future is None]
     files = [name for name in WRITTEN if not (around.path / name).exists()]
@@ -77,8 +97,7 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
     finding = _finding(around.path, expected, found, AGAIN, refuses_start=refuses)
     if not refuses:  # salvage has nothing to mend
         command = next_steps.search(around.path.parent, gone[0].directory_name)
-        action = "restore the directory again, from a whole copy; else Kafka makes these partitions empty"
-        finding = replace(finding, action=action, command=command)
+        finding = replace(finding, action=TO_EMPTY, command=command)
     return finding, lambda other: other.path in paths
 
 

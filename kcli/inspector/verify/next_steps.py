@@ -210,6 +210,13 @@ def permit(path: str | Path) -> str:
     return _command("chmod", "u+rw", "--", path)
 
 
+def permit_files(directory: Path) -> str:
+    """The command that lets the owner read and write the files below a log directory, but for KRaft snapshots, which
+    are read-only."""
+    found = ("-type", "f", "!", "-name", f"*{FileKind.KRAFT_SNAPSHOT}", "!", "-perm", "-u=rw")
+    return _command("find", _named(directory), *found, "-exec", "chmod", "u+rw", "{}", "+")
+
+
 def permit_directory(path: str | Path) -> str:
     """The command that lets the owner list, change and enter a directory."""
     return _command("chmod", "u+rwx", "--", path)
