@@ -83,6 +83,8 @@ def _findings(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
 
     verifier = LogVerifier([SegmentFiles(0, {FileKind.LOG: path})], [], advance, is_whole=False, control=control)
     yield from verifier.findings()
+    if verifier.unreadable:
+        raise verifier.unreadable[0]
     for place, types, kind in (
         ("first", first, ControlType.SNAPSHOT_HEADER),
         ("last", last, ControlType.SNAPSHOT_FOOTER),

@@ -223,8 +223,10 @@ def permit_directory(path: str | Path) -> str:
 
 
 def give_owner(path: Path) -> str:
-    """The command that gives a file the owner and the group of the directory that it is in."""
-    return _command("chown", f"--reference={path.parent}", "--", path)
+    """The command that gives a file, or a directory with all in it, the owner and the group of the directory around
+    it."""
+    with_content = ["-R"] if path.is_dir() else []
+    return _command("chown", *with_content, f"--reference={path.parent}", "--", path)
 
 
 def dump_metadata(log_directory: str | Path) -> str:

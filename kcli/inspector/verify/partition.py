@@ -116,7 +116,8 @@ class LogVerifier:
         causes: Causes | None = None,
     ) -> None:
         self._segments = segments
-        self._snapshots = _load(snapshots)
+        self.unreadable: list[UnreadableInput] = []
+        self._snapshots = list(self._load(snapshots))
         self._advance = advance
         self._is_whole = is_whole
         self._check = LogCheck(control, sequences=not any(map(_is_coordinators, segments)))
@@ -134,12 +135,24 @@ class LogVerifier:
         self._txn: TxnIndexCheck | None = None
         self.epochs: list[tuple[int, int]] = []
         self.bounds: LogBounds | None = None
-        self.unreadable: list[UnreadableInput] = []
         self.renamed: list[RenamedLog] = []
         self.lost: list[tuple[int, int | None]] = []
 
+    def _load(self, snapshots: Sequence[tuple[int, Path]]) -> Iterator[tuple[int, SnapshotFile]]:
+        """Yield the producer snapshots that can be read, with their offsets."""
+        if not snapshots:
+            return
+        from kcli.inspector.verify.snapshot_file import SnapshotFile
+
+        for offset, path in snapshots:
+            try:
+                yield offset, SnapshotFile(path)
+            except UnreadableInput as error:
+                self.unreadable.append(error)
+
     def findings(self) -> Iterator[Finding]:
         """Run all checks. Yields the findings, causes first. Raises UnreadableInput."""
+        unread_snapshots = len(self.unreadable)
         for _, snapshot in self._snapshots:
             self._found += snapshot.alone()
         if self._is_whole:
@@ -156,7 +169,7 @@ class LogVerifier:
                 yield from self._take()
         if not self._segments:
             self._finish_empty()
-        elif not self.unreadable:  # the end of a log that cannot be read is not known
+        elif len(self.unreadable) == unread_snapshots:  # the end of a log that cannot be read is not known
             first = self._segments[0].base
             end = self._end or max(self._check.next_offset, self._segments[-1].base)
             is_short = self._is_whole and self._finish(first, end)
@@ -849,14 +862,6 @@ class LogVerifier:
                 self._reached += 1
             else:
                 self._compare_snapshot()
-
-
-def _load(snapshots: Sequence[tuple[int, Path]]) -> list[tuple[int, SnapshotFile]]:
-    if not snapshots:
-        return []
-    from kcli.inspector.verify.snapshot_file import SnapshotFile
-
-    return [(offset, SnapshotFile(path)) for offset, path in snapshots]
 
 
 def _log_of(base: int) -> str:
