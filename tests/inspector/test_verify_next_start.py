@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcli.inspector.verify.directory import Verification
+from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.next_start import NextStart
 from kcli.log.recovery.run import Recovery
 from tests.cli.run import kcli
@@ -327,3 +328,14 @@ def test_positions_of_an_index_follow_from_a_log_without_its_begin(tmp_path: Pat
     assert found == []
     (cause,) = [each for each in Verification([directory]).findings() if each.path == str(log)]
     assert cause.consequences["index-position"]
+
+
+def test_a_start_rebuilds_a_transaction_index_of_an_earlier_segment(tmp_path: Path) -> None:
+    """Its entries end below the base offset, which Kafka checks at each start (seen with Kafka 4.3)."""
+    home = Path(shutil.copytree(GOLDEN / "txn/data", tmp_path / "data", copy_function=shutil.copyfile))
+    first, *_, later = sorted(path for path in home.glob("t-mix-0/*.txnindex") if path.stat().st_size)
+    shutil.copyfile(first, later)
+    findings = [each for each in loud(home) if each.path == str(later)]
+    assert {(each.action, each.command) for each in findings} == {(REBUILT, None)}
+    rebuilt = [each for each in kcli("recover", home).stdout.splitlines() if each.startswith("index-rebuilt")]
+    assert rebuilt == [f"index-rebuilt    t-mix-0/{later.name}"]

@@ -4,8 +4,8 @@
     above the recovery point, with the marker             uses log and indexes without a check, and appends to them
     below the recovery point                              uses log and indexes without a check, marker or not
 
-A segment whose offset index is missing is recovered in each case: all its indexes are rebuilt. Source: LogLoader
-(recoverLog, loadSegmentFiles).
+A segment whose offset index is missing, or whose transaction index has an entry below the base offset, is recovered in
+each case: all its indexes are rebuilt. Source: LogLoader (recoverLog, loadSegmentFiles).
 """
 
 from __future__ import annotations
@@ -69,14 +69,23 @@ def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: b
     return replace(finding, action=start.value, command=command)
 
 
-def of_index(finding: Finding, start: NextStart, segment: SegmentFiles, *, is_active: bool, is_sound: bool) -> Finding:
+def of_index(
+    finding: Finding,
+    start: NextStart,
+    segment: SegmentFiles,
+    *,
+    is_active: bool,
+    is_sound: bool,
+    is_rebuilt: bool,
+) -> Finding:
     """A finding in an index, with action and command for what Kafka does at its start. is_sound: whether the log is.
+    is_rebuilt: whether a start finds the transaction index corrupt, and rebuilds all indexes of the segment.
 
     Without its offset index Kafka would cut a log with damage.
     """
     if finding.action != REBUILD or start is NextStart.RECOVERS:
         return finding
-    if FileKind.OFFSET_INDEX not in segment.files:
+    if FileKind.OFFSET_INDEX not in segment.files or is_rebuilt:
         return replace(finding, action=REBUILT, command=None)
     taken = f"Kafka does not rebuild it when it starts, and {_outcome(finding, is_active=is_active)}"
     if not is_sound:

@@ -295,10 +295,17 @@ class LogVerifier:
         self._find_wrong_timestamp(of_log)
         self._find_cause_of_indexes(of_log, {str(each) for each in segment.files.values()} - {str(path)})
         self._found += of_log
-        self._found += (
-            next_start.of_index(each, start, segment, is_active=following is None, is_sound=not has_errors)
-            for each in self._of_indexes
-        )
+        self._found += self._with_start(start, segment, is_active=following is None, is_sound=not has_errors)
+
+    def _with_start(
+        self, start: next_start.NextStart, segment: SegmentFiles, *, is_active: bool, is_sound: bool
+    ) -> Iterator[Finding]:
+        """Yield the findings in the indexes of the segment, with what Kafka does at its start."""
+        is_rebuilt = self._txn is not None and self._txn.is_rebuilt(segment.base)
+        for each in self._of_indexes:
+            yield next_start.of_index(
+                each, start, segment, is_active=is_active, is_sound=is_sound, is_rebuilt=is_rebuilt
+            )
 
     def _as_compressed(self, segment: SegmentFiles, following: int | None, of_log: list[Finding]) -> list[Finding]:
         """Replace the findings of a log by one where it is a compressed file. Raises UnreadableInput."""

@@ -17,6 +17,8 @@ Aborted = tuple[int, int, int, int, bool, bool]
 MARKER_BYTES = 78  # the batch of an abort marker: 61 of its header, 17 of its record
 MOST_BYTES = SEGMENT_BYTES_MAX // MARKER_BYTES * ENTRY.size
 """The size in bytes of an index with an entry for each marker that fits into a segment."""
+MINOR_VERSION_MAX = 0xFF
+"""The largest version of an entry that Kafka takes for its own, as it looks at the first of two bytes."""
 
 
 class TxnIndexCheck:
@@ -160,6 +162,17 @@ class TxnIndexCheck:
             if each.version == VERSION and each.last_offset >= end and (each.producer_id, each.first_offset) in ongoing
         ]
         return max(lost, key=lambda each: each.last_offset, default=None)
+
+    def is_rebuilt(self, base: int) -> bool:
+        """Whether a start finds an aborted transaction that ends below the base offset of the segment, and rebuilds
+        all of its indexes. Source: TransactionIndex.sanityCheck."""
+        for number in range(self._count):
+            entry = self._entry(number)
+            if entry.version > MINOR_VERSION_MAX:  # Kafka does not start
+                return False
+            if entry.last_offset < base:
+                return True
+        return False
 
     def _finding(
         self, kind: str, position: int, length: int, expected: str, found: str, *, offset: int | None = None
