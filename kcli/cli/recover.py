@@ -441,7 +441,7 @@ def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
 def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     """Yield a row for each change that a start or salvage makes, then one with the partition's offsets afterwards."""
     for event, lost in zip(plan.events, plan.lost, strict=True):
-        yield _event_row(plan.name, event, lost)
+        yield _event_row(plan.name, event, lost, plan.snapshot_offset)
     if plan.refused is not None:
         yield _refusal(plan.name, plan.refused)
         return
@@ -541,7 +541,7 @@ def _summed_up(rows: list[Row]) -> list[Row]:
     return shown
 
 
-def _event_row(partition: str, event: Event, lost: Lost) -> Row:
+def _event_row(partition: str, event: Event, lost: Lost, snapshot_offset: int) -> Row:
     row: Row = {"partition": partition, "kind": str(event.kind), "file": event.file}
     if event.content is not None:
         row |= {
@@ -555,6 +555,8 @@ def _event_row(partition: str, event: Event, lost: Lost) -> Row:
             "lost_first_offset": lost.first_offset,
             "lost_last_offset": lost.last_offset,
         }
+        if lost.first_offset is not None and lost.first_offset < snapshot_offset:
+            row["snapshot_offset"] = snapshot_offset
         return row
     return row | {"bytes": event.bytes, "reason": event.reason}
 
@@ -734,6 +736,11 @@ def _words(row: Row) -> str:
     if "lost_batches" not in row:
         size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
         return f"{row['reason']}{size}"
+    return _loss_words(row)
+
+
+def _loss_words(row: Row) -> str:
+    """The words of an event that takes bytes of a log away."""
     words = f"{row['reason']}; {row['bytes']:,} bytes {'are passed over' if row['kind'] == 'end-hidden' else 'go'}"
     if row["kind"] in ("cut", "emptied"):
         words += f", the log then ends at offset {row['log_end_offset']:,}"
@@ -742,7 +749,12 @@ def _words(row: Row) -> str:
     first = row["lost_first_offset"] if row["position"] == 0 else min(row["log_end_offset"], row["lost_first_offset"])
     batches = count_text(row["lost_batches"], "sound batch", "sound batches")
     records = count_text(row["lost_records"], "record")
-    return f"{words}; lost: offsets {first:,}..{row['lost_last_offset']:,}, with {records} in {batches}"
+    lost = f"offsets {first:,}..{row['lost_last_offset']:,}, with {records} in {batches}"
+    snapshot_offset = row.get("snapshot_offset", 0)
+    if snapshot_offset > row["lost_last_offset"]:
+        return f"{words}; the snapshot has the metadata of {lost}"
+    behind = f"; the snapshot has the metadata below {snapshot_offset:,}" if snapshot_offset else ""
+    return f"{words}; lost: {lost}{behind}"
 
 
 UNREAD = ", which reads nothing below the recovery points (kcli verify does)"

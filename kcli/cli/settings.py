@@ -1,14 +1,14 @@
 """The configurations that a command applies: from the options -o, the metadata log and the option --config.
 
 A value of a topic's configuration is taken from the first source that has it: -o, the topic in the metadata log, the
-brokers in the metadata log, server.properties (--config), Kafka's defaults. The metadata log is that in the log
-directory, or in `metadata.log.dir`.
+brokers in the metadata log, server.properties (--config), Kafka's defaults. The metadata log is that in
+`metadata.log.dir`, else in the log directory, else in another one of `log.dirs`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from kcli.errors import UnreadableInput, UsageError
 from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, InvalidConfig, LogConfig
 from kcli.log.log_directory import holds_segments, read_properties
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
+from kcli.log.recovery.node_directories import log_directories_of
 
 if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
@@ -41,7 +42,7 @@ class Settings:
         self._image, dynamic = None, {}
         try:
             node = server.get("node.id") or (read_properties(meta).get("node.id", "") if meta.exists() else "")
-            self._image, self.metadata_error = _image(Path(server.get("metadata.log.dir", str(home))))
+            self._image, self.metadata_error = _image(_metadata_log_dir(home, server))
             if self._image is not None:
                 dynamic = self._image.broker_configs(int(node) if node.isascii() and node.isdecimal() else None)
         except UnreadableInput as error:
@@ -81,6 +82,15 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
             TOPIC_CONFIGS[name].parse(name, value)
         (topic if name in TOPIC_CONFIGS else broker)[name] = value
     return topic, broker
+
+
+def _metadata_log_dir(home: Path, server: Mapping[str, str]) -> Path:
+    """The log directory with the metadata log: metadata.log.dir, else the first of log.dirs, unless `home`, the log
+    directory itself, has one."""
+    if "metadata.log.dir" in server:
+        return Path(server["metadata.log.dir"])
+    others = [] if (home / METADATA_DIRECTORY).is_dir() else log_directories_of(server)
+    return next((each for each in others if (each / METADATA_DIRECTORY).is_dir()), home)
 
 
 def _image(log_directory: Path) -> tuple[MetadataImage | None, UnreadableInput | None]:

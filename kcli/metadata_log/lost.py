@@ -324,10 +324,14 @@ def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | 
 
 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
-    """Yield a line for each damage at which the start cuts the log."""
-    for event in plan.events:
-        if event.is_loss:
-            yield f"{event.file} is damaged at byte {event.position or 0:,}: {event.reason}"
+    """Yield a line for each damage at which the start cuts the log; for the first log that it removes where it cuts
+    none. The removal of the logs behind, and of those below the latest snapshot, follows from a cut."""
+    from kcli.log.recovery.loader import EventKind  # a broker's start does without it
+
+    losses = [event for event in plan.events if event.is_loss]
+    cuts = [event for event in losses if event.kind is not EventKind.SEGMENT_REMOVED]
+    for event in cuts or losses[:1]:
+        yield f"{event.file} is damaged at byte {event.position or 0:,}: {event.reason}"
 
 
 def _contradicted(plan: PartitionPlan) -> Iterator[str]:

@@ -163,3 +163,20 @@ def test_topics_have_the_configuration_of_the_readable_part(tmp_path: Path) -> N
     settings = Settings(directory, None, [])
     assert settings.metadata_error is not None
     assert settings.log_config("recompress-zstd").compression_type == "zstd"
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_what_the_latest_snapshot_has_is_not_lost(tmp_path: Path, number: int) -> None:
+    """Kafka cuts the log below the snapshot of offset 213, and goes on from the snapshot."""
+    home = Path(shutil.copytree(GOLDEN / "kraft/controller-100", tmp_path / "data", copy_function=shutil.copyfile))
+    log = sorted((home / METADATA).glob("*.log"))[number]
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    (finding,) = [each for each in Verification([home]).findings() if each.path == str(log)]
+    assert finding.action.endswith(": offsets 213..250 are lost")
+    shown = kcli("recover", home).stdout
+    assert "records in 19 sound batches; the snapshot has the metadata below 213\n" in shown or number == 3
+    assert "records in 17 sound batches; the snapshot has the metadata below 213\n" in shown or number == 1
+    assert "; the snapshot has the metadata of offsets 0..110, with 111 records" in shown
+    assert shown.count("metadata-in-quorum") == 1

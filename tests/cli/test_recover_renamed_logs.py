@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,20 @@ def test_offsets_that_no_file_has(directory: Path, with_indexes: bool) -> None:
         shown = kcli("recover", directory)
         assert f"its indexes are here and it is not: Kafka starts without offsets {int(log.stem):,}.." in shown.stdout
         assert shown.status == 1
+
+
+def test_the_first_logs_are_gone_and_their_indexes_are_not(directory: Path) -> None:
+    """A start deletes these indexes, and the log then begins at the next log."""
+    *gone, following = logs(directory)[:3]
+    for path in gone:
+        path.unlink()
+    shown = kcli("recover", directory)
+    for log, behind in pairwise([*gone, following]):
+        assert f"Kafka starts without offsets {int(log.stem):,}..{int(behind.stem) - 1:,}\n" in shown.stdout
+    assert shown.status == 1
+    home = directory.parent
+    (home / FileKind.LOG_START_OFFSETS).write_text(f"0\n1\n{directory.name[:-2]} 0 {int(following.stem)}\n")
+    assert "Kafka starts without offsets" not in kcli("recover", home).stdout
 
 
 def test_an_older_version_is_not_taken(directory: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kcli.inspector.verify.directory import Verification
-from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.next_start import NextStart
 from kcli.log.recovery.run import Recovery
 from tests.cli.run import kcli

@@ -204,7 +204,8 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 def _lost_text(plan: PartitionPlan, number: int) -> str:
     """The offsets of the sound batches that an event loses, in words. number: the place of the event in the plan.
 
-    With a cut they are also those of the segments behind, which the start then removes."""
+    With a cut they are also those of the segments behind, which the start then removes. What the latest snapshot of the
+    metadata log has is not lost."""
     from kcli.log.recovery.loader import EventKind
 
     events = list(zip(plan.events, plan.lost, strict=True))[number:]
@@ -214,7 +215,12 @@ def _lost_text(plan: PartitionPlan, number: int) -> str:
     firsts = [lost.first_offset for lost in all_lost if lost.first_offset is not None]
     lasts = [lost.last_offset for lost in all_lost if lost.last_offset is not None]
     segments = ", and deletes the segments behind it" if is_cut and removed else ""
-    return f"{segments}: {offsets_text(min(firsts), max(lasts))} lost" if firsts and lasts else segments
+    if not firsts or not lasts:
+        return segments
+    first, last = max(min(firsts), plan.snapshot_offset), max(lasts)
+    if first > last:
+        return f"{segments}: the latest snapshot has all below offset {plan.snapshot_offset:,}"
+    return f"{segments}: {offsets_text(first, last)} lost"
 
 
 def _of_event(event: Event, at: int, plan: PartitionPlan, lost_text: str) -> str | None:

@@ -97,6 +97,12 @@ class PartitionPlan:
         return self.offsets.log_end_offset < self.options.reached
 
     @property
+    def snapshot_offset(self) -> int:
+        """The offset below which a snapshot has the metadata of all records, as the start leaves it; 0 for any other
+        log."""
+        return self.offsets.log_start_offset if self.options.is_metadata and self.offsets is not None else 0
+
+    @property
     def has_losses(self) -> bool:
         """Whether the start loses records, or bytes of a log."""
         return any(event.is_loss for event in self.events)
@@ -199,17 +205,18 @@ def _plan(
 
 
 def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
-    """The plan, with an event for each log between others that is missing, though its indexes are there."""
-    if planned.options.is_compacted or planned.options.is_metadata or planned.options.is_deleted:
+    """The plan, with an event for each log in front of another one that is missing, though its indexes are there."""
+    options, original = planned.options, planned.view.original
+    if options.is_compacted or options.is_metadata or options.is_deleted:
         return planned
-    original = planned.view.original
-    bases = sorted(int(name[:20]) for name in original if is_log(name))
-    gone = [event.file[:20] for event in planned.events if event.kind is EventKind.INDEX_REMOVED]
+    logs = {int(name[:20]) for name in original if is_log(name)}
+    removed = (event.file[:20] for event in planned.events if event.kind is EventKind.INDEX_REMOVED)
+    gone = {int(each) for each in removed if each.isdecimal()} - logs
     events = []
-    for base in sorted({int(each) for each in gone if each.isdecimal()}):
-        following = next((each for each in bases if each > base), None)
+    for base, following in pairwise(sorted({*logs, *gone})):
         name = build(FileName(LOG, base))
-        if bases and bases[0] < base and following is not None and f"{name}{SUFFIX}" not in original:
+        is_below_start = following <= options.log_start_offset
+        if base in gone and base < max(logs, default=0) and not is_below_start and f"{name}{SUFFIX}" not in original:
             reason = f"its indexes are here and it is not: Kafka starts without offsets {base:,}..{following - 1:,}"
             events.append(Event(EventKind.PASSED_OVER, name, reason))
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
