@@ -87,7 +87,7 @@ def _image(log_directory: Path) -> tuple[MetadataImage | None, UnreadableInput |
     """Return the image of the metadata log in a log directory, None where there is none; and its first damage, where
     the image is that of the records around damage. Raises UnreadableInput."""
     if not (log_directory / METADATA_DIRECTORY).is_dir():
-        return None, None  # then spare the import, which is slow
+        return None, None  # without a metadata log the slow import is not needed
     from kcli.inspector.cluster_metadata import read_image, read_image_around_damage
 
     try:

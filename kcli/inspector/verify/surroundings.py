@@ -184,7 +184,7 @@ class Surroundings:
         others = [each for each in voters(home / METADATA_DIRECTORY) if each not in image.brokers]
         try:
             return known_properties(self.node, self._server, image, self.registered_directory_id, others)
-        except UnreadableInput:  # which is a finding of its own
+        except UnreadableInput:  # another check reports this error
             return None
 
     @cached_property
@@ -205,7 +205,7 @@ class Surroundings:
 
         try:
             return exchanged_by_keys(LogDirectory(self.path), self._partition_counts)
-        except UnreadableInput:  # which is a finding of its own
+        except UnreadableInput:  # another check reports this error
             return {}
 
     @property
@@ -256,7 +256,7 @@ class Surroundings:
 
         try:
             return None if self.has_metadata_log or not self.is_broker else renamed_metadata_log(self.path)
-        except UnreadableInput:  # which is a finding of its own
+        except UnreadableInput:  # another check reports this error
             return None
 
     @property
@@ -276,7 +276,7 @@ class Surroundings:
         homes = [self.path, *self.node.others]
         try:
             directories = [each for home in homes for each in LogDirectory(home).partitions()]
-        except UnreadableInput:  # which is a finding of its own
+        except UnreadableInput:  # another check reports this error
             return False
         return is_foreign(self.metadata.image, self.metadata.removed, directories, self._known_ids)
 
