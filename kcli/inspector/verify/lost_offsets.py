@@ -181,9 +181,9 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """The finding about a directory within that of a partition. Kafka does not look into it, so that nothing is lost
-    where a log is missing there: its place is in the partition's directory, which has a finding itself if it lacks
-    it."""
+    """The finding about a directory inside a partition's directory. Kafka does not look into it, so a missing log there
+    is only a note: the log belongs in the partition's directory, which has a finding of its own if the log is missing.
+    """
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
         return finding
     return replace(

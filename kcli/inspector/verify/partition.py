@@ -407,8 +407,8 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, following: int | None, of_log: list[Finding]) -> PutBack | None:
-        """The last batch of the partition, where its base offset is wrong and the batch before it and the log end
-        offset by the checkpoints leave one other; else None. Raises UnreadableInput."""
+        """The last batch of the partition with its right base offset, where its own is wrong, and the batch before it
+        and the log end offset in the checkpoints leave only one possible; else None. Raises UnreadableInput."""
         reached = max(self._known.ends.values(), default=0)
         of_offsets = ("offset-gap", "offset-range", "offsets-order")
         noticed = [
@@ -663,8 +663,9 @@ class LogVerifier:
         return False
 
     def _has_own_epochs(self) -> bool:
-        """Whether the leader-epoch checkpoint has most of the epochs of the batches: one of another partition says
-        nothing of where the log ended. No CRC covers the epoch of a batch."""
+        """Whether the leader-epoch checkpoint agrees with at least half of the batches' epochs; a single batch may
+        differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about where this log ended.
+        """
         right = wrong = 0
         for epoch, offset in self.epochs:
             stated = [each for each, start in self._known.epochs if start <= offset]
@@ -745,9 +746,10 @@ class LogVerifier:
     def _snapshots_of_segments(self, gaps: Gaps) -> Iterator[int]:
         """Yield the offsets of producer snapshots that only the begin of a missing segment explains.
 
-        Kafka also takes one at the log's end at a shutdown or truncation, and keeps it when the cleaner removes the
-        segment around it. There a leader epoch begins, unless the replica was a follower when its broker was shut
-        down. Of a compacted topic nothing is told without the leader epochs, which may be lost."""
+        Kafka also takes a snapshot at the log's end at a shutdown or truncation, and keeps it when the cleaner removes
+        the segment around it. A leader epoch begins at its offset, unless the replica was a follower at the shutdown.
+        For a compacted topic nothing is yielded where the partition has other replicas, or no leader epochs are left.
+        """
         if gaps is Gaps.NORMAL and (self._known.is_replicated or not self._known.epochs):
             return
         explained = {start for _, start in self._known.epochs} | {each.base for each in self._segments}

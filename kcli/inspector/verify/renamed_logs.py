@@ -66,8 +66,9 @@ class Gap(NamedTuple):
 
 
 class RenamedLog(NamedTuple):
-    """A file with the batches of a missing segment, or a longer version of a log. command: gives it its name, and the
-    files beside it. end: the offset behind the last batch of a part of a log; None for a whole one."""
+    """A file with the batches of a missing segment, or a longer version of a log. command: the shell command that gives
+    the file, and those beside it, their right names. end: the offset behind the last batch of a part of a log; None for
+    a whole one."""
 
     path: Path
     base_offset: int

@@ -91,8 +91,8 @@ def place(
 
 
 def _returned(segments: Sequence[SegmentFiles]) -> list[tuple[SegmentFiles, list[SegmentFiles]]]:
-    """Return segments that the cleaner once replaced, each list with the segment that replaced them: they are in the
-    directory again. The replacing segment has batches beyond their base offsets, and indexes that fit its name."""
+    """Return each segment that once replaced others in a cleaning, with those of them that are in the directory again.
+    The replacing segment has batches beyond the base offsets of the others, and indexes that fit its name."""
     found = []
     left = sorted(segments, key=lambda each: each.base)
     while len(left) > 1:

@@ -61,8 +61,8 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
 
 
 def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -> list[Finding]:
-    """Return the findings of a coordinator's partition with what its coordinator does at the end of its load: as an
-    error of its own, or in the action of the error that is at the same byte."""
+    """Return the findings of a coordinator's partition with the place where its coordinator stops loading, and what the
+    coordinator then does: in the action of an error at the same byte, else as an error of its own."""
     path = str(directory / end.file)
     found = list(findings)
     for number, each in enumerate(found):
@@ -110,7 +110,7 @@ def salvage_first(findings: Iterable[Finding], around: Surroundings | None) -> I
         if not is_file or around is None or not moves(each):
             yield each
             continue
-        harmed = (around.harmed or frozenset()) - {Path(each.path).parent.name}  # which the file itself refuses
+        harmed = (around.harmed or frozenset()) - {Path(each.path).parent.name}  # harmed by the file itself
         if not harmed:
             yield each
             continue

@@ -24,7 +24,7 @@ def zeros_text(data: bytes | bytearray) -> str | None:
 
 
 def zeros_in(path: Path) -> str | None:
-    """The same of a file of any size. Raises UnreadableInput."""
+    """As `zeros_text`, for a file of any size. Raises UnreadableInput."""
     source = FileSource(path)
     try:
         return zeros_of(source)
@@ -33,7 +33,7 @@ def zeros_in(path: Path) -> str | None:
 
 
 def zeros_of(source: Source) -> str | None:
-    """The same of a source. Raises UnreadableInput."""
+    """As `zeros_text`, for a source. Raises UnreadableInput."""
     size, at = source.size(), 0
     window = bytearray(min(size, WINDOW_BYTES))
     while at < size:
