@@ -56,7 +56,7 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
         try:
             topic_id = topic_id_of(each.path)
             topic = None if topic_id is None else image.topic_by_id(to_uuid(topic_id))
-        except (KcliError, OSError):  # a finding of its own
+        except (KcliError, OSError):  # other checks report this
             continue
         state = None if topic is None else topic.partitions.get(each.name.partition)
         if topic is None or state is None or (node_id is not None and node_id not in state.replicas):
@@ -94,7 +94,7 @@ def _of_log(log: Path) -> LastBatches:
             if isinstance(part, Damage):
                 continue
             table = part.batches
-            if table.first_fault() >= 0:  # a damaged batch may have any
+            if table.first_fault() >= 0:  # a damaged batch may have any id and epoch
                 rows = [row for row in map(table.row, range(table.count)) if not row[-1]]
                 ids, epochs = [row[PRODUCER_ID] for row in rows], [row[LEADER_EPOCH] for row in rows]
             else:

@@ -84,7 +84,7 @@ class MissingPartition:
 
     @property
     def in_its_place(self) -> PartitionDirectory | None:
-        """The directory of its name, which is not the one with its records; None where there is none."""
+        """The directory that has the partition's name, but not its records; None where there is none."""
         return self.deleted or self.emptied
 
 
@@ -253,8 +253,8 @@ class Placement:
 
     def _renamed(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
         """The directory with this topic id and partition that has a name with -delete or -stray, one of a partition
-        that is not placed here, or one that is no partition's and begins with the name of this; of several, the one
-        whose last segment has the highest base offset."""
+        that is not placed here, or one that is no partition's and begins with the name of this partition; of several,
+        the one whose last segment has the highest base offset."""
         name, number = DirectoryName(*partition), partition.partition
         begins = re.compile(f"{re.escape(build_directory(name))}(?:[^0-9]|$)")
         others = [PartitionDirectory(path, name) for path in self.misnamed if begins.match(path.name)]

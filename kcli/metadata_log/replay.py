@@ -93,8 +93,8 @@ def _around_damage(
 ) -> tuple[MetadataImage, int]:
     """Return the image of the latest snapshot that is whole and agrees with the log, and the offset behind it.
 
-    Where no snapshot is: the image of the readable part of the latest damaged one, which a log that begins at offset 0
-    makes needless as far as it can be read.
+    Where there is no such snapshot: the image of the readable part of the latest damaged one, unless the log has all
+    records below its offset.
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):

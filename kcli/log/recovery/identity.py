@@ -56,11 +56,13 @@ def what_was_exchanged(
     *checkpoints: Checkpoint,
     is_clean: bool,
 ) -> Exchanged:
-    """Return what directories have exchanged. cycle: the partition by its topic id, by that in the directory's name.
+    """Return what directories have exchanged. cycle: for the partition in each directory's name, the partition that the
+    directory's topic id names.
 
     ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that logs had
     reached, the most certain first. is_clean: whether the broker was shut down cleanly: then logs ended at these
-    offsets. After a crash they may go on behind, and only a log that is too short for a partition tells.
+    offsets. After a crash the logs may go on behind these offsets; only a log that is too short for a partition is
+    evidence then.
     """
     if not is_clean:
         own = all(_reaches(ends[name], name, checkpoints) for name in cycle)
@@ -116,7 +118,7 @@ def mended_identities(
         own = topic_ids.get(each.partition)
         try:
             topic_id = topic_id_of(each.path)
-        except (StartRefused, OSError):  # the search for strays reports either
+        except (StartRefused, OSError):  # the search for strays reports both
             topic_id = None
         if topic_id == own:
             continue

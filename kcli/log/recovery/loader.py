@@ -184,7 +184,8 @@ class LogLoader:
             raise StartRefused(LEADER_EPOCHS, str(error)) from None
 
     def _write_epochs(self) -> None:
-        """Write the leader epochs as Kafka does, by way of a file `.tmp`: one that a crash left is gone then."""
+        """Write the leader epochs as Kafka does, through a `.tmp` file; a `.tmp` file that a crash has left is gone
+        afterwards."""
         unfinished = f"{LEADER_EPOCHS}.tmp"
         if unfinished in self.view:
             size = self.view.size(unfinished)
@@ -434,8 +435,8 @@ class LogLoader:
         self.producers.truncate_fully_and_start_at(offset)
 
     def truncate_fully(self, offset: int, reason: str) -> None:
-        """After `load`: drop the whole log, which then begins and ends at `offset`. No event where it is empty there
-        already."""
+        """After `load`: drop the whole log, which then begins and ends at `offset`. No event where the log is already
+        empty and at `offset`."""
         events_before = len(self.events)
         is_empty_there = [(base, segment.size) for base, segment in self.segments.items()] == [(offset, 0)]
         self._remove_all(reason, offset)

@@ -190,7 +190,7 @@ def _plan(
         return planned
     log_start = _salvaged(
         planned, lambda _: None, {}, missed, NOT_CHECKED, readable
-    ).saved.log_start  # Kafka applies it after the refused file
+    ).saved.log_start  # Kafka reads it only after the refused file is mended
     if log_start is None:
         return planned
     reason = f"the log start offset is {log_start.before:,}, and the log ends at {log_start.log_end_offset:,}"
@@ -326,7 +326,8 @@ def _has_wrong(view: PartitionView) -> bool:
 
 
 def _complete(view: PartitionView, saved: Salvaged) -> None:
-    """Add the lost end markers, and tell of them and of exchanged logs. Raises UnreadableInput, StartRefused."""
+    """Add the lost end markers to the view's logs, and note them and the exchanged logs in `saved`. Raises
+    UnreadableInput, StartRefused."""
     saved.renamed += exchanged_within(view)
     saved.markers = write_end_markers(view)
     saved.gaps = without_offsets(saved.gaps, (each.offset for each in saved.markers))
@@ -341,14 +342,14 @@ def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
 
 
 def _no_file(path: Path) -> str:
-    """Why what has the name of one of Kafka's files is left out."""
+    """Why salvage leaves out a directory or broken link that has the name of one of Kafka's files."""
     found = "a directory" if path.is_dir() else "a link to nothing"
     return f"it is {found}, and Kafka needs a file of this name: --in-place moves it to {path.name}{MOVED}"
 
 
 def _left(planned: PartitionPlan, name: str) -> Content | None:
-    """What is in a file before salvage rebuilds it: for an index after the start, whose events tell of those that it
-    rebuilds; for the leader-epoch checkpoint before it."""
+    """The content of a file before salvage rebuilds it: for an index the content after the start, whose events already
+    report the indexes that the start rebuilds; for the leader-epoch checkpoint the content on disk."""
     files = planned.view.original if name == LEADER_EPOCHS else planned.view.files
     return files.get(name)
 
@@ -417,7 +418,7 @@ def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]
     such batch. Raises UnreadableInput."""
     try:
         LogLoader(view, options).tidy()
-    except StartRefused:  # the plan has it
+    except StartRefused:  # the plan reports the refusal
         return {}
     logs, topic = [name for name in view.names() if is_log(name)], topic_of(view.directory)
     following = dict(pairwise(map(offset_of, logs)))
@@ -650,8 +651,8 @@ def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
 
 
 def _lost_with(event: Event, known: OffsetRanges, logs: Mapping[str, Content]) -> Lost:
-    """What an event loses, without the batches whose offsets are in `known`, to which its own are added, and without
-    those of another log. logs: those before the start, by name."""
+    """Count what an event loses. Batches whose offsets are in `known`, and batches of another log, do not count. The
+    event's offsets are added to `known`. logs: the logs before the start, by name."""
     if event.content is None:
         return Lost()
     lowest, highest = own_offsets(logs, event.file) if event.file in logs else (0, OFFSET_MAX)

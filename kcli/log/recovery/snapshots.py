@@ -1,7 +1,7 @@
 """Producer snapshots that contradict the log of their partition, and the transactions that a start takes from them.
 
 Kafka loads a snapshot as it is, if its CRC is right: at a clean start the latest, after a crash the one at the base
-offset of the segment that is recovered. So one of another partition stays.
+offset of the segment that is recovered. So a snapshot of another partition is not noticed.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def unfounded_transactions(
             if isinstance(part, Damage):
                 return []
             if not check.batch_count and base == begin and part.batches.field(0, BASE_OFFSET) > first:
-                return []  # by a wrong index, behind the batch where the first of them begins
+                return []  # a wrong index led behind the first transaction
             check.batches(part.batches, part.data)
             check.events()
             check.aborted()
