@@ -51,7 +51,7 @@ class Settings:
 
     @property
     def source_of_topics(self) -> str:
-        """Where topics have their configuration from, in words, where there is a `metadata_error`."""
+        """The source of topics' configurations, in words, for a note about a `metadata_error`."""
         return "Kafka's defaults have" if self._image is None else "the readable part of the metadata log has"
 
     @property

@@ -43,7 +43,7 @@ def contradictions(
 
     offset: that in the snapshot's name. check: has checked the log up to the offset. first_base: the base offset of the
     log's first segment. is_missing: whether no batch has an offset: an entry without an open transaction may be newer
-    than its producer's last batch in the log, where the batch that it tells of is lost.
+    than its producer's last batch in the log, where the batch that the entry describes is lost.
     """
     is_reached = check.next_offset == offset  # else batches are missing before the snapshot
     transactions = dict(check.open_transactions()) if is_reached else {}
@@ -136,7 +136,7 @@ def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tupl
 
 
 def _is_newer(entry: ProducerEntry, check: LogCheck) -> bool:
-    """Whether an entry without an open transaction tells of a later batch than the last of its producer in the log."""
+    """Whether an entry without an open transaction describes a later batch than its producer's last one in the log."""
     state = check.producer(entry.producer_id)
     if state is None or entry.current_txn_first_offset >= 0:
         return False

@@ -200,7 +200,7 @@ class MetadataRecovery:
 
     @property
     def undecided(self) -> Collection[Path]:
-        """The directories that have each other's topic ids, of which nothing tells what they have exchanged: salvage
+        """The directories that have each other's topic ids, where it is not known what they have exchanged: salvage
         leaves them as they are. Raises UnreadableInput."""
         return self._identities_and_unknown[1]
 

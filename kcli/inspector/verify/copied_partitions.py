@@ -1,13 +1,13 @@
 """Directories of partitions that are copies of another partition's directory.
 
 Two partitions have logs of their own, so that their batches differ in timestamps, producers and CRCs. Where the first
-batches of two are equal, one may be a copy. These tell that it is:
+batches of two are equal, one may be a copy. One of these is evidence for it:
 
     coordinator's keys    their hash is the number of one of the two partitions: the other is the copy
     partition.metadata    two topics with one id
     times of the files    each file was modified in the same nanosecond, as after cp -a or rsync -a
 
-A producer may also have written the same records to two partitions in the same milliseconds: without one of these,
+A producer may also have written the same records to two partitions in the same milliseconds: without such evidence,
 equal batches of several timestamps make a warning.
 """
 

@@ -693,8 +693,7 @@ class _Contents:
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments in whose place there is no log, as a start does that puts them there; return
-        them."""
+        """Add the `.swap` segments at whose base offset there is no log: a start puts them into place. Returns them."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -776,7 +775,7 @@ def _foretold(
 
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
-    """The longer versions of logs that lie beside them; they become part of `contents` in place of these."""
+    """The longer versions of logs that lie in files beside the logs; in `contents` they replace the shorter ones."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):

@@ -59,7 +59,7 @@ def _read(path: Path, position: int) -> bytes:
 
 
 def _may_begin_batch(head: bytes) -> bool:
-    """Whether a batch may begin with these bytes. Too few bytes for its offset do not tell."""
+    """Whether a batch may begin with these bytes. True where they are too few for an offset."""
     if len(head) < OFFSET_BYTES:
         return True
     if not 0 <= int.from_bytes(head[:OFFSET_BYTES], signed=True) < OFFSET_BOUND:

@@ -230,7 +230,7 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
 
 
 def _link_text(directory: Path) -> str:
-    """The words that tell where a partition's directory is, if it is a symbolic link; none where it is no link."""
+    """The words for the place of a partition's directory that is a symbolic link; none where it is no link."""
     return f" (the directory is a link to {directory.readlink()})" if directory.is_symlink() else ""
 
 

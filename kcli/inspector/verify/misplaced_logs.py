@@ -6,7 +6,7 @@ logs count as another partition's: one without indexes behind a gap, where the l
 partition lacks fit it; and one that leaves a gap to the log before it, or overlaps it, where another partition has a
 gap that begins at its base offset. Such a log is compared with the places in the other partitions of the log directory:
 
-    keys      of a coordinator's topic, the hash of the keys tells whose the logs are
+    keys      of a coordinator's topic, the hash of the keys is the number of the logs' partition
     swapped   two or more such logs fit each other's places
     moved     it fits a place whose log is missing
     copied    a log that fits its place has the same bytes

@@ -689,7 +689,7 @@ class LogVerifier:
 
     def _was_empty(self) -> bool:
         """Whether the only missing log is the first one, and had no batch when the broker was shut down: the recovery
-        point of a clean shutdown is the log end offset, and no other file tells of a batch."""
+        point of a clean shutdown is the log end offset, and no other file is evidence of a batch."""
         if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
             return False
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]

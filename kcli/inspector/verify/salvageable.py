@@ -1,4 +1,4 @@
-"""What a check of all files tells salvage: logs under other names, offsets that no log has, and the indexes and
+"""What salvage takes from a check of all files: logs under other names, offsets that no log has, and the indexes and
 leader-epoch checkpoints that contradict the batches beside them: a start does not rebuild these below the recovery
 point."""
 

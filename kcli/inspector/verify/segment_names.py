@@ -61,7 +61,7 @@ class Placed:
 
 
 def other_case(name: str, right: str) -> str:
-    """The words that tell why a name is the right one but for the case of its letters; none for another name."""
+    """The words for a name that differs from the right one only in the case of letters; none for any other name."""
     is_same = name != right and name.lower() == right.lower()
     return " (as after a copy by way of a file system that ignores case, such as FAT)" if is_same else ""
 

@@ -14,12 +14,12 @@ WINDOW_BYTES = 1 << 20
 
 
 def of_zeros(size: int) -> str:
-    """The words that tell of a file of so many zeros, with their cause."""
+    """The words for a file of `size` bytes that are all zeros, with the cause."""
     return f"{size:,} bytes, all zeros, as a crash of the file system or a copy with holes leaves them"
 
 
 def zeros_text(data: bytes | bytearray) -> str | None:
-    """The words that tell of a file whose content is zeros; None where it is empty, or has another byte."""
+    """The words for a file whose content is zeros; None where the file is empty, or has another byte."""
     return of_zeros(len(data)) if data and data.count(0) == len(data) else None
 
 

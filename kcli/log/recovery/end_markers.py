@@ -1,4 +1,4 @@
-"""End markers of transactions that a damaged log has lost, written anew where other files tell them.
+"""End markers of transactions that a damaged log has lost, written anew where other files are evidence of them.
 
 Without its marker a transaction stays open, and read_committed consumers stop at its first record for ever; or the
 marker of the producer's next transaction ends both, and aborted records are read as committed.
@@ -7,8 +7,8 @@ abort    a transaction index has the offset of the marker, and no batch of the l
 commit   a producer snapshot, or the beginning of the producer's next aborted transaction, tells that the transaction
          had ended, and the missing offsets are of segments whose transaction indexes have no abort of it
 
-A marker takes a missing offset; the batches around it stay as they are. Where nothing tells how a transaction ended it
-stays open. Source: TransactionIndex, ProducerStateManager, KIP-98.
+A marker takes a missing offset; the batches around it stay as they are. Without such evidence a transaction stays open.
+Source: TransactionIndex, ProducerStateManager, KIP-98.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Directories of partitions of one topic that have exchanged their names.
 
-Their topic ids are alike. Two kinds of evidence tell whose records they have:
+Their topic ids are alike. Two kinds of evidence show of which partition their records are:
 
     keys            in a coordinator's topic the hash of each key is the number of its partition
     log ends        after a clean shutdown each log ends at the recovery point of its partition; nothing is said where

@@ -128,7 +128,7 @@ def plan(
     with_salvage: where Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
     them; the plan's events are still those of Kafka's start. exchanged: the paths of the .log files that salvage puts
     into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that salvage
-    rebuilds from the batches, and the logs that it takes under other names. rescue: do without what cannot be read in
+    rebuilds from the batches, and the logs that it takes under other names. rescue: leave out what cannot be read in
     the directory's files, instead of raising UnreadableInput for it; `saved.unread` then has these files.
     """
     readable: dict[str, Content | None] = {}
@@ -383,8 +383,8 @@ def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -
 
 
 def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
-    """Yield the gaps between the logs after salvage, without the end of the log, about which `lacks_end` tells. Raises
-    UnreadableInput."""
+    """Yield the gaps between the logs after salvage, without a lost end of the log, for which there is `lacks_end`.
+    Raises UnreadableInput."""
     if planned.offsets is None or not checked.lost:
         return
     until = planned.offsets.log_end_offset if planned.lacks_end else OFFSET_MAX
@@ -397,7 +397,7 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
     """Remove the producer snapshots that the log contradicts, which a start then makes anew, and yield them. Raises
     UnreadableInput, StartRefused.
 
-    A snapshot stays that the log contradicts only as it lacks an end marker of which the snapshot tells.
+    A snapshot stays where the log contradicts it only because the log has lost an end marker.
     """
     wrong = wrong_snapshots(view)
     while wrong:

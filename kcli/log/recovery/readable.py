@@ -124,10 +124,10 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
 
 
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
-    """Whether a batch lies with other offsets between two neighbours that leave room for just its records.
+    """Whether the header of a batch has wrong offsets, while its two neighbours leave room for exactly its records.
 
-    Its last offset is beyond its records, and the batch behind begins right after these; or its base offset is not the
-    one behind the batch before it, where this and the batch behind leave as many offsets as it spans.
+    Either its last offset is beyond its last record, and the next batch begins right behind that record; or its base
+    offset does not follow the batch before it, though the two neighbours leave exactly as many offsets as it spans.
     """
     span = row.last_offset - row.base_offset + 1
     if row.magic >= MAGIC_WITH_HEADER and span > row.count and row.base_offset + row.count == first_offset(behind):

@@ -103,13 +103,13 @@ class Recovery:
                  it cannot, or need not
     metadata_log the files of the metadata log that salvage makes anew, by name; empty where it does not
     left_out     the files of the log directory that salvage leaves out
-    exchanged_by_keys  the logs that were exchanged, by the keys in them: which belongs at a path
-    checked      is called for salvage: returns what a check of all files says, by the directory of the partition
-    keeps_all    whether a partition's topic was never compacted, which the metadata log tells
+    exchanged_by_keys  the exchanged logs, known by their keys: the path of the log that belongs at a path, by that path
+    checked      called for salvage: returns the results of a check of all files, by the directory of the partition
+    keeps_all    whether a partition's topic was never compacted, by the metadata log
     node         the other log directories of the broker; None where there are none, or they are not known
     refusals     what keeps Kafka from starting
     passed_over  files and directories that do not keep Kafka from starting, but that it does not use as it should
-    failures     what Kafka takes for I/O errors, and starts without the log directory; `passed_over` has them, too
+    failures     what are I/O errors for Kafka, which starts without the log directory; they are in `passed_over`, too
     unreadable   the partitions that cannot be read, or with which kcli fails; complete when all plans have been taken
     backup       the backup of the bytes removed in place; None where there is none
 

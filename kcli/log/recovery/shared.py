@@ -33,7 +33,8 @@ def shared_text(home: Path, path: Path, other: Path) -> str:
 
 
 def _is_of_id(path: Path, other: Path) -> bool:
-    """Whether a topic id that two partitions' directories share is right for both, as far as the names tell."""
+    """Whether a topic id that two partitions' directories share is right for both, as far as the directories' names
+    show."""
     names = partition_named(path.name), partition_named(other.name)
     is_one_topic = names[0] is not None and names[1] is not None and names[0].topic == names[1].topic
     return is_one_topic or not (path / FileKind.PARTITION_METADATA).exists()
