@@ -686,7 +686,7 @@ def _missing_words(row: Row) -> str:
 
 
 def _readable_words(row: Row) -> str:
-    """What salvage keeps of a file that cannot be read as a whole."""
+    """The words for what salvage keeps of a file that cannot be read as a whole."""
     if "readable_bytes" not in row:
         return ""
     if not row["readable_bytes"]:

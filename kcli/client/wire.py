@@ -75,7 +75,7 @@ class Hangup(NoAnswer):
 
 
 class NobodyAnswers(KcliError):
-    """No known broker answers. error: that of the last broker that was tried; reason: its text."""
+    """No known broker answers. error: that of the last broker tried; reason: the error's text."""
 
     def __init__(self, bootstrap: str, error: Exception) -> None:
         self.error, self.reason = error, failure_reason(error)

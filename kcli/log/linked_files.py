@@ -74,7 +74,7 @@ class LinkedFile:
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why Kafka does not start, now or once it has written to the file; None where it goes on."""
+        """Why Kafka does not start, at once or after it has written to the file; None where it starts and goes on."""
         active = [each for each in self.names if each.is_active]
         index = next((each for each in active if each.name.kind in _ACTIVE_INDEXES), None)
         text = next((each for each in self.names if each.directory is None), None)
@@ -151,7 +151,7 @@ def _links(path: Path, directory: Path | None) -> Iterator[_Name]:
 
 
 def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
-    """How many links there are, the first of them, and what Kafka does with it, in words. files: of `linked_files`."""
+    """The number of links, the first of them, and what Kafka does with its file, in words. files: of `linked_files`."""
     found = [(file, link) for file in files for link in file.links]
     file, link = found[0]
     other = next(each.path for each in file.names if each.path != link)

@@ -304,7 +304,8 @@ class PartitionView:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether the path is a pipe, a socket or a device, or a link to one; Kafka would read from it."""
+    """Whether the path is a pipe, a socket or a device, or a link to one; Kafka would open such a file and read from
+    it."""
     return path.exists() and not path.is_dir() and not path.is_file()
 
 

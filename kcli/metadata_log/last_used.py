@@ -31,8 +31,8 @@ LEADER_EPOCH: Final = BATCH_COLUMNS.index("leader_epoch")
 
 
 class LastBatches(NamedTuple):
-    """What the sound batches of a partition use, in the last segment that has some: the highest producer id, and the
-    leader epoch of the last batch; -1 where there is none."""
+    """The ids in the sound batches of the last segment of a partition that has such batches: the highest producer id,
+    and the leader epoch of the last batch; -1 where there is none."""
 
     producer_id: int = -1
     leader_epoch: int = -1
@@ -74,7 +74,8 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
 
 
 def last_batches(partition: Path) -> LastBatches:
-    """What the last segment with a sound batch uses: a producer snapshot has what the segments before it use."""
+    """The ids in the last segment with a sound batch. The segments before it need not be read: producer snapshots have
+    their producer ids."""
     try:
         logs = [(name.base_offset or 0, path) for path, name in _parsed(partition) if name.kind is FileKind.LOG]
     except OSError:  # the plan of the partition reports this error

@@ -125,8 +125,8 @@ class MetadataRecovery:
 
     @cached_property
     def misplaced_log(self) -> Path | None:
-        """The metadata log in another of the log directories that the configuration names, where `home` has none; None
-        where `directory` is none of them."""
+        """The metadata log that lies in another log directory of the configuration than `home`, which has none; None
+        without one, and where the configuration does not name `directory`."""
         directories = [each for each in (self.home, *self.log_directories) if each.is_dir()]
         if not any(same_path(each, self.directory) for each in directories):
             return None

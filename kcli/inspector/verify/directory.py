@@ -174,7 +174,8 @@ class Verification:
         return Surroundings(path, self._server, self._paths) if is_one else None
 
     def _unfit(self, homes: Sequence[Path]) -> Sequence[Unfit]:
-        """The contradictions in the log directories of a broker, which are read once for all of them."""
+        """The contradictions between __transaction_state and the partitions in a broker's log directories; computed
+        once for all."""
         from kcli.inspector.transaction_state import unfit  # imported where there are transactions
 
         key = tuple(homes)
@@ -562,7 +563,7 @@ class Verification:
 
 
 def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:
-    """What was found of the logs that are in, or belong in, the directory of this name."""
+    """The part of `found` about the logs that are in, or belong in, the directory of this name."""
     copies, moved = (each.get(directory, {}) for each in (found.copies, found.moved))
     return LogsFound(foreign=copies, moved=moved, elsewhere=found.found.get(directory, {}))
 

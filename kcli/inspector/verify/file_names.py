@@ -82,7 +82,7 @@ def odd_files(directory: Path, names: Sequence[str]) -> OddFiles:
 def apple_doubles(directory: Path, paths: Sequence[Path]) -> Finding:
     """Return the finding of files that macOS has made beside those of segments, with a command that deletes them all.
 
-    directory: the one around them. paths: the files."""
+    directory: contains all of them. paths: the files."""
     first = paths[0].relative_to(directory)
     more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
     is_one = f'test "$(head -c 4 -- "$1" | od -An -tx1)" = "{" ".join(["", *map("{:02x}".format, _APPLE_DOUBLE)])}"'

@@ -235,7 +235,7 @@ def _link_text(directory: Path) -> str:
 
 
 def _names_between(first: int, last: int | None) -> str:
-    """What the names of logs with a base offset from `first` to `last` begin with."""
+    """The digits with which the names of all logs with a base offset from `first` to `last` begin."""
     digits = zip(f"{first:020}", f"{first if last is None else last:020}", strict=True)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], digits))
 

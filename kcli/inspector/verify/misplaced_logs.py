@@ -393,7 +393,8 @@ def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
 
 
 def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place, _Place]) -> None:
-    """Add the finding of a chain, and set the segment of each place in it."""
+    """Add the finding of a chain of logs that changed places, and set the segment that belongs to each place of the
+    chain."""
     pairs: list[tuple[Path, Path]] = []
     for place in (each for each in chain if each in targets):
         target = targets[place]
@@ -454,7 +455,7 @@ def _is_same(log: Path, other: Path) -> bool:
 
 def _set_aside(found: MisplacedLogs, place: _Place, twin: _Place) -> None:
     """Add the finding of a copied log, whose command moves it away with the index and snapshot files copied with it.
-    Indexes of the partition's own log stay: by these that log is known."""
+    Indexes of the partition's own log stay: they are the evidence of that log."""
     indexes_fit = place.indexes(place.log, twin.base)
     files = [place.files[kind] for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
     left = {kind: path for kind, path in place.files.items() if path not in files and place.has_entries}

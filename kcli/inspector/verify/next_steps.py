@@ -41,7 +41,7 @@ def _named(path: str | Path) -> str:
 
 def recover(directory: str | Path, *, in_place: bool = False) -> str:
     """The command that shows what a start after a crash would cut and rebuild in a partition's directory; in_place: the
-    one that does it."""
+    command that does both."""
     return _command("kcli", "recover", "--unclean", "--in-place" if in_place else "--dry-run", _named(directory))
 
 

@@ -399,8 +399,8 @@ class LogVerifier:
     def _with_order(
         self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
     ) -> list[Finding]:
-        """Make one cause of what was noticed of wrong offsets in a log. Returns the other findings. Raises
-        UnreadableInput."""
+        """Replace the findings of wrong offsets in a log by the one cause of them, where it is found. Returns the other
+        findings. Raises UnreadableInput."""
         put_back = self._put_back(path, following, of_log) if self._is_whole else None
         if put_back is not None:
             return self._as_put_back(put_back, of_log)
@@ -424,8 +424,8 @@ class LogVerifier:
         return found if found is not None and found.position in {each.position for each in noticed} else None
 
     def _as_put_back(self, put_back: PutBack, of_log: list[Finding]) -> list[Finding]:
-        """Make the wrong base offset of the last batch the cause of all that was noticed of it. Returns the other
-        findings in the log."""
+        """Make the wrong base offset of the last batch the cause of all findings that the check of the log made of that
+        batch. Returns the other findings in the log."""
         noticed = next(each for each in of_log if each.position == put_back.position)
         log = Path(noticed.path)
         reached = max(self._known.ends.values())
@@ -543,7 +543,8 @@ class LogVerifier:
         return [each for each in of_log if each is not at_end[0]]
 
     def _exchanged(self, offsets: IndexFile | None, times: IndexFile | None, log_bytes: int) -> Finding | None:
-        """The finding of an offset and a time index that are exchanged, which takes the place of all others in them."""
+        """The finding of an offset and a time index that are exchanged, which replaces all other findings in these
+        files."""
         if offsets is None or times is None:
             return None
         if not (self._check.offset_index_events or self._check.time_index_events):

@@ -212,7 +212,7 @@ def _sound(source: Source) -> Iterator[BatchRow]:
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:
-    """The finding of a log that is a compressed file under the log's own name; None where the log is none.
+    """The finding of a log that is a compressed file under the log's own name; None where the log is not compressed.
 
     The first batch in it has to fit the name. base, until: the base offsets of the segment and of the next one; None
     for the active segment. Raises UnreadableInput.

@@ -85,8 +85,8 @@ def _lacks_cluster_id(data: bytes) -> bool:
 
 
 def _without_cluster_id(finding: Finding, path: Path) -> Finding:
-    """The finding of a meta.properties without cluster.id, with the command that appends it, where the log directories
-    of the same node beside this one agree on it. No file but meta.properties has it."""
+    """The finding of a meta.properties without cluster.id, with the command that appends the line, where the other log
+    directories of the node beside this one agree on the id. No other file has the cluster.id."""
     mine = read_properties(path)
     beside = [each for each in sorted(path.absolute().parent.parent.glob(f"*/{path.name}")) if each.is_file()]
     ids: dict[str, Path] = {}

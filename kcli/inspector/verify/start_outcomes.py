@@ -160,11 +160,12 @@ def _with_outcome(finding: Finding, plan: PartitionPlan) -> Finding:
 
 
 def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surroundings) -> Finding:
-    """A finding at which a clean start does not look, with what a start without the clean-shutdown marker does with it.
+    """A finding in bytes that a clean start does not check, with what a start without the clean-shutdown marker does
+    there.
 
     after_crash: the plan of that start. The next step removes the marker only where that start cuts the file at the
-    damage, and is known to lose no sound batch of any partition; else it is salvage, of all the log directory where
-    other partitions would lose some.
+    damage, and is known to lose no sound batch of any partition; else it is salvage: of the whole log directory where
+    other partitions would lose sound batches.
     """
     directory = Path(finding.path).parent
     outcome, refused = _outcome(finding, after_crash), after_crash.refused

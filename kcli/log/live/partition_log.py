@@ -103,7 +103,7 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """How a log is opened. The offsets come from the log directory's checkpoints; clean: it was shut down cleanly.
+    """How a log is opened. The offsets come from the log directory's checkpoints; clean: the log was shut down cleanly.
     jitter(most): returns a random number in [0, most), the ms by which a segment is rolled early (segment.jitter.ms).
     """
 

@@ -149,8 +149,9 @@ def plan(
 
 
 def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | None]:
-    """What a view has in place of a file that cannot be read as a whole, and of the files that a start rebuilds with
-    it: with an index, all indexes of the segment are left out."""
+    """By file name, what a view has in place of a file that cannot be read as a whole: its readable part, or None (the
+    view lacks the file). Without a log or an index, the view also lacks all indexes of that segment: a start rebuilds
+    them."""
     parsed = parse(name)
     if readable is not None or parsed is None or parsed.base_offset is None or parsed.kind not in (LOG, *INDEXES):
         return {name: readable}
@@ -372,7 +373,8 @@ def _leave_swaps_out(planned: PartitionPlan, saved: Salvaged) -> None:
 
 
 def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -> None:
-    """Add what salvage does not use, and the gaps between the logs after it. Raises UnreadableInput."""
+    """Add to `last.saved` the files that salvage does not use, and the gaps between the logs after salvage. Raises
+    UnreadableInput."""
     options = last.options
     if last.refused is None and not (options.is_compacted or options.is_deleted):
         last.saved.gaps += gaps_between(last.view, last.saved.gaps)
