@@ -54,7 +54,7 @@ def deletable(
     for condition_for in conditions:
         rest = segments[expired:]
         condition = condition_for(rest)
-        for segment, behind in zip(rest, [*rest[1:], None], strict=False):  # there may be none left
+        for segment, behind in zip(rest, [*rest[1:], None], strict=False):  # `rest` may be empty
             upper = log_end_offset if behind is None else behind.base_offset
             if high_watermark < upper or not condition(segment, behind) or (behind is None and not segment.size):
                 break

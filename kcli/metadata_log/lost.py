@@ -272,7 +272,7 @@ def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: in
     because its log cannot be read, only directories without a topic id are taken for strays."""
     try:
         topic_id = topic_id_of(directory.path)
-    except (StartRefused, OSError):  # the start ends at it, or has an I/O error
+    except (StartRefused, OSError):  # the start fails, or has an I/O error
         return False
     if not image.topics:
         return topic_id is None

@@ -145,7 +145,7 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
     anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
     instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"
     for directory_id, partitions in around.in_absent_directories.items():
-        if directory_id in around.mended_ids:  # reported there: the directory's meta.properties is wrong
+        if directory_id in around.mended_ids:  # reported for the directory with the wrong id
             continue
         is_lost = not all(around.is_replicated(each) for each in partitions)
         outcome = "those without other replicas have no leader" if is_lost else "fetches them from other replicas"
@@ -194,7 +194,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     path = around.path / FileKind.META_PROPERTIES
     for other, each in around.node.owners_beside():
         if around.is_given(other) and around.of(other).known_properties is not None:
-            continue  # reported there: the other file is the wrong one
+            continue  # reported for the other directory, whose file is wrong
         yield Finding(
             path=str(path),
             kind="meta-properties-node",

@@ -622,7 +622,7 @@ class BrokerDirectory:
     def _absent(self) -> Iterator[Finding]:
         """Yield findings for missing partitions, which the metadata log places in this log directory."""
         for each in self._around.missing:
-            is_link = (self._around.path / each.directory_name).is_symlink()  # broken_link() reports it
+            is_link = (self._around.path / each.directory_name).is_symlink()  # broken_link() reports the link
             is_replaced = each.emptied is not None
             if (each.partition not in self._partitions or is_replaced) and not is_link:
                 yield self._missing(each)

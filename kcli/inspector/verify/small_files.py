@@ -243,7 +243,7 @@ def _start_behind_end(path: Path, topic: str, partition: int, offset: int, bound
 
 def _finding(path: Path, kind: str, severity: Severity, expected: str, found: str, action: str) -> Finding:
     command = _command(path, action)
-    if action == REBUILD_EPOCHS and path.absolute().parent.name == METADATA_DIRECTORY:  # each start recovers all of it
+    if action == REBUILD_EPOCHS and path.absolute().parent.name == METADATA_DIRECTORY:  # each start recovers this log
         action = "stop the node, and move the file away: a start rebuilds it from the batches"
         command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
     return Finding(

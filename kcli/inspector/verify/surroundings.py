@@ -505,7 +505,7 @@ class Surroundings:
         """What a gap means in a topic that the metadata log does not know as compacted, though the checkpoint of the
         log cleaner has an offset of it."""
         assert self.metadata is not None, "it has the topic"
-        if topic not in self.metadata.created or not self.has_topic_ids:  # it may have been compacted before, or since
+        if topic not in self.metadata.created or not self.has_topic_ids:  # earlier or later policies are not known
             return Gaps.NORMAL
         return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
 

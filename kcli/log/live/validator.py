@@ -199,7 +199,7 @@ def check(
     records, consecutive, newest, read_bytes = _check_records(window, row, rules, now_ms, limit_bytes)
     rewrite = codec != row.codec
     if row.codec and not rewrite and not consecutive:
-        # Kafka writes the batch anew, of records whose keys and values it has not read: an exception.
+        # Kafka rewrites such a batch from records whose keys and values it has skipped, and throws an exception.
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of a compressed batch do not count up by one")
     if rewrite and not (row.codec == 0 and row.is_control):
         data, newest = _rewritten(window, row, records, rules, now_ms, codec)

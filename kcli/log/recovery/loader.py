@@ -248,7 +248,7 @@ class LogLoader:
                 if name != segment.log_name:
                     raise StartRefused(name, "a swap file whose name is not of 20 digits")
                 self._swapped.append(segment.base_offset)
-                if segment.index_name not in self.view:  # Kafka opens it, and so creates one of full size
+                if segment.index_name not in self.view:  # Kafka creates a missing index of full size
                     self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
                     ranges.append((segment.base_offset, segment.read_next_offset(b"")))
                 else:
@@ -297,7 +297,7 @@ class LogLoader:
 
     def _load_segment(self, base_offset: int) -> None:
         segment = self._segment(base_offset)
-        if segment.log_name not in self.view:  # Kafka opens it, and so creates it
+        if segment.log_name not in self.view:  # Kafka creates a missing log
             self.view.write(segment.log_name, b"")
         if (size := self.view.size(segment.log_name)) > INT_MAX:
             raise StartRefused(segment.log_name, f"{size:,} bytes, and Kafka opens no segment of more than {INT_MAX:,}")

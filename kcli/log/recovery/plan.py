@@ -308,7 +308,7 @@ def _salvaged(
     if last.refused is not None and checked.has_logs:  # a start may fail at an index that it makes for such a log
         return _salvaged(planned, advance, given, missed, checked.without_renamed(directory, last.refused), readable)
     indexes = sorted(anew.intersection(checked.contradicted) - {LEADER_EPOCHS})
-    if last.refused is not None and indexes:  # a start that rebuilds them may fail where one that does not succeeds
+    if last.refused is not None and indexes:  # rebuilding these indexes may be what makes the start fail
         without = replace(checked, contradicted=anew & {LEADER_EPOCHS})
         kept_indexes = _salvaged(planned, advance, given, missed, without, readable)
         return kept_indexes if kept_indexes.refused else _with_wrong_indexes(kept_indexes, indexes, last.refused)

@@ -69,7 +69,7 @@ def wrong_snapshots(view: PartitionView) -> dict[str, str]:
             source.close()
         check.end()
         check.events()
-    while snapshots and snapshots[0][0] <= check.next_offset:  # a start deletes those behind the log's end
+    while snapshots and snapshots[0][0] <= check.next_offset:  # a start deletes snapshots behind the log's end
         compare()
     return found
 
@@ -108,7 +108,7 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
         try:
             entries = parse_txn_index(view.read(name))
         except FormatError:
-            continue  # a start deletes it
+            continue  # a start deletes the index
         for each in entries:
             if each.last_offset >= end and (each.first_offset, each.producer_id) in ongoing:
                 found[each.first_offset, each.producer_id] = each.last_offset
