@@ -276,8 +276,8 @@ def _read_settings(file: Path) -> AuthorizerConfig:
 
 
 def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, frozenset[str]]:
-    """The configuration of the node that `kcli serve` runs on these log directories, and which of SETTINGS are not
-    known: all of them for another node's."""
+    """The configuration of the node that `kcli serve` runs on these log directories, and those of SETTINGS that are not
+    known. For the directories of any other node all of SETTINGS are unknown."""
     from kcli.broker.startup.secure import super_users
     from kcli.launcher.paths import server_properties
     from kcli.security.authorizer import AuthorizerConfig
@@ -292,8 +292,8 @@ def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, froz
 
 
 def _cluster_settings(cluster: Acls, own: str | None, principal: str) -> tuple[AuthorizerConfig, frozenset[str]]:
-    """The configuration of the cluster's brokers, and which of SETTINGS are not known. own: this client's principal, of
-    which the brokers tell more than of others."""
+    """The configuration of the cluster's brokers, and those of SETTINGS that are not known. own: this client's
+    principal; only whether this one is a super user can be found out from the brokers."""
     from kcli.security.authorizer import AuthorizerConfig
     from kcli.security.explanation import SUPER_USERS, is_super_user
 
@@ -321,7 +321,7 @@ def _explained(found: Explanation, connection: list[str]) -> str:
 
 
 def _next(found: Explanation) -> list[str]:
-    """The words of the command after which the access is no longer denied by this rule."""
+    """The words of the kcli command that adds the missing ALLOW rule, or removes the DENY rule that decided."""
     if found.rule.acl is None:
         access = found.access
         resource = Resource(access.resource_type, access.resource_name)

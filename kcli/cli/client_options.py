@@ -125,7 +125,7 @@ class ClusterOptions:
         return Connection(self.bootstrap, properties, self.timeout, self.verbose)
 
     def repeated(self) -> list[str]:
-        """The words by which another command reaches the same cluster. Those of -X are left out, which may be
+        """The options with which a suggested command reaches the same cluster, without those of -X, which may be
         secrets."""
         default = os.environ.get(BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP)
         words = [] if self.bootstrap == default else ["--bootstrap-server", self.bootstrap]

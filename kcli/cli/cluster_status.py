@@ -118,7 +118,7 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
         node |= {"address": f"{broker.host}:{broker.port}", "rack": broker.rack, "fenced": broker.is_fenced}
     for number in () if state is None else nodes.keys() - brokers.keys():
         if "broker" in nodes[number]["roles"]:
-            nodes[number]["registered"] = False  # its launcher runs it, and DescribeCluster does not know it
+            nodes[number]["registered"] = False  # until DescribeCluster lists the broker
     quorum = None if state is None else state.quorum
     for voice in () if quorum is None else quorum.nodes:
         node = nodes.setdefault(voice.node, {"id": voice.node, "roles": []})
@@ -149,7 +149,7 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
 
 
 def _is_registered(node: dict[str, Any]) -> bool:
-    """Whether the quorum knows the node as a broker, or it is none."""
+    """Whether the node is no broker, or is a broker that DescribeCluster lists."""
     return node.get("registered", True) is True
 
 

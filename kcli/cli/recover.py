@@ -261,8 +261,7 @@ class _Show:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
     def _of_transactions(self) -> None:
-        """Show where the transaction coordinator's records do not fit the partitions that the start leaves as they
-        are."""
+        """Show where __transaction_state contradicts the producers of partitions that the start does not change."""
         if self._recovery.is_partition or any(map(_is_of_coordinator, self._harmed)):
             return
         from kcli.inspector.transaction_state import unfit
@@ -395,7 +394,7 @@ class _Show:
         return shlex.join(["kcli", "verify", *self._config_options, str(self._recovery.directory)])
 
     def _left_to_do(self) -> str:
-        """The words about what keeps Kafka from starting with a salvaged copy, too."""
+        """The words about files that salvage cannot mend: Kafka would not start with the salvaged copy either."""
         recovery = self._recovery
         metadata = self._metadata
         is_mended = (metadata.registered_node_id, metadata.registered_directory_id) != (None, None)
@@ -415,7 +414,7 @@ def _is_of_coordinator(name: str) -> bool:
 
 
 def _empty_log(name: str) -> Row:
-    """The offsets of a log that Kafka makes."""
+    """The row of a partition without a directory: Kafka creates an empty log for it."""
     ends = {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0}
     return {"partition": name, "kind": "partition", **ends, "changed": True, "missing": True}
 
@@ -429,8 +428,8 @@ def _refusal(partition: str, each: StartRefused, mended_by: str | None = None) -
 
 
 def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
-    """A row for a file that cannot be read. Kafka stops at an error of permission or of the disk, too. A link in a
-    circle is no file for it, which it does without."""
+    """A row for a file that cannot be read. Kafka does not start either where the permission is missing or the disk
+    fails; a circular symbolic link counts as a missing file, without which Kafka starts."""
     if not error.is_denied and not error.is_disk_error:
         outcome = "; Kafka does without it" if error.errno == ELOOP else ""
         return {"partition": partition, "kind": "unreadable", "file": file, "reason": f"{error.reason}{outcome}"}
@@ -521,8 +520,8 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
 
 
 def _summed_up(rows: list[Row]) -> list[Row]:
-    """The rows, with one for all leftover files of a partition that are removed for the same reason: no record is
-    lost."""
+    """The rows, where all leftover files of a partition that are removed for the same reason share one row, since no
+    record is lost with them."""
     shown: list[Row] = []
     sums: dict[str, Row] = {}
     for row in rows:
@@ -689,7 +688,7 @@ def _missing_words(row: Row) -> str:
 
 
 def _readable_words(row: Row) -> str:
-    """What salvage keeps of a file that cannot be read as a whole."""
+    """The words for what salvage keeps of a file that cannot be read as a whole."""
     if "readable_bytes" not in row:
         return ""
     if not row["readable_bytes"]:

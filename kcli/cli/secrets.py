@@ -15,7 +15,7 @@ SECRET_BYTES_MAX = 64 << 10
 
 def read_secret(name: str, file: Path | None, variable: str | None) -> str:
     """Return a secret: the first line of the file of --NAME-file (- is standard input), or the variable of the
-    environment that --NAME-env names, or what the terminal is asked for, twice. name: what the secret is.
+    environment that --NAME-env names, or what the user types, twice, at the terminal. name: what the secret is.
 
     Raises UsageError, UnreadableInput.
     """

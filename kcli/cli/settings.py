@@ -52,7 +52,7 @@ class Settings:
 
     @property
     def source_of_topics(self) -> str:
-        """Where topics have their configuration from, in words, where there is a `metadata_error`."""
+        """The source of topics' configurations, in words, for a note about a `metadata_error`."""
         return "Kafka's defaults have" if self._image is None else "the readable part of the metadata log has"
 
     @property
@@ -97,7 +97,7 @@ def _image(log_directory: Path) -> tuple[MetadataImage | None, UnreadableInput |
     """Return the image of the metadata log in a log directory, None where there is none; and its first damage, where
     the image is that of the records around damage. Raises UnreadableInput."""
     if not (log_directory / METADATA_DIRECTORY).is_dir():
-        return None, None  # then spare the import, which is slow
+        return None, None  # without a metadata log the slow import is not needed
     from kcli.inspector.cluster_metadata import read_image, read_image_around_damage
 
     try:

@@ -193,7 +193,7 @@ def _for_each(
 
 
 def _decoded(hmac: str) -> bytes:
-    """Raises UsageError."""
+    """The bytes of an HMAC, given as base64. Raises UsageError."""
     try:
         return base64.b64decode(hmac, validate=True)
     except binascii.Error:

@@ -94,8 +94,8 @@ def _show_lines(verification: Verification, progress: Progress, shown: Sequence[
 
 
 def _show(verification: Verification, progress: Progress, shown: Sequence[str], *, quiet: bool) -> int:
-    """Write the files with findings, the worst first but for those whose next step has to come earlier, then a line of
-    sums. Returns the exit status."""
+    """Write the files with findings, the worst first except where a next step must run before another one (see
+    next_order), then a line of sums. Returns the exit status."""
     from kcli.inspector.verify.findings import rank
     from kcli.inspector.verify.next_order import in_order, repeats
 
@@ -123,7 +123,7 @@ def _show(verification: Verification, progress: Progress, shown: Sequence[str], 
 def _tell_unreadable(verification: Verification) -> None:
     for error in verification.unreadable:
         if error.is_denied or error.is_disk_error:
-            continue  # a finding has it
+            continue  # reported as a finding (unread_file)
         note(printable(f"kcli: {error}"))
 
 
@@ -153,8 +153,9 @@ class _File:
             self._worst = finding
 
     def text(self, *, coloured: bool, quiet: bool, is_done: bool) -> str:
-        """The text of the worst finding: a line and, below it, the sound batches around the damage and the next
-        action. is_done: whether a command of a finding before it has moved the files that this one's would move."""
+        """The text of the worst finding: a line and, below it, the sound batches around the damage and the next action.
+        is_done: whether the command of an earlier finding already moves all files that the command of this finding
+        moves."""
         finding = self.worst
         lines = [_headline(finding, coloured=coloured)]
         if not quiet:

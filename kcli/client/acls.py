@@ -98,11 +98,11 @@ _CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=True)
 
 
 def _settings(server: Server) -> frozenset[str]:
-    """Raises NoAnswer, OSError."""
+    """Return those of SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer, OSError."""
     brokers = call(server, _CLUSTER, DescribeClusterResponse).brokers
     if not brokers:
         raise NoAnswer("no broker")
-    # a broker describes no other one
+    # A broker answers DescribeConfigs only for its own broker resource.
     asked = next((each for each in brokers if (each.host, each.port) == (server.host, server.port)), brokers[0])
     resource = DescribeConfigsResource(
         resource_type=BROKER_RESOURCE, resource_name=str(asked.broker_id), configuration_keys=tuple(sorted(SETTINGS))

@@ -148,7 +148,7 @@ class Connection:
             **self.properties,
         }
         self._take_login(config)
-        if config.get("group.id") == "":  # librdkafka's consumer aborts the process
+        if config.get("group.id") == "":  # librdkafka's consumer would abort the process
             raise UsageError("the group's id is empty")
         try:
             return client(config)
@@ -156,7 +156,8 @@ class Connection:
             raise UsageError(kafka_error(error).str()) from None
 
     def _take_login(self, config: dict[str, Any]) -> None:
-        """Change the properties of a login that librdkafka itself does not have. Raises UsageError, KcliError."""
+        """Replace in `config` the properties of an OAUTHBEARER login with a token file, which librdkafka lacks, by a
+        callback. Raises UsageError (also for a delegation token, with which librdkafka cannot log in), KcliError."""
         if TOKEN_AUTH in config:
             raise UsageError(
                 "a delegation token: librdkafka logs in with none; kcli acls, users, tokens and cluster status do"

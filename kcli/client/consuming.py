@@ -162,7 +162,7 @@ class _Reading:
         if error.code() == PARTITION_EOF:
             if partition in self._open and self._open[partition].stop is not None:
                 self._close(partition)
-        elif not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # it joins no group
+        elif not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # kcli joins no group
             raise Refused(self._topic if partition is None else f"{self._topic}-{partition}", error)
 
     def _close(self, partition: int) -> None:

@@ -142,7 +142,7 @@ class Groups:
     def at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """For each partition that exists and has a leader the first offset with a timestamp of `time_ms` (epoch ms) or
         later; -1 without one. Raises Refused, Unreachable."""
-        return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))  # -1 to -5 are special
+        return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))  # ListOffsets: -1 to -5 are no times
 
     def _offsets(self, places: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         requested = {confluent_kafka.TopicPartition(*place): spec for place in places if self._has_leader(*place)}

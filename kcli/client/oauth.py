@@ -1,7 +1,7 @@
 """The tokens with which kcli's clients log in by OAUTHBEARER: from a file, or from an endpoint for client credentials.
 
-A token is taken again for as long as it is valid; a file is read, the endpoint asked, no sooner than it has expired.
-Source: OAuthBearerLoginCallbackHandler, FileJwtRetriever, ClientCredentialsJwtRetriever.
+A token is reused until it expires; only then is the file read, or the endpoint requested, again. Source:
+OAuthBearerLoginCallbackHandler, FileJwtRetriever, ClientCredentialsJwtRetriever.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NoToken(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where tokens come from. url: of the scheme file, http or https. tls: None for the system's authorities."""
+    """Where tokens come from. url: a file:, http: or https: URL. tls: None for the system's authorities."""
 
     url: str
     client_id: str = ""
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 class Tokens:
-    """The tokens of an endpoint. extensions: of the login."""
+    """The tokens of an endpoint. extensions: the SASL extensions that each login sends."""
 
     def __init__(self, endpoint: Endpoint, extensions: Mapping[str, str]) -> None:
         """Raises UsageError for a URL that is no endpoint."""
@@ -81,7 +81,7 @@ class Tokens:
         return self._token
 
     def login(self) -> ClientLogin:
-        """Return the login of kcli's own connections. To begin it raises NoToken."""
+        """Return the login of kcli's own connections. Its first step gets the token, and raises NoToken."""
         from kcli.security.client_login import ClientLogin
 
         return ClientLogin(MECHANISM, lambda: converse(self.token().text, self._extensions))

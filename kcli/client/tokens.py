@@ -49,7 +49,7 @@ class Token(NamedTuple):
 
 class Tokens:
     """The delegation tokens of a cluster. Principals are texts such as User:alice. Periods are in ms; -1 is the longest
-    that the broker allows, as that of an expiry at once."""
+    lifetime or the expiry time that the broker has configured; in `expire` it means at once."""
 
     def __init__(self, brokers: AnyBroker) -> None:
         self._brokers = brokers
@@ -124,7 +124,8 @@ class Tokens:
 
 
 def _expiry_ms(answer: Any) -> int:
-    """The time of a RenewDelegationTokenResponse or ExpireDelegationTokenResponse."""
+    """The time at which a token expires, in ms since 1970, from the response to Renew- or ExpireDelegationToken. Raises
+    ErrorAnswer."""
     if answer.error_code != ErrorCode.NONE:
         raise ErrorAnswer("", answer.error_code, None)
     expires_ms: int = answer.expiry_timestamp
@@ -132,5 +133,5 @@ def _expiry_ms(answer: Any) -> int:
 
 
 def _period(ms: int) -> i64Timedelta:
-    """kio's period; one of more than 2.7 million years is that long."""
+    """kio's type for a period of `ms` ms; a period above the largest timedelta (2.7 million years) becomes that."""
     return i64Timedelta.parse(min(ms, _PERIOD_MAX // _ONE_MS) * _ONE_MS)

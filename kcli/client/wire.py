@@ -67,7 +67,7 @@ class NoAnswer(Exception):
 
 
 class LoginFailed(NoAnswer):
-    """The broker does not let the client in."""
+    """The broker has refused the SASL mechanism or the credentials."""
 
 
 class Hangup(NoAnswer):
@@ -75,7 +75,7 @@ class Hangup(NoAnswer):
 
 
 class NobodyAnswers(KcliError):
-    """No known broker answers. error: of the last one that was asked; reason: its text."""
+    """No known broker answers. error: that of the last broker tried; reason: the error's text."""
 
     def __init__(self, bootstrap: str, error: Exception) -> None:
         self.error, self.reason = error, failure_reason(error)

@@ -58,7 +58,7 @@ class Bound:
     time_ms: int | None = None
 
     def time_of(self, partition: TopicPartition) -> int | None:
-        """Return the timestamp that bounds a partition, in epoch ms; None where an offset does."""
+        """Return the timestamp that bounds a partition, in epoch ms; None where an offset bounds it."""
         return self.times_ms.get(partition) if self.time_ms is None else self.time_ms
 
     def offset_of(self, partition: TopicPartition) -> int:

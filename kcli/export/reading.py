@@ -99,7 +99,7 @@ def read(
 def _anew(split: Split) -> list[Split]:
     """Return new splits for the offsets of a split whose segment was cleaned or deleted after planning.
 
-    Raises DataLoss where no replica has the offsets any more, and UnreadableInput; with may_vanish neither.
+    Raises DataLoss where no replica has the offsets any more, and UnreadableInput. With may_vanish no error is raised.
     """
     first, last = max(split.first_offset, split.from_offset), min(split.next_offset, split.to_offset)
     try:

@@ -25,6 +25,6 @@ def read_image(log_directory: Path) -> MetadataImage | None:
 
 
 def read_image_around_damage(log_directory: Path) -> MetadataImage:
-    """Return the image that all records make which can be read, also behind damage. Raises UnreadableInput."""
+    """Return the image of all records that can be read, those behind damage included. Raises UnreadableInput."""
     directory = log_directory / METADATA_DIRECTORY
     return replay(directory, PartitionView(directory).original, lambda _: None, around_damage=True)

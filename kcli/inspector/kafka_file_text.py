@@ -1,7 +1,7 @@
 """Index and producer snapshot files as kafka-dump-log 4.3 prints them, with its checks of them.
 
-The functions yield lines of stdout. `notes` takes complaints, which Kafka's tool writes to stderr, and errors, with
-which it ends.
+The functions yield lines of stdout. `notes` collects the complaints that Kafka's tool writes to stderr, and the errors
+at which the tool would end.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_si
 
 @contextmanager
 def _opened_log(path: Path, notes: Notes) -> Iterator[FileSource | None]:
-    """The log beside an index; None where it cannot be read. Standard input has none beside it."""
+    """The log beside an index; None where the log cannot be read, and for an index from standard input."""
     log = None
     if path != STDIN:
         try:

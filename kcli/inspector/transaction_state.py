@@ -30,9 +30,9 @@ from kcli.views.transactions import Open, Producer, hanging
 class Unfit:
     """A contradiction between the coordinator's records and a partition.
 
-    kind: see the module. partition: the one that is not as the other says; that of the producer where the transactional
-    id is not known, by which its partition of __transaction_state could be told. producer_id: that of the producer.
-    offset: the first of the open transaction; None where the coordinator's records are at fault."""
+    kind: see the module. partition: the partition with the open transaction, or the partition of __transaction_state
+    that is too old; where the transactional id is not known, the partition with the producer's batches. offset: the
+    first one of the open transaction; None where the coordinator's records are too old."""
 
     kind: str
     partition: TopicPartition
@@ -45,7 +45,7 @@ class Unfit:
 
 def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
     """Yield the contradictions of partitions in the log directories of a broker; none where a partition of
-    __transaction_state is missing or cannot be read, as the coordinator may know more."""
+    __transaction_state is missing or cannot be read, because the transactions there may explain the difference."""
     if not any(
         each.name.topic == TOPIC and not each.name.state for at in homes for each in LogDirectory(at).partitions()
     ):
@@ -91,8 +91,7 @@ def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:
 
 
 def _is_odd(producers: Iterable[Producer], known: Mapping[str, Transaction]) -> bool:
-    """Whether a partition has a transactional producer in another epoch than the coordinator, or one that it does not
-    have."""
+    """Whether a partition has a transactional producer whose id or epoch is not in the coordinator's records."""
     epochs = {(each.producer_id, each.producer_epoch) for each in known.values()}
     return any(
         each.coordinator_epoch is not None and (each.producer_id, each.producer_epoch) not in epochs

@@ -160,8 +160,8 @@ class TransactionFiles:
                 found[parsed.transactional_id] = parsed.transaction
 
     def _state_partitions(self, numbers: Iterable[int]) -> int:
-        """The number of partitions of __transaction_state in the cluster, as far as the directories have it. numbers:
-        the numbers of those in the directories."""
+        """The number of partitions of __transaction_state: by the metadata logs in the directories, at least the
+        highest of `numbers` plus one. numbers: the partitions that the directories have."""
         counts = [max(numbers) + 1]
         for directory in self._directories:
             try:

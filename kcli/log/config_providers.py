@@ -51,7 +51,7 @@ class Resolved:
 
 
 def has_variable(text: str) -> bool:
-    """Whether a provider is asked for a part of the value."""
+    """Whether the value contains a variable, which a config provider has to resolve."""
     return next(_variables(text), None) is not None
 
 

@@ -36,7 +36,7 @@ class OffsetIndexReader:
         self.count = len(data) // OFFSET_ENTRY_BYTES
 
     def entry(self, i: int) -> tuple[int, int]:
-        """Offset and position."""
+        """The absolute offset and the position (byte) of entry i."""
         relative, position = OFFSET_ENTRY.unpack(self._data, i * OFFSET_ENTRY_BYTES)
         return self._base + relative, position
 

@@ -1,6 +1,6 @@
 """The offsets of a message of magic 0 or 1: a batch of its own, whose header has the offset of its last record alone.
 
-The first one of compressed messages is inside of them.
+The first offset of a compressed message is known only after it is decompressed.
 """
 
 from __future__ import annotations

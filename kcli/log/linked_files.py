@@ -5,8 +5,8 @@
     checkpoints, partition.metadata
                                  written as a new file, which is renamed into place of the link
 
-A link under the name of its own of a file that no other name here leads to is none of them, nor is one to a log with
-batches in another partition's directory, which has other records.
+A link whose target has no other name in the log directory is not counted. Nor is a link to a log with batches in
+another partition's directory: that is a misplaced log, as it has other records.
 
 Source: LogLoader.load (resizeIndexes), AbstractIndex, ProducerStateManager.writeSnapshot, CheckpointFile.write.
 """
@@ -48,8 +48,8 @@ class _Name:
 
 @dataclass(frozen=True)
 class LinkedFile:
-    """A file with two or more names in a log directory, all but one of them links, or all. names: that of the file
-    itself first, where it has one here."""
+    """A file with two or more names in a log directory: symbolic links, and at most one name of its own. names: the
+    file's own name first, where the file lies in the log directory."""
 
     names: tuple[_Name, ...]
 
@@ -74,7 +74,7 @@ class LinkedFile:
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why Kafka does not start, now or once it has written to the file; None where it goes on."""
+        """Why Kafka does not start, at once or after it has written to the file; None where it starts and goes on."""
         active = [each for each in self.names if each.is_active]
         index = next((each for each in active if each.name.kind in _ACTIVE_INDEXES), None)
         text = next((each for each in self.names if each.directory is None), None)
@@ -151,7 +151,7 @@ def _links(path: Path, directory: Path | None) -> Iterator[_Name]:
 
 
 def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
-    """How many links there are, the first of them, and what Kafka does with it, in words. files: of `linked_files`."""
+    """The number of links, the first of them, and what Kafka does with its file, in words. files: of `linked_files`."""
     found = [(file, link) for file in files for link in file.links]
     file, link = found[0]
     other = next(each.path for each in file.names if each.path != link)
@@ -164,7 +164,8 @@ def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
 
 
 def start_with_links(home: Path) -> tuple[list[StartRefused], list[StartRefused]]:
-    """What a start does with files that links share: why it ends, and else what it harms. Raises UnreadableInput."""
+    """What a start does with files that links share: (the reason for which Kafka does not start), or (the harm that it
+    does), each at most one. Raises UnreadableInput."""
     files = [each for each in linked_files(home) if each.is_written]
     if not files:
         return [], []

@@ -62,8 +62,8 @@ def is_filled_directory(path: Path) -> bool:
 
 
 def metadata_topic_id_refusal(path: Path) -> StartRefused | None:
-    """Why Kafka does not start with partition.metadata in the directory of the metadata log; None where it does, as it
-    does without the file. Raises UnreadableInput."""
+    """Why Kafka does not start with partition.metadata in the directory of the metadata log; None where it does, also
+    where the file is missing. Raises UnreadableInput."""
     try:
         topic_id = topic_id_of(path)
     except StartRefused as refused:

@@ -150,10 +150,10 @@ class NameTaken(StartRefused):
 class PartitionView:
     """The files of one partition directory by name. original: as on disk; files: with the changes.
 
-    in_the_way: the names on disk that no file has, but a directory, or a link to nothing. set_aside: those of them that
-    are names of Kafka's files, and lose them, so that there can be such files. readable: in place of files
-    that cannot be read as a whole, what the view has for them, None for nothing. Raises UnreadableInput, with the path
-    of the directory or of the file in it that cannot be accessed.
+    in_the_way: the names of directories and of links to nothing. set_aside: those of these names that Kafka gives to
+    files; what has them is to be renamed, so that the files can be written. readable: for each file that cannot be read
+    as a whole, the content that the view has instead; None: the view lacks the file. Raises UnreadableInput, with the
+    path of the directory or of the file in it that cannot be accessed.
     """
 
     def __init__(self, directory: Path, readable: Mapping[str, Content | None] | None = None) -> None:
@@ -201,7 +201,7 @@ class PartitionView:
         return {name for name in self.in_the_way if parse(name) is not None}
 
     def make_room(self) -> None:
-        """Set aside what has the name of one of Kafka's files, and is none."""
+        """Set aside the directories and broken links that have names of Kafka's files."""
         self.set_aside |= self.taken_names
         self.in_the_way -= self.set_aside
 
@@ -304,7 +304,8 @@ class PartitionView:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether the path is a pipe, a socket or a device, or a link to one; Kafka would read from it."""
+    """Whether the path is a pipe, a socket or a device, or a link to one; Kafka would open such a file and read from
+    it."""
     return path.exists() and not path.is_dir() and not path.is_file()
 
 

@@ -1,11 +1,11 @@
-"""Old segments that go whole, from the first on, as long as each in turn may go.
+"""Retention: the old segments that are deleted, from the first on, as long as each in turn meets the condition.
 
     log start offset   the next segment begins at or below it     every log
     retention.bytes    the log is larger by at least that segment  cleanup.policy with delete
     retention.ms       its youngest record is older                cleanup.policy with delete
 
-None goes that reaches above the high watermark, nor an active segment without batches. Where all would go, Kafka rolls
-an empty segment first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
+No segment is deleted that reaches above the high watermark, nor an active segment without batches. Where all would be
+deleted, Kafka rolls an empty segment first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def deletable(
     for condition_for in conditions:
         rest = segments[expired:]
         condition = condition_for(rest)
-        for segment, behind in zip(rest, [*rest[1:], None], strict=False):  # there may be none left
+        for segment, behind in zip(rest, [*rest[1:], None], strict=False):  # `rest` may be empty
             upper = log_end_offset if behind is None else behind.base_offset
             if high_watermark < upper or not condition(segment, behind) or (behind is None and not segment.size):
                 break

@@ -175,8 +175,8 @@ class _Reader:
         return self._damage(position, BadLength(reason, position))
 
     def _lost_framing(self, table: BatchTable, behind: int) -> Damage | None:
-        """The last batch of the table, which ends at `behind`, is not sound. None where its length still leads to the
-        next sound batch, or to the end."""
+        """Return the Damage at the last batch of the table, which is not sound and ends at `behind`; None where its
+        length still leads to the next sound batch, or to the end."""
         batch = BatchRow._make(table.row(table.count - 1))
         sound = self._next_sound(batch.position + 1)
         target = self._end() if sound is None else sound

@@ -43,7 +43,7 @@ def contradictions(
 
     offset: that in the snapshot's name. check: has checked the log up to the offset. first_base: the base offset of the
     log's first segment. is_missing: whether no batch has an offset: an entry without an open transaction may be newer
-    than its producer's last batch in the log, where the batch that it tells of is lost.
+    than its producer's last batch in the log, where the batch that the entry describes is lost.
     """
     is_reached = check.next_offset == offset  # else batches are missing before the snapshot
     transactions = dict(check.open_transactions()) if is_reached else {}
@@ -77,7 +77,8 @@ def _not_forgotten(entries: Sequence[ProducerEntry], check: LogCheck) -> set[int
 
 
 def _beyond(entry: ProducerEntry, offset: int) -> tuple[str, str] | None:
-    """For an entry with an offset that is not below the snapshot's."""
+    """The contradiction (expected, found) of an entry with an offset that is not below the snapshot's; None without
+    one."""
     highest = max(entry.last_offset, entry.current_txn_first_offset)
     if highest < offset:
         return None
@@ -86,7 +87,7 @@ def _beyond(entry: ProducerEntry, offset: int) -> tuple[str, str] | None:
 
 
 def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, str] | None:
-    """For an entry below a batch of the producer, in epoch or offset."""
+    """The contradiction of an entry whose epoch or last offset is below that of a batch of the producer."""
     least = check.least(entry.producer_id)
     if least is None:
         return None
@@ -99,7 +100,7 @@ def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, st
 
 
 def _unknown(entry: ProducerEntry, check: LogCheck, first_base: int) -> tuple[str, str] | None:
-    """For a producer without a batch, where the log has all batches that it may have sent."""
+    """The contradiction of an entry whose producer has no batch, where the log has all that it may have sent."""
     if check.least(entry.producer_id) is not None:
         return None
     is_within = max(entry.last_offset, entry.current_txn_first_offset) >= first_base
@@ -109,7 +110,7 @@ def _unknown(entry: ProducerEntry, check: LogCheck, first_base: int) -> tuple[st
 
 
 def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tuple[str, str] | None:
-    """For an entry that differs from the state of its producer in the log.
+    """The contradiction of an entry that differs from the state of its producer in the log.
 
     begun: the first offset of its open transaction in the log, which may have begun before; None where there is none.
     """
@@ -135,7 +136,7 @@ def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tupl
 
 
 def _is_newer(entry: ProducerEntry, check: LogCheck) -> bool:
-    """Whether an entry without an open transaction tells of a later batch than the last of its producer in the log."""
+    """Whether an entry without an open transaction describes a later batch than its producer's last one in the log."""
     state = check.producer(entry.producer_id)
     if state is None or entry.current_txn_first_offset >= 0:
         return False

@@ -30,7 +30,7 @@ class Source(Protocol):
         """Fill `buffer` from `position` on. Returns the bytes read: fewer than its length only at the end."""
 
     def size(self) -> int:
-        """The number of bytes; a pipe is read to its end for it."""
+        """The number of bytes; to count them, a pipe is read to its end."""
 
     def close(self) -> None:
         """Close the file."""

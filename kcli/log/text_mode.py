@@ -38,7 +38,7 @@ class BeforeTextMode:
         self._block = -1, b""
 
     def size(self) -> int:
-        """The number of bytes; the file is read to its end for it."""
+        """The number of bytes; to count them, the file is read to its end."""
         while len(self._begins) <= -(-self._source.size() // BLOCK_BYTES):
             self._left_of(len(self._begins) - 1)
         return self._begins[-1]

@@ -31,8 +31,8 @@ LEADER_EPOCH: Final = BATCH_COLUMNS.index("leader_epoch")
 
 
 class LastBatches(NamedTuple):
-    """What the sound batches of a partition use, in the last segment that has some: the highest producer id, and the
-    leader epoch of the last batch; -1 where there is none."""
+    """The ids in the sound batches of the last segment of a partition that has such batches: the highest producer id,
+    and the leader epoch of the last batch; -1 where there is none."""
 
     producer_id: int = -1
     leader_epoch: int = -1
@@ -56,7 +56,7 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
         try:
             topic_id = topic_id_of(each.path)
             topic = None if topic_id is None else image.topic_by_id(to_uuid(topic_id))
-        except (KcliError, OSError):  # a finding of its own
+        except (KcliError, OSError):  # other checks report this
             continue
         state = None if topic is None else topic.partitions.get(each.name.partition)
         if topic is None or state is None or (node_id is not None and node_id not in state.replicas):
@@ -74,7 +74,8 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
 
 
 def last_batches(partition: Path) -> LastBatches:
-    """What the last segment with a sound batch uses: a producer snapshot has what the segments before it use."""
+    """The ids in the last segment with a sound batch. The segments before it need not be read: producer snapshots have
+    their producer ids."""
     try:
         logs = [(name.base_offset or 0, path) for path, name in _parsed(partition) if name.kind is FileKind.LOG]
     except OSError:  # the plan of the partition reports this error
@@ -94,7 +95,7 @@ def _of_log(log: Path) -> LastBatches:
             if isinstance(part, Damage):
                 continue
             table = part.batches
-            if table.first_fault() >= 0:  # a damaged batch may have any
+            if table.first_fault() >= 0:  # a damaged batch may have any id and epoch
                 rows = [row for row in map(table.row, range(table.count)) if not row[-1]]
                 ids, epochs = [row[PRODUCER_ID] for row in rows], [row[LEADER_EPOCH] for row in rows]
             else:

@@ -91,8 +91,8 @@ class LostMetadata:
 
     @property
     def signs(self) -> list[str]:
-        """That the latest snapshot contradicts the log, and the damage at which the start cuts the log; where it cuts
-        nothing, other evidence that records are lost."""
+        """Lines that say that the latest snapshot contradicts the log, and at which damage the start cuts the log;
+        where it cuts nothing, the other evidence that records are lost."""
         return self.contradicted + (self.cuts or self.evidence)
 
     @property
@@ -230,7 +230,7 @@ class LostMetadata:
 
 
 def _not_whole(snapshot: Source) -> str | None:
-    """Return why a snapshot cannot be read from header to footer; None where it can. Closes it."""
+    """Return why a snapshot cannot be read from header to footer; None where it can. Closes the source."""
     try:
         for _ in snapshot_records(snapshot):
             pass
@@ -242,7 +242,7 @@ def _not_whole(snapshot: Source) -> str | None:
 
 
 def _refusal(snapshot: Source) -> str | None:
-    """Return why Kafka does not start with a snapshot; None where it does. Closes it."""
+    """Return why Kafka does not start with a snapshot; None where it does. Closes the source."""
     try:
         return snapshot_refusal(snapshot)
     finally:
@@ -272,7 +272,7 @@ def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: in
     because its log cannot be read, only directories without a topic id are taken for strays."""
     try:
         topic_id = topic_id_of(directory.path)
-    except (StartRefused, OSError):  # the start ends at it, or has an I/O error
+    except (StartRefused, OSError):  # the start fails, or has an I/O error
         return False
     if not image.topics:
         return topic_id is None
@@ -307,9 +307,9 @@ def other_topic(
     topic's; None where name and id agree, and where the directory is a stray.
 
     Kafka keeps such a directory, and opens its log. Where the metadata has a replica on this node of the partition in
-    the name, too (`has_replica`), applying the metadata fails there (InconsistentTopicIdException); otherwise nothing
-    asks for the log. partition: that of the directory's name. topic_id: from partition.metadata. node_id: None where it
-    is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
+    the name, too (`has_replica`), applying the metadata fails there (InconsistentTopicIdException); otherwise no
+    request reaches the log. partition: that of the directory's name. topic_id: from partition.metadata. node_id: None
+    where it is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
     """
     if topic_id is None or why_stray(image, partition.partition, topic_id, node_id) is not None:
         return None

@@ -84,7 +84,7 @@ class MissingPartition:
 
     @property
     def in_its_place(self) -> PartitionDirectory | None:
-        """The directory of its name, which is not the one with its records; None where there is none."""
+        """The directory that has the partition's name, but not its records; None where there is none."""
         return self.deleted or self.emptied
 
 
@@ -111,8 +111,8 @@ class Placement:
 
     def registered_directory_id(self, others: Iterable[str] = ()) -> str | None:
         """The directory id that the node has registered and in which all partitions here are placed, where
-        meta.properties has none, one that is not registered, or that of another log directory; None where that one is
-        right, or the right one is not certain.
+        meta.properties has none, one that is not registered, or that of another log directory; None where the id in
+        meta.properties is right, or the right one is not certain.
 
         others: the ids of the node's other log directories.
         """
@@ -253,8 +253,8 @@ class Placement:
 
     def _renamed(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
         """The directory with this topic id and partition that has a name with -delete or -stray, one of a partition
-        that is not placed here, or one that is no partition's and begins with the name of this; of several, the one
-        whose last segment has the highest base offset."""
+        that is not placed here, or one that is no partition's and begins with the name of this partition; of several,
+        the one whose last segment has the highest base offset."""
         name, number = DirectoryName(*partition), partition.partition
         begins = re.compile(f"{re.escape(build_directory(name))}(?:[^0-9]|$)")
         others = [PartitionDirectory(path, name) for path in self.misnamed if begins.match(path.name)]
@@ -275,11 +275,12 @@ class Placement:
         return next((each for each in fits if _has_topic_id(each.path, (topic_id,))), None)
 
     def _adrift(self, absent: Mapping[TopicPartition, str]) -> dict[TopicPartition, list[Path]]:
-        """The directories whose names say nothing, by the missing partition that they may be: a single one where it is
-        sure.
+        """By missing partition, the directories of unknown names (as in lost+found) that may be its own: a single one
+        where this is certain.
 
-        absent: the missing partitions, with the ids of their topics. A directory fits those with its topic id, or where
-        it has none those whose log ended where its log does; of several the latter decides."""
+        absent: the missing partitions, with the ids of their topics. A directory fits the partitions with its topic id,
+        or without a topic id those whose log ended where its own log ends; where it fits several, the log end decides.
+        """
         fits: list[tuple[Path, TopicPartition, bool]] = []
         for path in self.misnamed if absent else ():
             if not _has_log(path) or partition_named(path.name) is not None:

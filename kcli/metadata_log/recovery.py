@@ -125,8 +125,8 @@ class MetadataRecovery:
 
     @cached_property
     def misplaced_log(self) -> Path | None:
-        """The metadata log in another of the log directories that the configuration names, where `home` has none; None
-        where `directory` is none of them."""
+        """The metadata log that lies in another log directory of the configuration than `home`, which has none; None
+        without one, and where the configuration does not name `directory`."""
         directories = [each for each in (self.home, *self.log_directories) if each.is_dir()]
         if not any(same_path(each, self.directory) for each in directories):
             return None
@@ -200,13 +200,13 @@ class MetadataRecovery:
 
     @property
     def undecided(self) -> Collection[Path]:
-        """The directories that have each other's topic ids, of which nothing tells what they have exchanged: salvage
+        """The directories that have each other's topic ids, where it is not known what they have exchanged: salvage
         leaves them as they are. Raises UnreadableInput."""
         return self._identities_and_unknown[1]
 
     @cached_property
     def _identities_and_unknown(self) -> tuple[Mapping[Path, Identity], Collection[Path]]:
-        """See kcli.log.recovery.identity.mended_identities."""
+        """The values of `mended_identities` and `undecided`, by identity.mended_identities."""
         if not self.is_log_directory:
             return {}, ()
         log_directory = LogDirectory(self.directory)
@@ -270,7 +270,8 @@ class MetadataRecovery:
 
     @property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The exchanged logs of coordinators' partitions, by the keys in them. Raises UnreadableInput."""
+        """The logs of coordinators' partitions that were exchanged, known by the keys in them: the path of the log that
+        belongs at a path, by that path. Raises UnreadableInput."""
         return exchanged_by_keys(LogDirectory(self.directory), self._partition_counts) if self.is_log_directory else {}
 
     @property
@@ -295,8 +296,9 @@ class MetadataRecovery:
 
     @cached_property
     def registered_directory_id(self) -> str | None:
-        """The directory.id that the metadata log has for this directory, where meta.properties has one that the node
-        has not registered; None where that one is right or no other is sure. Raises UnreadableInput."""
+        """The directory.id that the metadata log has for this directory, where meta.properties has an id that the node
+        has not registered; None where the id in meta.properties is right, or the right one is not certain. Raises
+        UnreadableInput."""
         if not self.is_log_directory or self.registered_node_id is not None:
             return None
         return self._placement(None).registered_directory_id(self.node.ids_elsewhere)
@@ -511,7 +513,8 @@ class MetadataRecovery:
 
     def _look_at_partitions(self, lost: LostMetadata, node_id: int | None, *, is_refused: bool) -> None:
         """Add the strays, and what keeps Kafka from starting in the partitions' directories. is_refused: whether the
-        metadata log keeps it from that: then it has no topics, and all would be strays."""
+        metadata log itself keeps Kafka from starting. It then gives no topics, so that no strays are added: every
+        partition would be one."""
         directories = LogDirectory(self.directory).partitions()
         if is_refused:
             if node_id is not None:
@@ -605,7 +608,7 @@ class MetadataRecovery:
     def _look_at_directory_id(self) -> None:
         """Add to `passed_over` that meta.properties has a directory.id that the node has not registered."""
         registered, meta = self.registered_directory_id, meta_of(self.directory)
-        if meta is None or unusable(meta) is not None or meta.directory_id in self.node.ids_elsewhere:  # refused
+        if meta is None or unusable(meta) is not None or meta.directory_id in self.node.ids_elsewhere:  # in `refusals`
             return
         if registered is not None and self.mended_directory_id is None:
             found = "is missing" if meta.directory_id is None else f"is {meta.directory_id}"
@@ -632,8 +635,8 @@ class MetadataRecovery:
 
     @property
     def _is_suspect(self) -> bool:
-        """Whether the end of a sound metadata log may be missing: partitions become strays, of topics that it does not
-        delete, and the broker was not shut down in order."""
+        """Whether the end of a sound metadata log may be missing: partitions of topics that the log does not delete
+        become strays, and the broker was not shut down in order."""
         is_missed = any(self._is_missed(stray) for stray in self.strays)
         return is_missed and not LogDirectory(self.directory).was_shut_down_cleanly
 

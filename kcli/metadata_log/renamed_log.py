@@ -1,7 +1,8 @@
 """The metadata log under another name: __cluster_metadata-0.bak, or with -delete or -stray.
 
-A directory is one where it has quorum-state, or where partition.metadata has the id of the metadata topic. Kafka, which
-finds no metadata log, begins an empty one, knows no topic, and renames all partitions to -stray.
+A directory counts as the metadata log where it has quorum-state, or where its partition.metadata has the id of the
+metadata topic. Kafka, which finds no metadata log, begins an empty one, knows no topic, and renames all partitions to
+-stray.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ def _around_damage(
 ) -> tuple[MetadataImage, int]:
     """Return the image of the latest snapshot that is whole and agrees with the log, and the offset behind it.
 
-    Where no snapshot is: the image of the readable part of the latest damaged one, which a log that begins at offset 0
-    makes needless as far as it can be read.
+    Where there is no such snapshot: the image of the readable part of the latest damaged one, unless the log has all
+    records below its offset.
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
@@ -124,8 +124,8 @@ def _around_damage(
 def _as_a_start(
     directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the latest snapshot up to its first damage or its end, and the offset behind it. Kafka starts
-    without its footer, too.
+    """Return the image of the latest snapshot up to its first damage or its end, and the offset behind it. Kafka also
+    starts with a snapshot that has no footer.
     """
     name = latest_snapshot(files)
     if name is None:
@@ -157,7 +157,7 @@ def _snapshot(
 
 
 def _snapshot_offset(name: str) -> int:
-    """The offset in a snapshot's name: it stands for the log below it."""
+    """The offset in a snapshot's name: the snapshot stands for the log below that offset."""
     return int(name.partition("-")[0])
 
 

@@ -63,8 +63,8 @@ SKIPPED_BLOCKS = 1000
 
 
 class MetadataSalvage:
-    """The metadata that can be saved. image: all of it. rebuilt: names of the topics known by their directories
-    only. renewed: the lost and the new id of topics that get that of their directories, by name."""
+    """The metadata that can be saved. image: all of it. rebuilt: names of the topics known by their directories only.
+    renewed: (old id, new id) by name of the topics that get the topic id of their directories."""
 
     def __init__(
         self,

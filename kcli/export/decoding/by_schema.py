@@ -15,7 +15,7 @@ from kcli.export.decoding.shapes import Node, kernel_payloads, run
 from kcli.export.decoding.sources import Registry, SchemaSource, UnknownSchema, resolve
 from kcli.export.decoding.unify import settle, unify, unify_all
 
-# After this many unknown ids no further id is requested: such payloads have no header, and their ids are other bytes.
+# After this many unknown ids no further id is requested: the payloads have no header then, and the ids are their data.
 UNKNOWN_MAX = 1000
 
 

@@ -31,8 +31,8 @@ NAMES_SHOWN = 4
 
 
 def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
-    """Yield the finding of a metadata log that is under another name, or that is missing in the log directory where the
-    configuration has it, of a node that is a controller."""
+    """Yield the finding of a metadata log that is missing: it has another name, it is in another log directory of the
+    node, or it is nowhere though server.properties makes the node a controller with its metadata log here."""
     path, other = around.path / METADATA_DIRECTORY, around.renamed_metadata_log
     home = around.node.metadata_home
     is_home = home is not None and same_path(home, around.path)
@@ -58,7 +58,7 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
             refuses_start=refuses,
         )
     elif misplaced is not None:
-        if not around.is_given(misplaced.parent):  # across_directories() reports it there
+        if not around.is_given(misplaced.parent):  # else across_directories() reports it for that directory
             yield replace(
                 finding,
                 found=f"no such directory: it is in {misplaced.parent}, and Kafka does not start (Found unexpected "
@@ -73,15 +73,15 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings about a log directory beside the others of its broker. What concerns two of them is found at
-    one, if both are verified."""
+    """Yield the findings about a log directory beside the others of its broker. Where both of two directories are
+    verified, a finding about the two is yielded for one of them only."""
     if not around.is_broker:
         return
     for copy in around.node.copies:
         if not copy.is_kept or not around.is_given(copy.other):
             yield _duplicate(copy)
     for each in around.node.unformatted:
-        if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):  # its own checks report it
+        if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):  # else its own checks report it
             yield _unformatted(around, each)
     yield from _absent(around)
     yield from _meta_properties(around)
@@ -135,8 +135,8 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
 
 
 def _absent(around: Surroundings) -> Iterator[Finding]:
-    """Yield a finding for each log directory that is lost: the metadata log places partitions in it, and all that the
-    node has have other ids. It is found at the first of these."""
+    """Yield a finding for each log directory that is lost: the metadata log places partitions in it, and no log
+    directory of the node has its directory.id. The first verified directory of the node has these findings."""
     homes = [around.path, *around.node.others]
     is_here = not any(around.is_given(each) and _is_first(each, around.path) for each in homes[1:])
     is_known = around.has_all_directories and not around.has_foreign_metadata_log
@@ -145,7 +145,7 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
     anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
     instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"
     for directory_id, partitions in around.in_absent_directories.items():
-        if directory_id in around.mended_ids:  # the meta.properties of that directory is wrong, which is found there
+        if directory_id in around.mended_ids:  # reported for the directory with the wrong id
             continue
         is_lost = not all(around.is_replicated(each) for each in partitions)
         outcome = "those without other replicas have no leader" if is_lost else "fetches them from other replicas"
@@ -168,7 +168,7 @@ def _names(partitions: Sequence[TopicPartition]) -> str:
 
 
 def _is_first(one: Path, other: Path) -> bool:
-    """Whether a finding about both is found at `one`."""
+    """Whether a finding about two log directories belongs to `one`: its path sorts first."""
     return str(one.absolute()) < str(other.absolute())
 
 
@@ -194,7 +194,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     path = around.path / FileKind.META_PROPERTIES
     for other, each in around.node.owners_beside():
         if around.is_given(other) and around.of(other).known_properties is not None:
-            continue  # the other file is wrong, which is found there
+            continue  # reported for the other directory, whose file is wrong
         yield Finding(
             path=str(path),
             kind="meta-properties-node",

@@ -197,7 +197,7 @@ def metadata_topic_id(around: Surroundings) -> Iterator[Finding]:
     path = around.path / METADATA_DIRECTORY / FileKind.PARTITION_METADATA
     try:
         found = topic_id_of(path.parent) if path.is_file() else None
-    except (KcliError, OSError):  # which is a finding of its own
+    except (KcliError, OSError):  # the check of partition.metadata reports this error
         return
     if found not in (None, METADATA_TOPIC_ID):
         yield Finding(
@@ -244,8 +244,8 @@ def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[s
 
 
 def or_exchanged(short: Finding, around: Surroundings) -> Finding:
-    """The finding of a log that ends too early, which names the directories that may have exchanged their names: then
-    nothing is lost."""
+    """The finding of a log that ends too early. Where its directory may have exchanged names with others, the action
+    says so: nothing is lost then."""
     directory = Path(short.path).parent
     for each in around.exchanged_names:
         if not each.is_certain and directory in each.paths:
@@ -482,10 +482,11 @@ class BrokerDirectory:
             yield from self._stray(found.path, image.topic(topic), topic, number)
 
     def _unknown_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Finding:
-        """Return the finding of a directory whose topic id no topic has, though one has its name.
+        """Return the finding of a directory whose topic id no topic has, although a topic has the name of the
+        directory.
 
         The id is that of a deleted topic, or of one whose creation the metadata log lacks: the directory must not get
-        another id, unless its log was closed where the recovery point of the partition in its name is.
+        another id, unless its log ends exactly at the recovery point of the partition in its name.
         """
         metadata, around = self._around.metadata, self._around
         assert metadata is not None, "it has the topic"
@@ -523,7 +524,8 @@ class BrokerDirectory:
     def _others_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Iterator[Finding]:
         """Yield the finding of a directory whose topic id is not that of the topic in its name.
 
-        Its partition.metadata is wrong or its name: the name, where the partition of that id has no directory.
+        Either its partition.metadata is wrong or its name: the name, where the topic of that id has no directory for
+        this partition.
         """
         image, path = self._around.image, found.path / FileKind.PARTITION_METADATA
         assert image is not None, "the metadata log has another id"
@@ -558,7 +560,8 @@ class BrokerDirectory:
             )
 
     def _exchange(self, cycle: Sequence[TopicPartition], paths: Sequence[Path]) -> Finding:
-        """Return the finding of directories that have each other's topic ids: each has that of the next."""
+        """Return the finding of directories that have exchanged their topic ids: each has the id of the next one in
+        `cycle`, the last one that of the first."""
         around = self._around
         ids = dict(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
         ends = {each: self._logs[each].end if each in self._logs else None for each in cycle}
@@ -587,7 +590,7 @@ class BrokerDirectory:
     def _exchanged(self, partition: TopicPartition) -> list[TopicPartition]:
         """A cycle of directories that have exchanged their names, by their topic ids, beginning with `partition`.
 
-        Each is followed by the one whose name it should have. Empty where there is no cycle.
+        Each directory should have the name of the next one in the list. Empty where there is no cycle.
         """
         chain = [partition]
         while (following := self._true(chain[-1])) not in (None, chain[0]):
@@ -619,7 +622,7 @@ class BrokerDirectory:
     def _absent(self) -> Iterator[Finding]:
         """Yield findings for missing partitions, which the metadata log places in this log directory."""
         for each in self._around.missing:
-            is_link = (self._around.path / each.directory_name).is_symlink()  # broken_link() reports it
+            is_link = (self._around.path / each.directory_name).is_symlink()  # broken_link() reports the link
             is_replaced = each.emptied is not None
             if (each.partition not in self._partitions or is_replaced) and not is_link:
                 yield self._missing(each)
@@ -828,9 +831,9 @@ def foreign_metadata_log(around: Surroundings) -> Iterator[Finding]:
 def old_metadata_log(
     around: Surroundings, stored: Mapping[TopicPartition, StoredPartition], logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[Finding]:
-    """Yield the finding of a metadata log that ends before the registration of the broker that has closed the log
-    directory, before the election of a leader whose epoch a partition has, or before the block of a producer id that a
-    partition has, unless other voters have the records.
+    """Yield the finding of a metadata log that ends too early: before the registration of the broker that has closed
+    the log directory, before the election for a leader epoch that a partition has, or before the block with a producer
+    id that a partition has. No finding where other voters have the records.
     """
     bounds = logs.get(TopicPartition(METADATA_TOPIC, 0))
     holder = around.path if bounds is not None or around.metadata is None else around.metadata.home
@@ -867,9 +870,9 @@ def transaction_findings(
     harmed: Collection[TopicPartition],
     unfit: Callable[[Sequence[Path]], Iterable[Unfit]],
 ) -> Iterator[Finding]:
-    """Yield findings where the transaction coordinator's records and the producers of partitions contradict each other,
-    but of partitions with errors of their own (harmed), which are the cause. unfit: returns the contradictions in the
-    log directories of a broker."""
+    """Yield findings where the transaction coordinator's records and the producers of partitions contradict each other.
+    Partitions with errors of their own (harmed) are left out: these errors are the cause. unfit: returns the
+    contradictions in the log directories of a broker."""
     states = {each for each in logs if each.topic == TRANSACTIONS_TOPIC}
     others = around.node.others
     if states & set(harmed) or not (states or others):
@@ -896,8 +899,8 @@ def transaction_findings(
 
 
 def contradicting_record(home: Path) -> Iterator[Finding]:
-    """Yield the finding of a metadata log that begins behind all snapshots, which Kafka meets first, or else of its
-    first record that contradicts those before it. home: the directory __cluster_metadata-0."""
+    """Yield the finding of a metadata log that begins behind all snapshots; where it does not, of its first record that
+    contradicts the records before. home: the directory __cluster_metadata-0."""
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.metadata_start import NO_SNAPSHOT
     from kcli.log.recovery.plan import plan
@@ -934,7 +937,8 @@ def contradicting_record(home: Path) -> Iterator[Finding]:
 
 
 def _missing_records(around: Surroundings) -> str:
-    """What the metadata log should have, as partitions are newer than it; "" where they are not."""
+    """The words for the state that the metadata log should have reached, by its partitions; "" where no partition is
+    newer than it."""
     from kcli.metadata_log.last_used import newer_than
 
     image = around.image
@@ -947,8 +951,8 @@ def _missing_records(around: Surroundings) -> str:
 def _missing_elections(
     around: Surroundings, stored: Mapping[TopicPartition, StoredPartition], logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[str]:
-    """Yield what the metadata log should have, for each partition with a higher leader epoch than that knows; nothing
-    where it knows all topics: then a log is rather in the wrong directory."""
+    """Yield, in words, the leader epoch that the metadata log should have for each partition whose log has a higher
+    one. Nothing where it knows all topic ids of the directories: then a log is probably in the wrong directory."""
     metadata = around.metadata
     if metadata is None:
         return
@@ -968,8 +972,8 @@ def _missing_elections(
 
 
 def without_topic_id(finding: Finding) -> Finding:
-    """The finding of a partition.metadata, without a command that writes a topic id which the metadata log may have
-    wrongly."""
+    """A finding of partition.metadata, without the command that writes the topic id of the metadata log, which may be
+    wrong. Any other finding is returned as it is."""
     if not finding.kind.startswith("partition-metadata-"):
         return finding
     command = next_steps.recover_log_directory(Path(finding.path).parents[1])

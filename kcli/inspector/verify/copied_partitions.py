@@ -1,13 +1,13 @@
 """Directories of partitions that are copies of another partition's directory.
 
 Two partitions have logs of their own, so that their batches differ in timestamps, producers and CRCs. Where the first
-batches of two are equal, one may be a copy. These tell that it is:
+batches of two are equal, one may be a copy. One of these is evidence for it:
 
     coordinator's keys    their hash is the number of one of the two partitions: the other is the copy
     partition.metadata    two topics with one id
     times of the files    each file was modified in the same nanosecond, as after cp -a or rsync -a
 
-A producer may also have written the same records to two partitions in the same milliseconds: without one of these,
+A producer may also have written the same records to two partitions in the same milliseconds: without such evidence,
 equal batches of several timestamps make a warning.
 """
 
@@ -75,9 +75,9 @@ def copied_partitions(
 def _compared(
     one: StoredLog, other: StoredLog, topic_id: Callable[[str], str | None], count: Callable[[str], int]
 ) -> tuple[list[Header], StoredLog | None, bool] | None:
-    """How two directories with the same first batch are copies: the equal batches, the copy where it is known, and
-    whether it is certain that one of them is; None where nothing tells, and for one file or directory that has both
-    names, which findings of their own tell of."""
+    """Decide whether one of two directories with the same first batch is a copy of the other. Returns the equal
+    batches, the copy where it is known, and whether a copy is certain. Returns None where there is no evidence, and
+    where both names are links to one file or directory, for which other checks yield findings."""
     try:
         if one.logs[min(one.logs)].samefile(other.logs[min(other.logs)]):
             return None
@@ -152,7 +152,8 @@ def _has_same_times(one: Path, other: Path) -> bool:
 
 
 def _was_copied(stored: StoredLog) -> bool:
-    """Whether the log's inode was made or changed long after the log was written, as by a copy that keeps its time."""
+    """Whether the inode of the last log was changed (ctime) long after its content (mtime), as by a copy that keeps
+    times."""
     stat = stored.logs[max(stored.logs)].stat()
     return stat.st_ctime_ns - stat.st_mtime_ns > TIME_SLACK_NS
 

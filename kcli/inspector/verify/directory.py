@@ -87,8 +87,8 @@ Logs = dict[TopicPartition, LogBounds]
 
 
 class LogsFound(NamedTuple):
-    """The logs of a partition under other names. lost: see LogVerifier. right_names, outdated: see OddFiles. foreign:
-    what was found of each log that is another partition's, by its name. moved, elsewhere: see MisplacedLogs.moved and
+    """Logs of a partition under other names, and logs of other partitions in its directory. renamed, lost: see
+    LogVerifier. right_names, outdated: see OddFiles. foreign, moved, elsewhere: see MisplacedLogs.copies, moved and
     found."""
 
     renamed: Sequence[RenamedLog] = ()
@@ -104,8 +104,8 @@ class Verification:
     """A verification of files and directories.
 
     server: the entries of server.properties, of which log.cleanup.policy, metadata.log.dir and log.dirs matter. config:
-    that file, which the next steps are to read, too. advance: called with the number of bytes read. tell: called with
-    each finding that is a consequence of another one, and not yielded itself.
+    the path of server.properties, which the suggested commands get, too. advance: called with the number of bytes read.
+    tell: called with each finding that is not yielded because it is a consequence of another one.
 
     Filled by `findings`: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the number of
     log directories without a clean shutdown. unknown: the number of log directories without a metadata log. unreadable:
@@ -174,7 +174,8 @@ class Verification:
         return Surroundings(path, self._server, self._paths) if is_one else None
 
     def _unfit(self, homes: Sequence[Path]) -> Sequence[Unfit]:
-        """The contradictions in the log directories of a broker, which are read once for all of them."""
+        """The contradictions between __transaction_state and the partitions in a broker's log directories; computed
+        once for all."""
         from kcli.inspector.transaction_state import unfit  # imported where there are transactions
 
         key = tuple(homes)
@@ -317,7 +318,7 @@ class Verification:
             yield from salvage_first(with_refusals(found, inside.around), inside.around)
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
-        """Yield the findings in a directory within another. is_left: whether that is a partition's."""
+        """Yield the findings in a directory within another. is_left: whether the outer directory is a partition's."""
         found = (each for each in self._directory(path, depth + 1, below) if not below.causes.takes(each))
         yield from (left_over(each, path.parent) for each in found) if is_left else found
 
@@ -338,7 +339,7 @@ class Verification:
                 for each in (without_logs(around), _closed_files(around.path)):
                     if each is not None:
                         causes.add(*each)
-            except (UnreadableInput, OSError):  # which is a finding of its own
+            except (UnreadableInput, OSError):  # another check reports this error
                 pass
         return causes
 
@@ -367,7 +368,7 @@ class Verification:
         try:
             for cause, takes in half_copies(around):
                 causes.add(cause, takes)
-        except (UnreadableInput, OSError):  # which is a finding of its own
+        except (UnreadableInput, OSError):  # another check reports this error
             pass
         if damage:
             whole = [without_topic_id(each) for each in whole]
@@ -562,7 +563,7 @@ class Verification:
 
 
 def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:
-    """What was found of the logs that are in, or belong in, the directory of this name."""
+    """The part of `found` about the logs that are in, or belong in, the directory of this name."""
     copies, moved = (each.get(directory, {}) for each in (found.copies, found.moved))
     return LogsFound(foreign=copies, moved=moved, elsewhere=found.found.get(directory, {}))
 
@@ -572,7 +573,7 @@ class _Inside:
 
     around: the context that the directory gives them, None where it is no log directory. metadata_damage, short,
     of_emptied: findings held back until all partitions are known. apple_doubles: files of macOS. harmed: the partitions
-    with errors in their own files. causes: of what is found in many partitions."""
+    with errors in their own files. causes: the causes of findings in several partitions."""
 
     def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
         self.around = around
@@ -593,8 +594,8 @@ class _Inside:
     def foretold(
         self, partition: Path, findings: list[Finding], completed: Sequence[SegmentFiles]
     ) -> Sequence[Finding]:
-        """The findings of a partition with their outcomes, without what a coordinator meets in the logs of other
-        partitions."""
+        """The findings of a partition with the outcomes of the next start. Where the directory has logs of other
+        partitions, the records that a coordinator cannot load are not reported."""
         found = _foretold(partition, findings, completed, self.around)
         has_foreign = bool(self.misplaced.segments.get(partition.absolute().name))
         return [each for each in found if not (has_foreign and each.kind == "not-loaded")]
@@ -628,7 +629,7 @@ def _emptied(around: Surroundings | None) -> Collection[str]:
     """The paths of the files that a copy left without a byte; none where they cannot be read."""
     try:
         return set() if around is None or not around.is_broker else set(map(str, around.emptied_files))
-    except (UnreadableInput, OSError):  # which is a finding of its own
+    except (UnreadableInput, OSError):  # another check reports this error
         return set()
 
 
@@ -693,8 +694,7 @@ class _Contents:
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments in whose place there is no log, as a start does that puts them there; return
-        them."""
+        """Add the `.swap` segments at whose base offset there is no log: a start puts them into place. Returns them."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -776,7 +776,7 @@ def _foretold(
 
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
-    """The longer versions of logs that lie beside them; they become part of `contents` in place of these."""
+    """The longer versions of logs that lie in files beside the logs; in `contents` they replace the shorter ones."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):
@@ -807,7 +807,8 @@ def _is_entry_of(directories: set[str], finding: Finding) -> bool:
 
 
 def _is_of_missing(path: Path, around: Surroundings) -> bool:
-    """Whether a directory is that of a missing partition under another name, whose finding names it."""
+    """Whether a directory is that of a missing partition, or the metadata log, under another name: the finding of the
+    missing one names this directory."""
     if path == around.renamed_metadata_log:
         return True
     return any(each.renamed is not None and each.renamed.path == path for each in around.missing)
@@ -821,8 +822,8 @@ def _follows_from_metadata(finding: Finding) -> bool:
 
 
 def _is_of_id(cause: Finding, finding: Finding) -> bool:
-    """Whether the finding is a consequence of a wrong topic id: a checkpoint entry of the directory, or the missing
-    partition of the topic whose id it is."""
+    """Whether the finding is a consequence of a wrong topic id: one about a checkpoint entry of the directory, or about
+    the missing partition of the topic that has the id."""
     if finding.kind == "partition-missing":
         return has_no_directory(Path(finding.path).name) in f"{cause.found}"
     return _is_entry_of({Path(cause.path).parent.name}, finding)
@@ -865,8 +866,9 @@ def _mode(path: Path, status: os.stat_result, lacks: int) -> Finding:
 
 
 def _closed_files(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    """The one finding of all files in the partitions of a log directory that their owner may not read or write, with
-    whether another finding is about such a file; None where they are fewer than two. Raises UnreadableInput."""
+    """One finding for all files in the partitions of a log directory that their owner may not read or write, and a
+    predicate for the findings of the single files; None where there are fewer than two such files. Raises
+    UnreadableInput."""
     closed = []
     for each in LogDirectory(home).partitions():
         for path in each.path.iterdir():

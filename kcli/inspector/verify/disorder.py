@@ -57,8 +57,8 @@ def disorder(log: Path, size: int) -> Disorder | None:
 
 
 def _places(log: Path, size: int) -> list[Place]:
-    """The readable batches in the order of the file, none of a log with more than BATCHES_MAX; without those whose base
-    offset alone is wrong, as another batch has their bytes only if they are a copy."""
+    """The batches of a log in the order of the file: the readable ones and copies of these, without batches of which
+    only the base offset is wrong. Empty for a log of more than BATCHES_MAX batches."""
     from kcli.log.recovery.readable import in_place  # imported where a log is out of order
     from kcli.log.recovery.salvage import topic_of
 

@@ -33,11 +33,11 @@ _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 class OddFiles(NamedTuple):
     """The files of one directory whose names Kafka would not have given.
 
-    names: their names. findings: one for each file, but one alone for a log with the files beside it that get their
-    names together with it. right_names: the name in Kafka's form of each log, known by its first batch, and of the
-    files beside it; by the odd name. outdated: the names of the files of empty logs that hold such a name, as a start
-    makes them; the command of the finding moves them away first. apple_doubles: the names of files of macOS, about
-    which `apple_doubles` makes one finding for all directories.
+    names: their names. findings: one for each file; a log and the index files that are renamed with it share one.
+    right_names: by odd name, the name that Kafka would give a log (by its first batch) and the files beside it.
+    outdated: the files of an empty segment that a start has made under such a right name; the finding's command moves
+    them away first. apple_doubles: the names of AppleDouble files (macOS), for which `apple_doubles` makes one finding
+    over all directories.
     """
 
     names: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ def odd_files(directory: Path, names: Sequence[str]) -> OddFiles:
 def apple_doubles(directory: Path, paths: Sequence[Path]) -> Finding:
     """Return the finding of files that macOS has made beside those of segments, with a command that deletes them all.
 
-    directory: the one around them. paths: the files."""
+    directory: contains all of them. paths: the files."""
     first = paths[0].relative_to(directory)
     more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
     is_one = f'test "$(head -c 4 -- "$1" | od -An -tx1)" = "{" ".join(["", *map("{:02x}".format, _APPLE_DOUBLE)])}"'
@@ -133,7 +133,8 @@ def _of_empty_log(directory: Path, base: int, names: Container[str]) -> list[str
 
 
 def _renamed_log(path: Path, base: int, in_the_way: Sequence[str], renamed: Mapping[str, FileName]) -> Finding:
-    """The finding of a log that gets its name in Kafka's form. in_the_way, renamed: see `odd_files`."""
+    """The finding of a log that can be given the name of its base offset. in_the_way: the files of an empty segment
+    with this name. renamed: the right names of the log and of the files beside it, by their odd names."""
     home = path.parent
     away = [(home / name, home / f"{name}.moved") for name in in_the_way]
     moves = [*away, *((home / name, home / build(target)) for name, target in renamed.items())]

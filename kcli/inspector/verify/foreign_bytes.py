@@ -1,4 +1,5 @@
-"""Damage in a log that is called a batch with a wrong length, or one cut off by the end of the file, and is none.
+"""Damage that the check of a log reports as a batch with a wrong length, or as one cut off by the file's end, but that
+is no such batch.
 
 a header that no batch has           bytes of something else, written over batches or put between them:
                                      a text, a fill pattern, the header of an archive
@@ -25,8 +26,8 @@ SHOWN_BYTES = 24
 
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a log: those of a wrong length and of a batch that the file's end cuts off have another
-    kind where there is no such batch. Raises UnreadableInput."""
+    """Yield the findings of a log. A wrong length or a batch cut off by the file's end gets another kind where the
+    bytes begin no batch, or where sound batches follow. Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:
             yield each
@@ -42,8 +43,8 @@ def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def begin_text(path: Path) -> str | None:
-    """The words that tell that a file begins with no batch; None where it is empty, or one may begin there. Raises
-    UnreadableInput."""
+    """The words for a finding that a file begins with no batch; None where the file is empty, or may begin with a
+    batch. Raises UnreadableInput."""
     head = _read(path, 0)
     return None if _may_begin_batch(head) else f"which begin with no batch{_text_of(head)}"
 
@@ -58,7 +59,7 @@ def _read(path: Path, position: int) -> bytes:
 
 
 def _may_begin_batch(head: bytes) -> bool:
-    """Whether a batch may begin with these bytes. Too few bytes for its offset do not tell."""
+    """Whether a batch may begin with these bytes. True where they are too few for an offset."""
     if len(head) < OFFSET_BYTES:
         return True
     if not 0 <= int.from_bytes(head[:OFFSET_BYTES], signed=True) < OFFSET_BOUND:

@@ -35,8 +35,8 @@ TO_EMPTY = "restore the directory again, from a whole copy; else Kafka makes the
 
 
 def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
-    """Yield the finding of an incomplete log directory, if it is one, with whether another finding follows from it.
-    Raises UnreadableInput."""
+    """Yield the findings that the log directory is incomplete, each with a predicate for its consequences among the
+    other findings. Raises UnreadableInput."""
     if not around.is_broker:
         return
     ended = _ended_early(around)
@@ -62,8 +62,8 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
 
 
 def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    """Return the finding of a log directory without a single log, with whether another finding follows from it; None
-    where there is one. Raises UnreadableInput."""
+    """Return the finding of a log directory without a single log, with a predicate for its consequences among the other
+    findings; None where there is a log. Raises UnreadableInput."""
     partitions = [each.path for each in LogDirectory(around.path).partitions() if not each.name.state]
     if len(partitions) < FILES_MISSING_LEAST or any(next(each.glob(f"*{FileKind.LOG}*"), None) for each in partitions):
         return None
@@ -83,7 +83,7 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
     gone = [each for each in around.missing if each.renamed is None and not each.adrift and each.future is None]
     files = [name for name in WRITTEN if not (around.path / name).exists()]
     has_any = any(each.name.topic != METADATA_TOPIC for each in LogDirectory(around.path).partitions())
-    if not gone or not has_any or len(files) < FILES_MISSING_LEAST:  # one without partitions is a new one
+    if not gone or not has_any or len(files) < FILES_MISSING_LEAST:  # without partitions the directory is new
         return None
     paths = {str(around.path / each.directory_name) for each in gone} | {str(around.path / name) for name in files}
     partitions = "partition has" if len(gone) == 1 else "partitions have"

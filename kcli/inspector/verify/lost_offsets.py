@@ -181,9 +181,9 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """The finding about a directory within that of a partition. Kafka does not look into it, so that nothing is lost
-    where a log is missing there: its place is in the partition's directory, which has a finding itself if it lacks
-    it."""
+    """The finding about a directory inside a partition's directory. Kafka does not look into it, so a missing log there
+    is only a note: the log belongs in the partition's directory, which has a finding of its own if the log is missing.
+    """
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
         return finding
     return replace(
@@ -230,12 +230,12 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
 
 
 def _link_text(directory: Path) -> str:
-    """The words that tell where a partition's directory is, if it is a symbolic link; none where it is no link."""
+    """The words for the place of a partition's directory that is a symbolic link; none where it is no link."""
     return f" (the directory is a link to {directory.readlink()})" if directory.is_symlink() else ""
 
 
 def _names_between(first: int, last: int | None) -> str:
-    """What the names of logs with a base offset from `first` to `last` begin with."""
+    """The digits with which the names of all logs with a base offset from `first` to `last` begin."""
     digits = zip(f"{first:020}", f"{first if last is None else last:020}", strict=True)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], digits))
 

@@ -1,12 +1,12 @@
 """Logs in the directory of another partition: swapped with its logs, moved there, or copied.
 
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
-may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. A log without
-indexes behind a gap may not be the partition's own either, where the indexes of a missing log of another partition fit
-it; nor one between whose offsets and those before it is a gap or an overlap, where another partition's log has lost an
-end that begins with it. Such a log is compared with the places in the other partitions of the log directory:
+may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Two more kinds of
+logs count as another partition's: one without indexes behind a gap, where the left indexes of a log that another
+partition lacks fit it; and one that leaves a gap to the log before it, or overlaps it, where another partition has a
+gap that begins at its base offset. Such a log is compared with the places in the other partitions of the log directory:
 
-    keys      of a coordinator's topic, the hash of the keys tells whose the logs are
+    keys      of a coordinator's topic, the hash of the keys is the number of the logs' partition
     swapped   two or more such logs fit each other's places
     moved     it fits a place whose log is missing
     copied    a log that fits its place has the same bytes
@@ -116,9 +116,10 @@ class MisplacedLogs:
     """The logs that are in the wrong partition's directory.
 
     segments: by the partition's directory name and base offset, the segment that belongs there; None where the log
-    there is not the partition's own. copies: by the partition's directory name, the names of files that were copied
-    from another partition, each with what it is. moved: the same of logs that were moved, and whose place has none.
-    found: by the partition's directory name, the paths of its logs in other partitions' directories, by their names."""
+    there is not the partition's own. copies: by directory name, the names of files that were copied from another
+    partition, each with the words for it. moved: likewise, the logs that were moved from another partition and are
+    missing there. found: by directory name, the paths of the partition's logs that lie in other partitions'
+    directories, by the names that they should have."""
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
     copies: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -128,7 +129,8 @@ class MisplacedLogs:
 
     def take(self, directory: str, *, is_alone: bool) -> list[Finding]:
         """Return the findings about a partition's directory, and remove them, so that each is reported once. is_alone:
-        whether no other directory is verified; else a moved log is told of where it lies, with what is lost there."""
+        whether only this directory is verified; else the finding of a moved log is left to the directory in which the
+        log lies."""
         taken = []
         for finding, names in self._findings:
             path = Path(finding.path)
@@ -159,7 +161,7 @@ def find_around(around: Surroundings) -> MisplacedLogs:
     partitions = list(_partitions(around.path, lambda each: around.gaps(each) is not Gaps.LOSS, ends, points))
     found = _find(partitions, around.exchanged_by_keys)
     stored = [each for each in map(_stored, partitions) if each is not None]
-    stored = [each for each in stored if around.may_place(each.partition)]  # others have a finding of their own
+    stored = [each for each in stored if around.may_place(each.partition)]  # strays have a finding of their own
     for finding, names in copied_partitions(stored, around.topic_id, around.partition_count):
         found.add(finding, names)
     return found
@@ -174,7 +176,8 @@ def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping
 
 
 def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] = MappingProxyType({})) -> MisplacedLogs:
-    """by_keys: the log that belongs at a path, where the keys in it tell."""
+    """Return the misplaced logs among these places. by_keys: the path of the log that belongs at a path, by that path,
+    for logs whose keys name their partition."""
     found = MisplacedLogs()
     places = {place.log: place for each in partitions for place in each if FileKind.LOG in place.files}
     for place in (places[path] for path in by_keys if path in places):
@@ -345,8 +348,8 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
-    """Yield the places whose log fits its indexes and does not begin where the log before it ends, each with the place
-    before it, where the partition has no gap and no overlap there without it."""
+    """Yield the places whose log fits its indexes but does not begin where the log before it ends, each with the place
+    before it. Only places without which the partition has no gap and no overlap there."""
     logs = [place for place in places if FileKind.LOG in place.files and place.header is not None]
     for before, place in pairwise(logs):
         is_apart = before.end != place.base and place.until in {None, before.end}
@@ -390,7 +393,8 @@ def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
 
 
 def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place, _Place]) -> None:
-    """Add the finding of a chain, and set the segment of each place in it."""
+    """Add the finding of a chain of logs that changed places, and set the segment that belongs to each place of the
+    chain."""
     pairs: list[tuple[Path, Path]] = []
     for place in (each for each in chain if each in targets):
         target = targets[place]
@@ -451,7 +455,7 @@ def _is_same(log: Path, other: Path) -> bool:
 
 def _set_aside(found: MisplacedLogs, place: _Place, twin: _Place) -> None:
     """Add the finding of a copied log, whose command moves it away with the index and snapshot files copied with it.
-    Indexes of the partition's own log stay: by these that log is known."""
+    Indexes of the partition's own log stay: they are the evidence of that log."""
     indexes_fit = place.indexes(place.log, twin.base)
     files = [place.files[kind] for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
     left = {kind: path for kind, path in place.files.items() if path not in files and place.has_entries}

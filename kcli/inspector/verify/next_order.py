@@ -3,8 +3,8 @@
     a command reads a path, or a file below it      it comes before
     the command that moves that path away
 
-So what lost+found has of a log is put into its place before lost+found is moved out of the log directory. A second
-command that moves the same files is not shown: the first has done it.
+So a log in lost+found is put into its place before lost+found is moved out of the log directory. A second command that
+moves the same files is not shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOVE = "mv"
 
 
 class _Paths(NamedTuple):
-    """The words of a command that may be paths, and those that it moves away."""
+    """The words of a command that may be paths, and the paths that the command moves away."""
 
     words: frozenset[Path]
     moved: frozenset[Path]

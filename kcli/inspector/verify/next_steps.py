@@ -41,7 +41,7 @@ def _named(path: str | Path) -> str:
 
 def recover(directory: str | Path, *, in_place: bool = False) -> str:
     """The command that shows what a start after a crash would cut and rebuild in a partition's directory; in_place: the
-    one that does it."""
+    command that does both."""
     return _command("kcli", "recover", "--unclean", "--in-place" if in_place else "--dry-run", _named(directory))
 
 
@@ -61,8 +61,8 @@ def salvage(directory: str | Path) -> str:
 
 
 def salvage_copy(directory: Path) -> str:
-    """`salvage` in a copy outside the log directory, where no recovery point makes it skip the segments below. A second
-    run of it copies over the first copy, and not into it."""
+    """The command that copies a partition's directory to a path beside the log directory, and runs `salvage` on the
+    copy: there no recovery point makes it skip segments. A second run overwrites the copy (cp -T)."""
     copy = beside(directory)
     return f"{_command('cp', '-rT', '--', directory, copy)} && {salvage(copy)}"
 
@@ -121,15 +121,15 @@ IN_ITS_PLACE = r".*-[0-9]+/[0-9]+\.log"
 
 
 def search(directory: str | Path, name: str) -> str:
-    """The command that finds files of a name, or of one that begins with it and goes on with another character than a
-    digit, below a directory."""
+    """The command that finds, below a directory, the files whose name is `name`, or `name` followed by a character that
+    is no digit."""
     return _command("find", _named(directory), "-name", name, "-o", "-name", f"{name}[!0-9]*")
 
 
 def search_log(directory: str | Path, begin: str, partition: str) -> str:
-    """The command that finds logs whose names begin with `begin` below a directory, under other names than those of
-    logs or in other directories than those of partitions, as what lies there is known; and the empty ones in the
-    directory of the partition with that name."""
+    """The command that finds, below a directory, logs whose names begin with `begin` (or with a dot and `begin`) and
+    that do not lie under Kafka's name in a partition's directory, since those are known; in the directory `partition`
+    also empty logs under Kafka's name."""
     own = ("-path", f"*/{partition}/*", "-size", "0")
     return _command(
         "find",

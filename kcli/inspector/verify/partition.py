@@ -419,16 +419,16 @@ class LogVerifier:
     def _with_order(
         self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
     ) -> list[Finding]:
-        """Make one cause of what was noticed of wrong offsets in a log. Returns the other findings. Raises
-        UnreadableInput."""
+        """Replace the findings of wrong offsets in a log by the one cause of them, where it is found. Returns the other
+        findings. Raises UnreadableInput."""
         put_back = self._put_back(path, following, of_log) if self._is_whole else None
         if put_back is not None:
             return self._as_put_back(put_back, of_log)
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, following: int | None, of_log: list[Finding]) -> PutBack | None:
-        """The last batch of the partition, where its base offset is wrong and the batch before it and the log end
-        offset by the checkpoints leave one other; else None. Raises UnreadableInput."""
+        """The last batch of the partition with its right base offset, where its own is wrong, and the batch before it
+        and the log end offset in the checkpoints leave only one possible; else None. Raises UnreadableInput."""
         reached = max(self._known.ends.values(), default=0)
         of_offsets = ("offset-gap", "offset-range", "offsets-order")
         noticed = [
@@ -444,8 +444,8 @@ class LogVerifier:
         return found if found is not None and found.position in {each.position for each in noticed} else None
 
     def _as_put_back(self, put_back: PutBack, of_log: list[Finding]) -> list[Finding]:
-        """Make the wrong base offset of the last batch the cause of all that was noticed of it. Returns the other
-        findings in the log."""
+        """Make the wrong base offset of the last batch the cause of all findings that the check of the log made of that
+        batch. Returns the other findings in the log."""
         noticed = next(each for each in of_log if each.position == put_back.position)
         log = Path(noticed.path)
         reached = max(self._known.ends.values())
@@ -563,7 +563,8 @@ class LogVerifier:
         return [each for each in of_log if each is not at_end[0]]
 
     def _exchanged(self, offsets: IndexFile | None, times: IndexFile | None, log_bytes: int) -> Finding | None:
-        """The finding of an offset and a time index that are exchanged, which takes the place of all others in them."""
+        """The finding of an offset and a time index that are exchanged, which replaces all other findings in these
+        files."""
         if offsets is None or times is None:
             return None
         if not (self._check.offset_index_events or self._check.time_index_events):
@@ -683,8 +684,9 @@ class LogVerifier:
         return False
 
     def _has_own_epochs(self) -> bool:
-        """Whether the leader-epoch checkpoint has most of the epochs of the batches: one of another partition says
-        nothing of where the log ended. No CRC covers the epoch of a batch."""
+        """Whether the leader-epoch checkpoint agrees with at least half of the batches' epochs; a single batch may
+        differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about where this log ended.
+        """
         right = wrong = 0
         for epoch, offset in self.epochs:
             stated = [each for each, start in self._known.epochs if start <= offset]
@@ -708,7 +710,7 @@ class LogVerifier:
 
     def _was_empty(self) -> bool:
         """Whether the only missing log is the first one, and had no batch when the broker was shut down: the recovery
-        point of a clean shutdown is the log end offset, and no other file tells of a batch."""
+        point of a clean shutdown is the log end offset, and no other file is evidence of a batch."""
         if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
             return False
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
@@ -765,9 +767,10 @@ class LogVerifier:
     def _snapshots_of_segments(self, gaps: Gaps) -> Iterator[int]:
         """Yield the offsets of producer snapshots that only the begin of a missing segment explains.
 
-        Kafka also takes one at the log's end at a shutdown or truncation, and keeps it when the cleaner removes the
-        segment around it. There a leader epoch begins, unless the replica was a follower when its broker was shut
-        down. Of a compacted topic nothing is told without the leader epochs, which may be lost."""
+        Kafka also takes a snapshot at the log's end at a shutdown or truncation, and keeps it when the cleaner removes
+        the segment around it. A leader epoch begins at its offset, unless the replica was a follower at the shutdown.
+        For a compacted topic nothing is yielded where the partition has other replicas, or no leader epochs are left.
+        """
         if gaps is Gaps.NORMAL and (self._known.is_replicated or not self._known.epochs):
             return
         explained = {start for _, start in self._known.epochs} | {each.base for each in self._segments}

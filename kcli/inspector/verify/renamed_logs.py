@@ -66,8 +66,9 @@ class Gap(NamedTuple):
 
 
 class RenamedLog(NamedTuple):
-    """A file with the batches of a missing segment, or a longer version of a log. command: gives it its name, and the
-    files beside it. end: the offset behind the last batch of a part of a log; None for a whole one."""
+    """A file with the batches of a missing segment, or a longer version of a log. command: the shell command that gives
+    the file, and those beside it, their right names. end: the offset behind the last batch of a part of a log; None for
+    a whole one."""
 
     path: Path
     base_offset: int
@@ -211,7 +212,7 @@ def _sound(source: Source) -> Iterator[BatchRow]:
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:
-    """The finding of a log that is a compressed file under the log's own name; None where the log is none.
+    """The finding of a log that is a compressed file under the log's own name; None where the log is not compressed.
 
     The first batch in it has to fit the name. base, until: the base offsets of the segment and of the next one; None
     for the active segment. Raises UnreadableInput.

@@ -1,4 +1,4 @@
-"""What a check of all files tells salvage: logs under other names, offsets that no log has, and the indexes and
+"""What salvage takes from a check of all files: logs under other names, offsets that no log has, and the indexes and
 leader-epoch checkpoints that contradict the batches beside them: a start does not rebuild these below the recovery
 point."""
 
@@ -31,8 +31,8 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
     """Return what salvage needs to know, by the directory of the partition.
 
     directory: a partition's, or a log directory, all of whose logs are read. server: the entries of server.properties.
-    Files that cannot be read are left out. Indexes and checkpoints count, too, where verify reports their cause alone,
-    such as a log that was cut: the start leaves them as they are there, as well.
+    Files that cannot be read are left out. Wrong indexes and checkpoints are included also where verify reports only
+    their cause, such as a log that was cut: a start leaves them as they are there, too.
     """
     contradictions: list[Finding] = []
 
@@ -110,7 +110,7 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
                 compressed[name] = InflatedRange(path, 0, inflated_size(path, codec), codec=codec)
             except UnreadableInput as error:
                 damaged.append(LeftOut(os.path.relpath(path, directory), f"it is {name}, compressed: {error.reason}"))
-    stems = {name.removesuffix(FileKind.LOG) for name in compressed}  # their indexes were not checked against them
+    stems = {name.removesuffix(FileKind.LOG) for name in compressed}  # compressed logs: their indexes are unchecked
     contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
     if logs.outdated:  # the start that made the empty logs has set the epochs back to their offsets
         contradicted.add(FileKind.LEADER_EPOCHS)

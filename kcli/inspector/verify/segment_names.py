@@ -61,7 +61,7 @@ class Placed:
 
 
 def other_case(name: str, right: str) -> str:
-    """The words that tell why a name is the right one but for the case of its letters; none for another name."""
+    """The words for a name that differs from the right one only in the case of letters; none for any other name."""
     is_same = name != right and name.lower() == right.lower()
     return " (as after a copy by way of a file system that ignores case, such as FAT)" if is_same else ""
 
@@ -91,8 +91,8 @@ def place(
 
 
 def _returned(segments: Sequence[SegmentFiles]) -> list[tuple[SegmentFiles, list[SegmentFiles]]]:
-    """Return segments that the cleaner once replaced, each list with the segment that replaced them: they are in the
-    directory again. The replacing segment has batches beyond their base offsets, and indexes that fit its name."""
+    """Return each segment that once replaced others in a cleaning, with those of them that are in the directory again.
+    The replacing segment has batches beyond the base offsets of the others, and indexes that fit its name."""
     found = []
     left = sorted(segments, key=lambda each: each.base)
     while len(left) > 1:

@@ -85,8 +85,8 @@ def _lacks_cluster_id(data: bytes) -> bool:
 
 
 def _without_cluster_id(finding: Finding, path: Path) -> Finding:
-    """The finding of a meta.properties without cluster.id, with the command that appends it, where the log directories
-    of the same node beside this one agree on it. No file but meta.properties has it."""
+    """The finding of a meta.properties without cluster.id, with the command that appends the line, where the other log
+    directories of the node beside this one agree on the id. No other file has the cluster.id."""
     mine = read_properties(path)
     beside = [each for each in sorted(path.absolute().parent.parent.glob(f"*/{path.name}")) if each.is_file()]
     ids: dict[str, Path] = {}
@@ -243,7 +243,7 @@ def _start_behind_end(path: Path, topic: str, partition: int, offset: int, bound
 
 def _finding(path: Path, kind: str, severity: Severity, expected: str, found: str, action: str) -> Finding:
     command = _command(path, action)
-    if action == REBUILD_EPOCHS and path.absolute().parent.name == METADATA_DIRECTORY:  # each start recovers all of it
+    if action == REBUILD_EPOCHS and path.absolute().parent.name == METADATA_DIRECTORY:  # each start recovers this log
         action = "stop the node, and move the file away: a start rebuilds it from the batches"
         command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
     return Finding(

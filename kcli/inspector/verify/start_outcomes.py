@@ -61,8 +61,8 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
 
 
 def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -> list[Finding]:
-    """Return the findings of a coordinator's partition with what its coordinator does at the end of its load: as an
-    error of its own, or in the action of the error that is at the same byte."""
+    """Return the findings of a coordinator's partition with the place where its coordinator stops loading, and what the
+    coordinator then does: in the action of an error at the same byte, else as an error of its own."""
     path = str(directory / end.file)
     found = list(findings)
     for number, each in enumerate(found):
@@ -110,7 +110,7 @@ def salvage_first(findings: Iterable[Finding], around: Surroundings | None) -> I
         if not is_file or around is None or not moves(each):
             yield each
             continue
-        harmed = (around.harmed or frozenset()) - {Path(each.path).parent.name}  # which the file itself refuses
+        harmed = (around.harmed or frozenset()) - {Path(each.path).parent.name}  # harmed by the file itself
         if not harmed:
             yield each
             continue
@@ -160,11 +160,12 @@ def _with_outcome(finding: Finding, plan: PartitionPlan) -> Finding:
 
 
 def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surroundings) -> Finding:
-    """A finding at which a clean start does not look, with what a start without the clean-shutdown marker does with it.
+    """A finding in bytes that a clean start does not check, with what a start without the clean-shutdown marker does
+    there.
 
     after_crash: the plan of that start. The next step removes the marker only where that start cuts the file at the
-    damage, and is known to lose no sound batch of any partition; else it is salvage, of all the log directory where
-    other partitions would lose some.
+    damage, and is known to lose no sound batch of any partition; else it is salvage: of the whole log directory where
+    other partitions would lose sound batches.
     """
     directory = Path(finding.path).parent
     outcome, refused = _outcome(finding, after_crash), after_crash.refused

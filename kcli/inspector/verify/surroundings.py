@@ -149,8 +149,8 @@ class Surroundings:
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
-        """The partitions that the metadata log places in this log directory, and that have no directory in it, or that
-        of a deleted topic."""
+        """The partitions that the metadata log places in this log directory and that have no directory here, or only
+        one with the id of a deleted topic."""
         placement = self._placement(self.registered_directory_id if self.properties is None else None)
         return [] if placement is None or not self.is_broker else list(placement.missing())
 
@@ -184,13 +184,13 @@ class Surroundings:
         others = [each for each in voters(home / METADATA_DIRECTORY) if each not in image.brokers]
         try:
             return known_properties(self.node, self._server, image, self.registered_directory_id, others)
-        except UnreadableInput:  # which is a finding of its own
+        except UnreadableInput:  # another check reports this error
             return None
 
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
-        """The directories of one topic that have, or may have, exchanged their names. None where files cannot be read,
-        which is a finding of its own."""
+        """The directories of one topic that have, or may have, exchanged their names. Empty where files cannot be read,
+        which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_names
 
         try:
@@ -200,12 +200,13 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The exchanged logs of coordinators' partitions, by the keys in them: which belongs at a path."""
+        """The logs of coordinators' partitions that were exchanged, known by the keys in them: the path of the log that
+        belongs at a path, by that path."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
             return exchanged_by_keys(LogDirectory(self.path), self._partition_counts)
-        except UnreadableInput:  # which is a finding of its own
+        except UnreadableInput:  # another check reports this error
             return {}
 
     @property
@@ -214,14 +215,14 @@ class Surroundings:
 
     @cached_property
     def registered_directory_id(self) -> str | None:
-        """The directory.id that the metadata log has for this log directory, where meta.properties has one that the
-        node has not registered; None where that one is right or no other is sure."""
+        """The directory.id that the metadata log has for this log directory, where meta.properties has an id that the
+        node has not registered; None where the id in meta.properties is right, or the right one is not certain."""
         placement = self._placement()
         return None if placement is None else placement.registered_directory_id(self.node.ids_elsewhere)
 
     @cached_property
     def has_topic_ids(self) -> bool:
-        """Whether the metadata log has the topic ids of now: there is no sign that records of it are lost."""
+        """Whether the topic ids in the metadata log are up to date: there is no sign that its last records are lost."""
         from kcli.metadata_log.lost import LostMetadata
 
         planned = self._metadata_plan
@@ -256,7 +257,7 @@ class Surroundings:
 
         try:
             return None if self.has_metadata_log or not self.is_broker else renamed_metadata_log(self.path)
-        except UnreadableInput:  # which is a finding of its own
+        except UnreadableInput:  # another check reports this error
             return None
 
     @property
@@ -276,14 +277,14 @@ class Surroundings:
         homes = [self.path, *self.node.others]
         try:
             directories = [each for home in homes for each in LogDirectory(home).partitions()]
-        except UnreadableInput:  # which is a finding of its own
+        except UnreadableInput:  # another check reports this error
             return False
         return is_foreign(self.metadata.image, self.metadata.removed, directories, self._known_ids)
 
     @cached_property
     def in_absent_directories(self) -> Mapping[str, Sequence[TopicPartition]]:
-        """The partitions of the node that the metadata log places in a log directory that is not here, and that lie in
-        no other, by its directory.id."""
+        """The partitions of the node that the metadata log places in a log directory of the node that is not known
+        here, and that lie in no known one; by the directory.id of the absent log directory."""
         placement = self._placement()
         return {} if placement is None else placement.in_absent_directories(self._known_ids)
 
@@ -302,13 +303,13 @@ class Surroundings:
 
     @cached_property
     def mended_ids(self) -> Collection[str]:
-        """The directory.id of each log directory of the node in whose meta.properties it is wrong."""
+        """The right directory.id of each log directory of the node whose meta.properties has a wrong one."""
         found = (each.registered_directory_id for each in (self, *map(self.of, self.node.others)))
         return {each for each in found if each is not None}
 
     def properties_of_unknown(self) -> MetaProperties | None:
-        """The content of the missing meta.properties of the node's only unknown log directory; None where there is
-        none, or more than one."""
+        """The content for a missing meta.properties: its directory.id is the only one that the node has registered and
+        no known log directory has. None where there is no such id, or more than one."""
         from formats.properties import MetaProperties
         from kcli.metadata.partition import from_uuid, to_uuid
 
@@ -355,8 +356,8 @@ class Surroundings:
 
     @cached_property
     def moved(self) -> Mapping[TopicPartition, Path]:
-        """The partitions that the metadata log places in this log directory, and whose directory lies in another one of
-        the node, with that."""
+        """The partitions that the metadata log places in this log directory, but whose directory lies in another log
+        directory of the node, each with the path of its directory."""
         placement = self._placement()
         return {} if placement is None or not self.is_broker else dict(placement.moved())
 
@@ -379,13 +380,13 @@ class Surroundings:
         return Surroundings(other, self._server, self._others)
 
     def is_given(self, path: Path) -> bool:
-        """Whether a path is verified, too."""
+        """Whether a path is, or lies below, one of the paths that are verified."""
         return any(path.absolute().is_relative_to(each.absolute()) for each in self._others)
 
     @cached_property
     def node(self) -> NodeDirectories:
-        """The other log directories of the node: those that server.properties names beside this one; without it those
-        that are given, but for copies of this one."""
+        """The other log directories of the node: those that server.properties names beside this one; without
+        server.properties, those of the verified directories that have the same node and are no copies of this one."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
         node_id = node_id_of(self._server)
         if not any(same_path(each, self.path) for each in listed):
@@ -416,8 +417,8 @@ class Surroundings:
 
     @cached_property
     def refused(self) -> Mapping[Path, str]:
-        """What keeps Kafka from starting with this log directory but the logs of its partitions: the reasons, by the
-        path of the file or directory. Empty where files cannot be read, which is a finding of its own."""
+        """What keeps Kafka from starting with this log directory, apart from the logs of its partitions: the reasons,
+        by the path of the file or directory. Empty where files cannot be read, which another check reports."""
         from kcli.log.recovery.run import Recovery
         from kcli.metadata_log.recovery import MetadataRecovery
 
@@ -438,7 +439,8 @@ class Surroundings:
 
     @cached_property
     def failing(self) -> Collection[Path]:
-        """The files with which Kafka starts, but without this log directory. Raises no error, as `refused`."""
+        """The files that are I/O errors for Kafka, which then starts without this log directory. Empty where files
+        cannot be read; like `refused` it raises no error."""
         from kcli.log.recovery.run import Recovery
 
         if not self.node.may_fail:
@@ -503,7 +505,7 @@ class Surroundings:
         """What a gap means in a topic that the metadata log does not know as compacted, though the checkpoint of the
         log cleaner has an offset of it."""
         assert self.metadata is not None, "it has the topic"
-        if topic not in self.metadata.created or not self.has_topic_ids:  # it may have been compacted before, or since
+        if topic not in self.metadata.created or not self.has_topic_ids:  # earlier or later policies are not known
             return Gaps.NORMAL
         return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
 
@@ -550,7 +552,7 @@ class Surroundings:
         return None if self.metadata is None else topic in self.metadata.tiered
 
     def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
-        """The offsets in a checkpoint; none where it cannot be read, which is a finding of its own."""
+        """The offsets in a checkpoint; none where it cannot be read, which another check reports."""
         try:
             return LogDirectory(self.path).offsets(kind)
         except KcliError:

@@ -12,8 +12,8 @@ from kcli.inspector.verify.log_findings import RECOVER
 
 
 def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of a log: one in place of all, where the log has more sound batches without the CR that each LF has
-    before it. Raises UnreadableInput."""
+    """The findings of a log. A single finding replaces the errors and warnings where the log has more sound batches
+    once the CR before each LF is removed. Raises UnreadableInput."""
     first = next((each for each in findings if each.severity == "error"), None)
     if first is None or first.kind == "log-compressed":
         return list(findings)

@@ -153,8 +153,8 @@ class TxnIndexCheck:
         """The last entry with an abort marker from offset `end` on of a transaction that is open in the log, None where
         there is none: the log has lost its end with that marker.
 
-        ongoing: producer id and first offset of each open transaction. A flipped bit makes no such entry: both are in
-        it."""
+        ongoing: producer id and first offset of each open transaction. A flipped bit makes no such entry: both the
+        producer id and the first offset have to match."""
         entries = map(self._entry, range(self._count)) if ongoing and self._size <= MOST_BYTES else ()
         lost = [
             each

@@ -14,17 +14,17 @@ WINDOW_BYTES = 1 << 20
 
 
 def of_zeros(size: int) -> str:
-    """The words that tell of a file of so many zeros, with their cause."""
+    """The words for a file of `size` bytes that are all zeros, with the cause."""
     return f"{size:,} bytes, all zeros, as a crash of the file system or a copy with holes leaves them"
 
 
 def zeros_text(data: bytes | bytearray) -> str | None:
-    """The words that tell of a file whose content is zeros; None where it is empty, or has another byte."""
+    """The words for a file whose content is zeros; None where the file is empty, or has another byte."""
     return of_zeros(len(data)) if data and data.count(0) == len(data) else None
 
 
 def zeros_in(path: Path) -> str | None:
-    """The same of a file of any size. Raises UnreadableInput."""
+    """As `zeros_text`, for a file of any size. Raises UnreadableInput."""
     source = FileSource(path)
     try:
         return zeros_of(source)
@@ -33,7 +33,7 @@ def zeros_in(path: Path) -> str | None:
 
 
 def zeros_of(source: Source) -> str | None:
-    """The same of a source. Raises UnreadableInput."""
+    """As `zeros_text`, for a source. Raises UnreadableInput."""
     size, at = source.size(), 0
     window = bytearray(min(size, WINDOW_BYTES))
     while at < size:

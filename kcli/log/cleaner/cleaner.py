@@ -1,5 +1,5 @@
-"""The cleaning of one partition: retention, one pass after another while Kafka's cleaner would select the log,
-retention.
+"""The cleaning of one partition: retention, then passes for as long as Kafka's cleaner would select the log, then
+retention again.
 
 Where the offset map gets full, the next pass cleans the offsets beyond it. Without a directory to write to, the first
 pass is only counted: later passes depend on its result. Source: LogCleaner.CleanerThread.

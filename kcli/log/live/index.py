@@ -154,8 +154,9 @@ class LiveOffsetIndex(LiveIndex):
         """The offset up to which a Fetch collects aborted transactions, whose region of the log ends at byte
         `position`; None where the index has no entry that far.
 
-        It is that of the first entry at or behind `position`; the very first entry has to lie behind it, as Kafka's
-        binary search does not compare that one for equality. Source: OffsetIndex.fetchUpperBoundOffset.
+        The offset is that of the first entry at or behind `position`. The very first entry of the index counts only
+        where it lies behind `position`, as Kafka's binary search does not test that entry for equality. Source:
+        OffsetIndex.fetchUpperBoundOffset.
         """
         found = bisect_left(range(self.count), position, key=lambda i: self.values(i)[1])
         if found == 0 and self.count and self.values(0)[1] == position:

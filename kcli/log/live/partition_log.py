@@ -103,7 +103,7 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """How a log is opened. The offsets come from the log directory's checkpoints; clean: it was shut down cleanly.
+    """How a log is opened. The offsets come from the log directory's checkpoints; clean: the log was shut down cleanly.
     jitter(most): returns a random number in [0, most), the ms by which a segment is rolled early (segment.jitter.ms).
     """
 
@@ -135,7 +135,7 @@ class PartitionLog:
         self._failed = ""
         self.runway: Runway | None = None
         self._recalled: set[int] = set()  # producers whose earlier batches were read from the log (see _check_producer)
-        self._cuts = 0  # how often it was truncated
+        self._cuts = 0  # how often the log was truncated
         self._epochs_are_stale = False
         self._epochs_guard = Lock()
         self._compaction: LiveCompaction | None = None
@@ -343,7 +343,7 @@ class PartitionLog:
         roll_offset = start if first.magic >= 2 else last.last_offset - INT_MAX
         self._roll_if_due(size, roll_offset, last.last_offset, max_timestamp, now_ms)
         self._write(memoryview(data)[:size], table, last.last_offset, now_ms)
-        if self.producers.verifications:  # they are from when this replica was the leader
+        if self.producers.verifications:  # left from when this replica was the leader
             self.producers.end_verifications(table)
         return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)
 

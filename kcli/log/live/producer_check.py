@@ -101,8 +101,8 @@ def _fenced(entry: ProducerEntry, row: BatchRow, how: str) -> AppendRefused:
 
 def _check_verification(entry: ProducerEntry, row: BatchRow, verification: Verification | None) -> None:
     """Refuse a batch while a batch with a lower sequence, which the producer tried before, is not in the log. A batch
-    whose sequence follows the last one in the log is valid, as all lower sequences have been appended; Kafka refuses
-    it, too."""
+    whose sequence follows the last one in the log is valid here, as all lower sequences have been appended; Kafka
+    refuses even that batch."""
     follows = entry.producer_epoch == row.producer_epoch and row.base_sequence == _add(entry.last_sequence, 1)
     if verification is None or (follows and entry.last_sequence >= 0):
         return

@@ -92,8 +92,8 @@ class LiveProducers(ProducerStateManager):
         known.tried(epoch, sequence)
 
     def end_verification(self, row: BatchRow) -> None:
-        """Forget the verification, as a batch or a marker of the transaction is appended. The marker of the previous
-        transaction does not end it."""
+        """End the producer's verification, because a batch or a marker of the verified transaction is appended. The
+        marker of the producer's previous transaction ends no verification."""
         known = self.verifications.get(row.producer_id)
         if known is not None and not (row.is_control and known.begins_at_0 and known.epoch == row.producer_epoch):
             del self.verifications[row.producer_id]

@@ -160,8 +160,8 @@ class LiveSegments:
         return LogRead(FileRegion(segment.log_path, segment.log.fd, position, length), aborted=aborted)
 
     def _length(self, segment: LiveSegment, position: int, end: int, max_bytes: int) -> int:
-        """How many bytes of whole batches to read from byte `position` on, up to byte `end`. Where max_bytes end the
-        read, the place behind it is cached."""
+        """How many bytes of whole batches to read from byte `position` on, up to byte `end`. Where max_bytes limits the
+        read, the place behind the last batch is cached."""
         length = end - position
         if max_bytes >= length:
             return length

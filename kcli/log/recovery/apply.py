@@ -150,7 +150,8 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
 
 
 def _set_aside(path: Path, disk: Disk) -> None:
-    """Give what has the name of a file, and is none, the suffix .moved, and a number where that is taken."""
+    """Rename the directory or broken link at the path of one of Kafka's files: it gets the suffix .moved, and a number
+    where that name is taken."""
     moved = path.with_name(f"{path.name}{MOVED}")
     number = 1
     while os.path.lexists(moved):
@@ -160,14 +161,14 @@ def _set_aside(path: Path, disk: Disk) -> None:
 
 
 def _is_of_another(view: PartitionView, name: str, content: Content) -> bool:
-    """Whether a file gets bytes of another one that stays, with other content."""
+    """Whether the new content of a file has bytes of another file, whose name stays in the view."""
     parts = [part for part in content.parts if isinstance(part, FileRange) and part.path.parent == view.directory]
     return any(part.path.name != name and part.path.name in view.files for part in parts)
 
 
 def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collection[str]) -> None:
-    """Write the logs that are composed of parts, then rename them into place, the last first. Removes those of their
-    old indexes that have other entries then.
+    """Write the logs that are composed of parts, then rename them into place, the last first. Removes the old indexes
+    of these logs that the view changes.
 
     exchanged: logs that take the place of others whose bytes are needed. After a crash in between a start of Kafka
     deletes .cleaned files, and leaves those with another suffix."""

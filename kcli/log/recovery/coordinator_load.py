@@ -3,9 +3,9 @@ share coordinator one of __share_group_state, the transaction coordinator one of
 
 A coordinator reads its partition from the log start to the end, without a check of CRCs. It stops at bytes that are no
 batch, at a batch whose records cannot be parsed, and at a record that is none of its own: load_stops says which. No
-start looks at the last, and one after a clean shutdown at none of these. The group and the share coordinator then
-serve nothing of the partition. The transaction coordinator serves the partition with what it has loaded: it has
-forgotten the rest. Source: CoordinatorLoaderImpl, TransactionStateManager.
+start checks for such records, and a start after a clean shutdown checks for none of the three. The group and the share
+coordinator then serve nothing of the partition. The transaction coordinator serves the partition with what it has
+loaded: it has forgotten the rest. Source: CoordinatorLoaderImpl, TransactionStateManager.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class LoadEnd:
-    """Where a coordinator's load of a partition ends: the byte of a log where the batch begins, or bytes that are none,
-    and the reason. offset: that of the record at which it ends; None where it ends at the batch or at such bytes."""
+    """Where and why a coordinator's load of a partition ends. position: the byte of the log `file` where the batch
+    begins, or the bytes that are no batch. offset: that of the record at which the load ends; None where it ends at a
+    batch as a whole, or at bytes that are no batch."""
 
     coordinator: str
     file: str
@@ -65,7 +66,7 @@ def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | 
 
 
 class _Load:
-    """A load as far as it has come."""
+    """A load of a coordinator's partition, part by part."""
 
     def __init__(self, topic: str, log_end_offset: int) -> None:
         self._topic = topic

@@ -1,7 +1,7 @@
 """The groups and transactional ids of which a start loses records, where it cuts a coordinator's partition: by the keys
-of the sound batches that are lost. What their coordinator then has of them is older, or nothing.
+of the sound batches that are lost. Their coordinator then loads an older state of them, or none.
 
-A batch that cannot be read names none, nor do files that are gone.
+Names in batches that cannot be read, or in missing files, are not known.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def missed_logs(
     lowest = first_cleaned(parsed.values())
     swaps = {found.base_offset or 0: name for name, found in logs.items() if found.state == "swap"}
     if min(swaps, default=lowest) < lowest:
-        return []  # it takes its place
+        return []  # the start puts the .swap log into place
     state = "swap" if swaps else "deleted"
     deleted = swaps or {found.base_offset or 0: name for name, found in logs.items() if found.state == state}
     if not deleted or (not swaps and any(found.state == "cleaned" for found in logs.values())):

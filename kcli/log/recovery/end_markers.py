@@ -1,4 +1,4 @@
-"""End markers of transactions that a damaged log has lost, written anew where other files tell them.
+"""End markers of transactions that a damaged log has lost, written anew where other files are evidence of them.
 
 Without its marker a transaction stays open, and read_committed consumers stop at its first record for ever; or the
 marker of the producer's next transaction ends both, and aborted records are read as committed.
@@ -7,8 +7,8 @@ abort    a transaction index has the offset of the marker, and no batch of the l
 commit   a producer snapshot, or the beginning of the producer's next aborted transaction, tells that the transaction
          had ended, and the missing offsets are of segments whose transaction indexes have no abort of it
 
-A marker takes a missing offset; the batches around it stay as they are. Where nothing tells how a transaction ended it
-stays open. Source: TransactionIndex, ProducerStateManager, KIP-98.
+A marker takes a missing offset; the batches around it stay as they are. Without such evidence a transaction stays open.
+Source: TransactionIndex, ProducerStateManager, KIP-98.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ MARKER = 1 << 5 | 1 << 4
 
 @dataclass(frozen=True, slots=True)
 class EndMarker:
-    """A marker that salvage writes at a missing offset. file: the log that gets it; source: the file that tells it;
-    first_offset: that of the transaction."""
+    """A marker that salvage writes at a missing offset. file: the log that gets the marker; source: the file that is
+    the evidence of it; first_offset: the transaction's first offset."""
 
     file: str
     offset: int
@@ -55,10 +55,10 @@ class EndMarker:
 
 
 class _Ended(NamedTuple):
-    """A file tells that a producer's earlier transaction had ended below an offset.
+    """A file is evidence that an earlier transaction of a producer had ended below `offset`.
 
-    last: the producer's last offset and its epoch, by a snapshot; None where the file tells that the next transaction
-    begins at `offset`, which a batch must confirm."""
+    last: the producer's last offset and epoch in a producer snapshot; None where the file is a transaction index, by
+    which the next transaction begins at `offset`: a batch in the log must confirm this."""
 
     offset: int
     producer_id: int
@@ -66,9 +66,9 @@ class _Ended(NamedTuple):
     last: tuple[int, int] | None
 
     def is_told(self, begun: _Open, row: BatchRow | None) -> bool:
-        """Whether the file is one of this log, which has the open transaction. row: the batch that begins at `offset`.
+        """Whether the evidence fits this log, in which the transaction is open. row: the batch that begins at `offset`.
 
-        A marker of an epoch of its own (KIP-890) leaves the producer without a last offset."""
+        A marker that bumps the epoch (KIP-890) leaves the snapshot's producer without a last offset."""
         if self.last is None:
             return row is not None and (row.base_offset, row.producer_id) == (self.offset, self.producer_id)
         offset, epoch = self.last
@@ -77,8 +77,9 @@ class _Ended(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What the files beside the logs tell. indexed: the base offsets of segments with a sound transaction index; bases:
-    those of all files. cut: the logs with fewer bytes than on disk."""
+    """What transaction indexes and producer snapshots say. aborted, ended: each with the file's name. indexed: the base
+    offsets of segments with a sound transaction index; bases: the offsets in the names of all files. cut: the logs that
+    have fewer bytes in the view than on disk."""
 
     aborted: list[tuple[AbortedTxn, str]] = field(default_factory=list)
     ended: list[_Ended] = field(default_factory=list)
@@ -100,8 +101,8 @@ class _Open:
 class _Missing:
     """Offsets `first` to `last`, both inclusive, that no batch has, and the byte of a log where their batches belong.
 
-    before: the batch before them. is_known: whether the files of all segments that they are of can be told: `log` goes
-    on behind them, has lost bytes at its end, or another file has the name of the segment that begins with them."""
+    before: the batch before them. is_known: whether the segments of these offsets are known: `log` goes on behind the
+    offsets, has lost bytes at its end, or another file has the name of the segment that begins with `first`."""
 
     first: int
     last: int
@@ -135,7 +136,7 @@ def write_end_markers(view: PartitionView) -> list[EndMarker]:
 
 
 def _known(view: PartitionView) -> _Known:
-    """What the transaction indexes, as they are on disk, and the snapshots of a view tell."""
+    """Read what the transaction indexes on disk, and the producer snapshots in the view, say about transactions."""
     known = _Known()
     before = view.unchanged()
     for name in before.names():
@@ -169,8 +170,8 @@ def _known(view: PartitionView) -> _Known:
 
 
 def _lacks_offsets(view: PartitionView, known: _Known) -> bool:
-    """Whether offsets are missing between the batches of the logs, of which there are some, or behind them up to a
-    known end marker."""
+    """Whether offsets are missing between the batches of the logs, or behind them up to a known end marker. There must
+    be a log."""
     check = LogCheck(check_control, sequences=False)
     logs = _logs(view)
     for name, following in zip(logs, [*logs[1:], None], strict=True):
@@ -254,7 +255,8 @@ class _Search:
         self._log, self._end_position = name, row.position + row.size
 
     def _miss(self, before: BatchRow, name: str, row: BatchRow, *, is_first: bool) -> None:
-        """Take the offsets that are missing before a batch: those from the base offset of its log on are this log's."""
+        """Handle the offsets that are missing before a batch. Those from the base offset of its log on belong to this
+        log, the ones below it to the log before."""
         first, last = before.last_offset + 1, row.base_offset - 1
         if not is_first:
             self._gap(_Missing(first, last, name, row.position, before, is_known=True))
@@ -294,7 +296,8 @@ class _Search:
                 self._write(gap, entry.last_offset, begun, ControlType.ABORT, source)
 
     def _is_of(self, entry: AbortedTxn, begun: _Open) -> bool:
-        """Whether the open transaction is that of the entry: it begins there, or its beginning is missing, too."""
+        """Whether the open transaction is that of the entry: it begins at the entry's first offset, or that offset is
+        missing from the log."""
         if begun.first_offset <= entry.first_offset:
             return begun.first_offset == entry.first_offset
         at = bisect_right(self._gaps, entry.first_offset, key=lambda gap: gap.first) - 1
@@ -317,8 +320,8 @@ class _Search:
                 self._commit(each, begun)
 
     def _commit(self, ended: _Ended, begun: _Open) -> None:
-        """Write a commit marker at a missing offset behind the transaction's last batch, where an abort marker would be
-        known."""
+        """Write a commit marker at a missing offset behind the transaction's last batch, unless it may have been
+        aborted: a transaction index that could name an abort marker among the missing offsets is lost."""
         at = bisect_right(self._gaps, begun.last.last_offset, key=lambda gap: gap.first)
         gaps = [gap for gap in self._gaps[at:] if gap.first < ended.offset]
         if not gaps or not all(gap.is_known and self._is_indexed(gap, ended.offset) for gap in gaps):
@@ -331,7 +334,7 @@ class _Search:
                     return
 
     def _is_indexed(self, gap: _Missing, end: int) -> bool:
-        """Whether each segment that the missing offsets below `end` are of has its transaction index."""
+        """Whether each segment to which missing offsets below `end` belong has a sound transaction index."""
         bases = self._known.bases
         low = max(0, bisect_right(bases, gap.first) - 1)
         high = bisect_left(bases, min(gap.last + 1, end))
@@ -345,7 +348,7 @@ class _Search:
         epoch = self._known.coordinator_epochs.get(producer_id, 0)
         marker = EndMarker(gap.log, offset, producer_id, kind, begun.first_offset, source)
         producer_epoch = begun.last.producer_epoch
-        if self._raises_epoch and producer_epoch < EPOCH_MAX:  # as the marker before it (KIP-890)
+        if self._raises_epoch and producer_epoch < EPOCH_MAX:  # as the marker before did (KIP-890)
             producer_epoch += 1
         self.found.append((gap, marker, _batch(marker, begun.last, producer_epoch, gap.before, epoch)))
         del self._open[producer_id]

@@ -2,9 +2,9 @@
 
 A .log file fits a path if its first offset fits the base offset in the file's name, and if most entries of the indexes
 at that path point to batches in it that end at the entries' offsets: one damaged batch, also the first or the last,
-does not hide whose the others are. A .log file that does not fit its own path belongs at the only path of another such
-file that it fits. Kafka checks neither for a segment below the recovery point nor for one with sound batches: it serves
-the records of one partition as those of the other.
+does not hide to which path the file belongs. A .log file that does not fit its own path belongs at the only path of
+another such file that it fits. Kafka checks neither for a segment below the recovery point nor for one with sound
+batches: it serves the records of one partition as those of the other.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _logs(directory: Path) -> list[Path]:
 
 def _fits(log: Path, place: Path) -> bool:
     """Whether the .log file at `log` fits the path `place` (see the module's docstring). A file whose first batch
-    cannot be read, and that no index entry tells of, fits only its own path."""
+    cannot be read fits only its own path where the indexes have no entry."""
     name = parse(place.name)
     base = None if name is None else name.base_offset
     if base is None:

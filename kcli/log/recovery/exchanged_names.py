@@ -1,6 +1,6 @@
 """Directories of partitions of one topic that have exchanged their names.
 
-Their topic ids are alike. Two kinds of evidence tell whose records they have:
+Their topic ids are alike. Two kinds of evidence show of which partition their records are:
 
     keys            in a coordinator's topic the hash of each key is the number of its partition
     log ends        after a clean shutdown each log ends at the recovery point of its partition; nothing is said where
@@ -122,7 +122,8 @@ def _key_cycles(owned: Mapping[int, Mapping[int, str]]) -> Iterator[list[int]]:
 
 def _cycles(targets: Mapping[int, int], free: set[int]) -> Iterator[list[int]]:
     """Yield the cycles of partitions that change places. targets: by the number in a directory's name that of its
-    records. free: the directories without records, any of which may be the end of a chain, and so that of its begin."""
+    records. free: the directories without records; a chain that ends at one of them counts as a cycle, as that
+    directory may belong to the chain's first partition."""
     if len(set(targets.values())) != len(targets):
         return
     starts = [each for each in targets if each not in targets.values()] + sorted(targets)

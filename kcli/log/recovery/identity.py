@@ -17,10 +17,10 @@
     has an id that no topic has   makes the directory a stray          leaves it: its topic is not known
 
 Of two directories that have each other's ids either the names were exchanged or the two partition.metadata
-(`Exchanged`): the ids alone do not tell. The checkpoints of high watermarks and recovery points do, where the logs end
-at different offsets: the directories are renamed, or the files written anew. Where they do not tell either, salvage
-does neither. Directories of one topic have one id: see exchanged_names.py.
-Source: LogManager.loadLog, Partition.makeLeader (KIP-516)."""
+(`Exchanged`): the ids alone do not show which. The checkpoints of high watermarks and recovery points do, where the
+logs end at different offsets: salvage then renames the directories, or writes the files anew. Where the checkpoints do
+not show it either, salvage does neither. Directories of one topic have one id: see exchanged_names.py. Source:
+LogManager.loadLog, Partition.makeLeader (KIP-516)."""
 
 from __future__ import annotations
 
@@ -56,11 +56,13 @@ def what_was_exchanged(
     *checkpoints: Checkpoint,
     is_clean: bool,
 ) -> Exchanged:
-    """Return what directories have exchanged. cycle: the partition by its topic id, by that in the directory's name.
+    """Return what directories have exchanged. cycle: for the partition in each directory's name, the partition that the
+    directory's topic id names.
 
     ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that logs had
     reached, the most certain first. is_clean: whether the broker was shut down cleanly: then logs ended at these
-    offsets. After a crash they may go on behind, and only a log that is too short for a partition tells.
+    offsets. After a crash the logs may go on behind these offsets; only a log that is too short for a partition is
+    evidence then.
     """
     if not is_clean:
         own = all(_reaches(ends[name], name, checkpoints) for name in cycle)
@@ -103,7 +105,7 @@ def mended_identities(
     is_clean: bool,
 ) -> tuple[dict[Path, Identity], set[Path]]:
     """Return the identities that salvage gives to directories whose name and topic id do not agree, by path; and the
-    directories that have each other's ids, of which nothing tells what they have exchanged.
+    directories that have each other's ids, where it is not known what they have exchanged.
 
     topic_ids: the topic ids of the partitions with a replica on this node. high_watermarks, recovery_points: the
     entries of these checkpoints. is_clean: whether the broker was shut down cleanly. Raises UnreadableInput.
@@ -116,7 +118,7 @@ def mended_identities(
         own = topic_ids.get(each.partition)
         try:
             topic_id = topic_id_of(each.path)
-        except (StartRefused, OSError):  # the search for strays reports either
+        except (StartRefused, OSError):  # the search for strays reports both
             topic_id = None
         if topic_id == own:
             continue

@@ -184,7 +184,8 @@ class LogLoader:
             raise StartRefused(LEADER_EPOCHS, str(error)) from None
 
     def _write_epochs(self) -> None:
-        """Write the leader epochs as Kafka does, by way of a file `.tmp`: one that a crash left is gone then."""
+        """Write the leader epochs as Kafka does, through a `.tmp` file; a `.tmp` file that a crash has left is gone
+        afterwards."""
         unfinished = f"{LEADER_EPOCHS}.tmp"
         if unfinished in self.view:
             size = self.view.size(unfinished)
@@ -247,7 +248,7 @@ class LogLoader:
                 if name != segment.log_name:
                     raise StartRefused(name, "a swap file whose name is not of 20 digits")
                 self._swapped.append(segment.base_offset)
-                if segment.index_name not in self.view:  # Kafka opens it, and so creates one of full size
+                if segment.index_name not in self.view:  # Kafka creates a missing index of full size
                     self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
                     ranges.append((segment.base_offset, segment.read_next_offset(b"")))
                 else:
@@ -296,7 +297,7 @@ class LogLoader:
 
     def _load_segment(self, base_offset: int) -> None:
         segment = self._segment(base_offset)
-        if segment.log_name not in self.view:  # Kafka opens it, and so creates it
+        if segment.log_name not in self.view:  # Kafka creates a missing log
             self.view.write(segment.log_name, b"")
         if (size := self.view.size(segment.log_name)) > INT_MAX:
             raise StartRefused(segment.log_name, f"{size:,} bytes, and Kafka opens no segment of more than {INT_MAX:,}")
@@ -434,8 +435,8 @@ class LogLoader:
         self.producers.truncate_fully_and_start_at(offset)
 
     def truncate_fully(self, offset: int, reason: str) -> None:
-        """After `load`: drop the whole log, which then begins and ends at `offset`. No event where it is empty there
-        already."""
+        """After `load`: drop the whole log, which then begins and ends at `offset`. No event where the log is already
+        empty and at `offset`."""
         events_before = len(self.events)
         is_empty_there = [(base, segment.size) for base, segment in self.segments.items()] == [(offset, 0)]
         self._remove_all(reason, offset)

@@ -31,9 +31,9 @@ GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitio
 
 
 class Copy(NamedTuple):
-    """A directory of a partition, of which another log directory of the broker has one, too.
+    """The directory of a partition (path) that another log directory of the broker has, too (other).
 
-    end, other_end: the log end offsets; None where there is no log. is_kept: whether this one is the better: its log
+    end, other_end: the log end offsets; None where there is no log. is_kept: whether `path` is the better one: its log
     goes on longer or, where both end at the same offset, it is no symbolic link, or the metadata log places the
     partition here.
     """
@@ -139,7 +139,7 @@ class NodeDirectories:
 
     @property
     def has_second_metadata_log(self) -> bool:
-        """Whether `directory` has a metadata log, and that of the broker is in another one."""
+        """Whether `directory` has a metadata log, although the broker's belongs in another log directory."""
         home = self.metadata_home
         if home is None or same_path(home, self.directory):
             return False
@@ -198,8 +198,9 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
 
 
 def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Path | None:
-    """Return the metadata log that lies in another log directory than `home`, where it belongs and is not; None where
-    there is none, or `home` is not known. Kafka does not start then ("Found unexpected metadata location")."""
+    """Return the metadata log that lies in one of `directories` instead of `home`, to which it belongs; None where
+    there is none, `home` has a metadata log, or `home` is not known. Kafka does not start then ("Found unexpected
+    metadata location")."""
     if home is None or not home.is_dir() or (home / METADATA_DIRECTORY).exists():
         return None
     found = (each / METADATA_DIRECTORY for each in directories if not same_path(each, home))

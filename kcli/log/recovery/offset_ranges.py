@@ -37,7 +37,8 @@ class OffsetRanges:
         return True
 
     def lacking(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of the offsets `first` to `last`, both inclusive, that are not in it, likewise."""
+        """Yield, as (first, last), the ranges of the offsets from `first` to `last` that are not in these ranges; all
+        inclusive."""
         for number in range(max(0, bisect_right(self._firsts, first) - 1), len(self._firsts)):
             if self._firsts[number] > last:
                 break

@@ -134,7 +134,7 @@ def plan(
     with_salvage: where Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
     them; the plan's events are still those of Kafka's start. exchanged: the paths of the .log files that salvage puts
     into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that salvage
-    rebuilds from the batches, and the logs that it takes under other names. rescue: do without what cannot be read in
+    rebuilds from the batches, and the logs that it takes under other names. rescue: leave out what cannot be read in
     the directory's files, instead of raising UnreadableInput for it; `saved.unread` then has these files.
     """
     readable: dict[str, Content | None] = {}
@@ -155,8 +155,9 @@ def plan(
 
 
 def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | None]:
-    """What a view has in place of a file that cannot be read as a whole, and of the files that a start rebuilds with
-    it: with an index, all indexes of the segment are left out."""
+    """By file name, what a view has in place of a file that cannot be read as a whole: its readable part, or None (the
+    view lacks the file). Without a log or an index, the view also lacks all indexes of that segment: a start rebuilds
+    them."""
     parsed = parse(name)
     if readable is not None or parsed is None or parsed.base_offset is None or parsed.kind not in (LOG, *INDEXES):
         return {name: readable}
@@ -196,7 +197,7 @@ def _plan(
         return planned
     log_start = _salvaged(
         planned, lambda _: None, {}, missed, NOT_CHECKED, readable
-    ).saved.log_start  # Kafka applies it after the refused file
+    ).saved.log_start  # Kafka reads it only after the refused file is mended
     if log_start is None:
         return planned
     reason = f"the log start offset is {log_start.before:,}, and the log ends at {log_start.log_end_offset:,}"
@@ -314,7 +315,7 @@ def _salvaged(
     if last.refused is not None and checked.has_logs:  # a start may fail at an index that it makes for such a log
         return _salvaged(planned, advance, given, missed, checked.without_renamed(directory, last.refused), readable)
     indexes = sorted(anew.intersection(checked.contradicted) - {LEADER_EPOCHS})
-    if last.refused is not None and indexes:  # a start that rebuilds them may fail where one that does not succeeds
+    if last.refused is not None and indexes:  # rebuilding these indexes may be what makes the start fail
         without = replace(checked, contradicted=anew & {LEADER_EPOCHS})
         kept_indexes = _salvaged(planned, advance, given, missed, without, readable)
         return kept_indexes if kept_indexes.refused else _with_wrong_indexes(kept_indexes, indexes, last.refused)
@@ -333,7 +334,8 @@ def _has_wrong(view: PartitionView) -> bool:
 
 
 def _complete(view: PartitionView, saved: Salvaged) -> None:
-    """Add the lost end markers, and tell of them and of exchanged logs. Raises UnreadableInput, StartRefused."""
+    """Add the lost end markers to the view's logs, and note them and the exchanged logs in `saved`. Raises
+    UnreadableInput, StartRefused."""
     saved.renamed += exchanged_within(view)
     saved.markers = write_end_markers(view)
     saved.gaps = without_offsets(saved.gaps, (each.offset for each in saved.markers))
@@ -348,14 +350,14 @@ def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
 
 
 def _no_file(path: Path) -> str:
-    """Why what has the name of one of Kafka's files is left out."""
+    """Why salvage leaves out a directory or broken link that has the name of one of Kafka's files."""
     found = "a directory" if path.is_dir() else "a link to nothing"
     return f"it is {found}, and Kafka needs a file of this name: --in-place moves it to {path.name}{MOVED}"
 
 
 def _left(planned: PartitionPlan, name: str) -> Content | None:
-    """What is in a file before salvage rebuilds it: for an index after the start, whose events tell of those that it
-    rebuilds; for the leader-epoch checkpoint before it."""
+    """The content of a file before salvage rebuilds it: for an index the content after the start, whose events already
+    report the indexes that the start rebuilds; for the leader-epoch checkpoint the content on disk."""
     files = planned.view.original if name == LEADER_EPOCHS else planned.view.files
     return files.get(name)
 
@@ -378,7 +380,8 @@ def _leave_swaps_out(planned: PartitionPlan, saved: Salvaged) -> None:
 
 
 def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -> None:
-    """Add what salvage does not use, and the gaps between the logs after it. Raises UnreadableInput."""
+    """Add to `last.saved` the files that salvage does not use, and the gaps between the logs after salvage. Raises
+    UnreadableInput."""
     options = last.options
     if last.refused is None and not (options.is_compacted or options.is_deleted):
         last.saved.gaps += gaps_between(last.view, last.saved.gaps)
@@ -389,8 +392,8 @@ def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -
 
 
 def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
-    """Yield the gaps between the logs after salvage, without the end of the log, about which `lacks_end` tells. Raises
-    UnreadableInput."""
+    """Yield the gaps between the logs after salvage, without a lost end of the log, for which there is `lacks_end`.
+    Raises UnreadableInput."""
     if planned.offsets is None or not checked.lost:
         return
     until = planned.offsets.log_end_offset if planned.lacks_end else OFFSET_MAX
@@ -403,7 +406,7 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
     """Remove the producer snapshots that the log contradicts, which a start then makes anew, and yield them. Raises
     UnreadableInput, StartRefused.
 
-    A snapshot stays that the log contradicts only as it lacks an end marker of which the snapshot tells.
+    A snapshot stays where the log contradicts it only because the log has lost an end marker.
     """
     wrong = wrong_snapshots(view)
     while wrong:
@@ -424,7 +427,7 @@ def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]
     such batch. Raises UnreadableInput."""
     try:
         LogLoader(view, options).tidy()
-    except StartRefused:  # the plan has it
+    except StartRefused:  # the plan reports the refusal
         return {}
     logs, topic = [name for name in view.names() if is_log(name)], topic_of(view.directory)
     following = dict(pairwise(map(offset_of, logs)))
@@ -657,8 +660,8 @@ def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
 
 
 def _lost_with(event: Event, known: OffsetRanges, logs: Mapping[str, Content]) -> Lost:
-    """What an event loses, without the batches whose offsets are in `known`, to which its own are added, and without
-    those of another log. logs: those before the start, by name."""
+    """Count what an event loses. Batches whose offsets are in `known`, and batches of another log, do not count. The
+    event's offsets are added to `known`. logs: the logs before the start, by name."""
     if event.content is None:
         return Lost()
     lowest, highest = own_offsets(logs, event.file) if event.file in logs else (0, OFFSET_MAX)

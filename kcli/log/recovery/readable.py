@@ -1,5 +1,5 @@
-"""Batches that their readers read. Consumers read one of a magic and codec that Kafka has, with a right CRC, and whose
-payload decompresses to the records that the header says.
+"""Which batches the readers of a log can read: consumers, and coordinators in their topics. Consumers read one of a
+magic and codec that Kafka has, with a right CRC, and whose payload decompresses to the records that the header says.
 
 A start looks at framing and CRC only, and below the recovery point not even at these. A consumer stops for good at a
 batch that it cannot read: every Fetch brings the same batch. It skips a batch whose offsets are below those of a batch
@@ -78,10 +78,10 @@ def in_place(
     left_out: Callable[[BatchRow], None] = lambda _: None,
     room: Room | None = None,
 ) -> Iterator[BatchRow]:
-    """Yield the batches of a topic's log that their readers read, in the order of the file, without those that have
-    wrong offsets between neighbours which tell the right ones. left_out: is called with each of the others that has a
-    header. room: with it, batches with a wrong base offset are yielded, too, with the offsets that their neighbours, or
-    the ends of the room, leave for them.
+    """Yield the batches of a topic's log that their readers read, in the order of the file, without those whose offsets
+    are wrong by their neighbours. left_out: called with each batch that is not yielded and has a header. room: with it,
+    batches with a wrong base offset are yielded, too, with the offsets that their neighbours, or the ends of the room,
+    leave for them.
 
     Raises UnreadableInput.
     """
@@ -124,10 +124,10 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
 
 
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
-    """Whether a batch lies with other offsets between two neighbours that leave room for just its records.
+    """Whether the header of a batch has wrong offsets, while its two neighbours leave room for exactly its records.
 
-    Its last offset is beyond its records, and the batch behind begins right after these; or its base offset is not the
-    one behind the batch before it, where this and the batch behind leave as many offsets as it spans.
+    Either its last offset is beyond its last record, and the next batch begins right behind that record; or its base
+    offset does not follow the batch before it, though the two neighbours leave exactly as many offsets as it spans.
     """
     span = row.last_offset - row.base_offset + 1
     if row.magic >= MAGIC_WITH_HEADER and span > row.count and row.base_offset + row.count == first_offset(behind):

@@ -78,7 +78,7 @@ MENDED = (*CHECKPOINTS, FileKind.CLEANER_OFFSETS)
 def _has_swap(directory: Path) -> bool:
     try:
         return any(path.name.endswith(f"{FileKind.LOG}.swap") for path in directory.iterdir())
-    except OSError:  # the plan reports it
+    except OSError:  # the plan reports this error
         return False
 
 
@@ -103,13 +103,13 @@ class Recovery:
                  it cannot, or need not
     metadata_log the files of the metadata log that salvage makes anew, by name; empty where it does not
     left_out     the files of the log directory that salvage leaves out
-    exchanged_by_keys  the logs that were exchanged, by the keys in them: which belongs at a path
-    checked      is called for salvage: returns what a check of all files says, by the directory of the partition
-    keeps_all    whether a partition's topic was never compacted, which the metadata log tells
+    exchanged_by_keys  the exchanged logs, known by their keys: the path of the log that belongs at a path, by that path
+    checked      called for salvage: returns the results of a check of all files, by the directory of the partition
+    keeps_all    whether a partition's topic was never compacted, by the metadata log
     node         the other log directories of the broker; None where there are none, or they are not known
     refusals     what keeps Kafka from starting
     passed_over  files and directories that do not keep Kafka from starting, but that it does not use as it should
-    failures     what Kafka takes for I/O errors, and starts without the log directory; `passed_over` has them, too
+    failures     what are I/O errors for Kafka, which starts without the log directory; they are in `passed_over`, too
     unreadable   the partitions that cannot be read, or with which kcli fails; complete when all plans have been taken
     backup       the backup of the bytes removed in place; None where there is none
 
@@ -183,7 +183,7 @@ class Recovery:
         self.finds_marker = self.clean is None
         """Whether the clean-shutdown marker decides about `clean`, not the caller."""
         self._keeps_marker = is_clean and self.clean is not False and not self.salvage
-        if self.clean is None:  # what salvage changes leaves no marker: the next start looks at the active segments
+        if self.clean is None:  # salvage leaves no marker: the next start then checks the active segments
             self.clean = is_clean and not self.salvage
         self._second = [] if self.is_partition else [each.path for each, _ in self._holder.duplicates()]
         self._second += [each.path for each in self._copies if not each.is_kept]
@@ -220,8 +220,8 @@ class Recovery:
                 self.refusals.append(refused)
 
     def _look_at(self, node: NodeDirectories) -> None:
-        """Add what a start finds across the log directories of the broker, and take for passed over with what the
-        broker runs without this one."""
+        """Add what a start finds across the log directories of the broker, and move the refusals with which the broker
+        runs without this directory to `failures` and `passed_over`."""
         if node.may_fail:
             failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
             self.failures = [each for each in self.refusals if each.file in failing]
@@ -470,8 +470,8 @@ class Recovery:
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
 
     def _files_in(self, name: str) -> list[str]:
-        """The files of a directory of the log directory, as paths from that. Raises InTheWay for one that the backup
-        cannot keep."""
+        """The files below a directory of the log directory, as paths relative to the log directory. Raises InTheWay for
+        one that the backup cannot keep."""
         top = self._holder.path / name
         found = sorted(top.rglob("*"))
         if any(path.is_symlink() or not (path.is_file() or path.is_dir()) for path in (top, *found)):
@@ -566,7 +566,7 @@ class Recovery:
 
 
 def _failed(directory: Path, error: Exception) -> UnreadableInput:
-    """The partition of which kcli has no plan, as it failed with an error that it should not have."""
+    """The error for a partition that has no plan, because kcli failed with an unexpected exception (a bug)."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     reason = f"kcli fails with it, a bug to report: {type(error).__name__} at {place}: {error_text(error)}"
@@ -574,7 +574,7 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """The reason for which a start ends at a partition's directory that another log directory has, too."""
+    """Why Kafka does not start where another log directory has a directory of the same partition."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     reason = f"{copy.other} is the same partition (Duplicate log directories); this one has {ends[0]}, that {ends[1]}"
     return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason

@@ -63,8 +63,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """A sound batch with a wrong base offset, which no CRC covers, and the only one that it can have. before: that in
-    the file."""
+    """A sound batch with a wrong base offset, which no CRC covers, and the only base offset that it can have. before:
+    the base offset in the file."""
 
     file: str
     position: int
@@ -127,7 +127,7 @@ class Checked:
     moved: Mapping[str, str] = field(default_factory=dict)
 
     def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
-        """The same, without the use of files under other names. refused: why a start fails with them."""
+        """A copy that uses no files under other names; they are `unused`. refused: why a start fails with them."""
         why = f"is not used: with it a start would fail: {refused.file}: {refused.reason}"
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}, and {why}")
@@ -137,7 +137,8 @@ class Checked:
         return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
-        """The same, without the use of files outside the directory: recovery in place renames, and does not copy."""
+        """A copy that uses no files outside the directory and lists them as `unused`: recovery in place renames, and
+        does not copy."""
         outside = {name: path for name, path in self._paths.items() if path.parent != directory}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
@@ -170,7 +171,8 @@ class LogStart:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that cannot be read as a whole, and how many of its bytes can be. Only of a log are these used."""
+    """A file that cannot be read as a whole, and the number of its bytes that can be read; salvage uses them only of a
+    log."""
 
     file: str
     error: UnreadableInput
@@ -374,9 +376,9 @@ def salvage(
 
 
 def last_put_back(logs: Mapping[str, Content], topic: str, reached: int) -> PutBack | None:
-    """The last batch of a partition's last log, where its base offset is wrong and the batch before it and `reached`,
-    the log end offset by the checkpoints, leave one other; else None. logs: all logs, by name. Raises
-    UnreadableInput."""
+    """The last batch of a partition's last log with its right base offset, where its own is wrong, and the batch before
+    it and `reached`, the log end offset in the checkpoints, leave only one possible; else None. logs: all logs, by
+    name. Raises UnreadableInput."""
     name = max(logs, key=_base_of)
     room = Room(_base_of(name), reached, is_copy=partial(_is_copy, logs))
     last = None
@@ -417,7 +419,8 @@ def put_exchanged_in_place(view: PartitionView) -> None:
 
 
 def exchanged_within(view: PartitionView) -> list[Renamed]:
-    """The logs of a view that have had each other's names."""
+    """The logs of a view that begin with the bytes of another log on disk that is still there: they have exchanged
+    names."""
     first_parts = {name: view.files[name].parts[:1] for name in view.names() if is_log(name)}
     sources = {
         name: part.path.name
@@ -458,7 +461,7 @@ def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, 
 
 
 def without_offsets(gaps: Iterable[Gap], offsets: Iterable[int]) -> list[Gap]:
-    """The gaps, without offsets that have a batch after all: one is cut, or split by an offset in its middle."""
+    """The gaps, without these offsets, which have a batch after all: a gap is shortened, or split in two."""
     left = list(gaps)
     for offset in offsets:
         for at, gap in enumerate(left):

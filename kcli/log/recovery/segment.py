@@ -146,7 +146,7 @@ class RecoverySegment:
     def sanity_check(self, *, time_index_is_new: bool) -> None:
         """Make the checks that Kafka makes at every start. Raises MissingIndex, CorruptIndex, StartRefused.
 
-        They open no index but that of aborted transactions, so that a directory under the name of another one passes.
+        These checks open only the transaction index, so that a directory with the name of another index passes.
         """
         self._view.check_opens(self.txn_index_name)
         if not self._view.exists(self.index_name):

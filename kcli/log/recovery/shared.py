@@ -1,4 +1,4 @@
-"""What a start does where partitions share a directory, or files of segments, in words.
+"""Partitions that share a directory, or files of segments: what a start of Kafka does with them, in words.
 
     a directory that is another partition's    a symbolic link to it, or one directory mounted in two places
     files that are one file                    hard links of each other
@@ -23,7 +23,7 @@ def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Itera
 
 
 def shared_text(home: Path, path: Path, other: Path) -> str:
-    """What it means that a partition's directory is that of another one, in words."""
+    """The words for what Kafka does where a partition's directory is that of another partition."""
     name = other.name if other.parent == home else str(other)
     what = f"a symbolic link to {path.readlink()}" if path.is_symlink() else "one directory, mounted in two places"
     shared = f"{what}: it is the directory of {name}"
@@ -33,7 +33,8 @@ def shared_text(home: Path, path: Path, other: Path) -> str:
 
 
 def _is_of_id(path: Path, other: Path) -> bool:
-    """Whether a topic id that two partitions' directories share is right for both, as far as the names tell."""
+    """Whether a topic id that two partitions' directories share is right for both, as far as the directories' names
+    show."""
     names = partition_named(path.name), partition_named(other.name)
     is_one_topic = names[0] is not None and names[1] is not None and names[0].topic == names[1].topic
     return is_one_topic or not (path / FileKind.PARTITION_METADATA).exists()

@@ -1,7 +1,7 @@
 """Producer snapshots that contradict the log of their partition, and the transactions that a start takes from them.
 
 Kafka loads a snapshot as it is, if its CRC is right: at a clean start the latest, after a crash the one at the base
-offset of the segment that is recovered. So one of another partition stays.
+offset of the segment that is recovered. So a snapshot of another partition is not noticed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def wrong_snapshots(view: PartitionView) -> dict[str, str]:
             source.close()
         check.end()
         check.events()
-    while snapshots and snapshots[0][0] <= check.next_offset:  # a start deletes those behind the log's end
+    while snapshots and snapshots[0][0] <= check.next_offset:  # a start deletes snapshots behind the log's end
         compare()
     return found
 
@@ -108,7 +108,7 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
         try:
             entries = parse_txn_index(view.read(name))
         except FormatError:
-            continue  # a start deletes it
+            continue  # a start deletes the index
         for each in entries:
             if each.last_offset >= end and (each.first_offset, each.producer_id) in ongoing:
                 found[each.first_offset, each.producer_id] = each.last_offset
@@ -138,7 +138,7 @@ def unfounded_transactions(
             if isinstance(part, Damage):
                 return []
             if not check.batch_count and base == begin and part.batches.field(0, BASE_OFFSET) > first:
-                return []  # by a wrong index, behind the batch where the first of them begins
+                return []  # a wrong index led behind the first transaction
             check.batches(part.batches, part.data)
             check.events()
             check.aborted()

@@ -40,5 +40,5 @@ def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
 
 
 def _offset(sound: Lost) -> int:
-    """The highest offset of sound batches: one with a CR in its base offset is higher than it was."""
+    """The highest offset of sound batches: a CR in the base offset of a batch makes the offset higher than it was."""
     return -1 if sound.last_offset is None else sound.last_offset
