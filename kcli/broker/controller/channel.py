@@ -180,7 +180,7 @@ class ControllerChannel:
 
 
 def _packed(host: str) -> bytes:
-    address = host.partition("%")[0]  # without the interface of an address that is a link's own
+    address = host.partition("%")[0]  # a link-local IPv6 address without its zone id
     try:
         return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
     except OSError:
