@@ -596,14 +596,15 @@ class Node:
             self._quorum.stand_for_election()
 
     def peer_died(self, node_id: int) -> None:
-        """Tell the quorum and the controller that a node's process has ended, so that neither waits for a timeout."""
+        """Report to the quorum and the controller that a node's process has ended, so that neither waits for a
+        timeout."""
         if self._quorum is not None:
             self._quorum.peer_died(node_id)
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_death(node_id)
 
     def peer_started(self, node_id: int) -> None:
-        """Tell the controller that the launcher has started a new process of a node."""
+        """Report to the controller that the launcher has started a new process of a node."""
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_start(node_id)
 

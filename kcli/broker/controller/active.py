@@ -249,12 +249,12 @@ class ActiveController:
         self._watch_sessions()
 
     def _is_here(self, state: BrokerState) -> bool:
-        """Whether that registration is of the broker in this process, not of a process before it."""
+        """Whether a registration is that of the broker in this process, not of an earlier process of this node."""
         return state.id == self._config.node_id and self._own_epoch() == state.epoch
 
     def _was_here(self, state: BrokerState | None) -> bool:
-        """Whether that registration is of an earlier process of this node, which has ended even if its session has not
-        expired."""
+        """Whether a registration is that of an earlier process of this node, which has ended even if its session has
+        not expired."""
         is_own = state is not None and state.id == self._config.node_id and self._own_epoch() is not None
         return state is not None and is_own and not self._is_here(state)
 

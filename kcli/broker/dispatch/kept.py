@@ -5,9 +5,9 @@ the node, such as the version of the metadata image. The fields are the key of a
 changed, the answer is made again. An answer about many partitions takes milliseconds to make: it waits for its turn,
 and is made once for all requests that wait for it.
 
-A client repeats a request with the same bytes, apart from the correlation id. An API whose answers depend only on these
-bytes and on the state that `kept_state` of the handler's module returns is looked up by the bytes, without decoding the
-request. The client id is left out of them: no kept answer depends on it.
+A client repeats a request with the same bytes, apart from the correlation id. Where an API's answers depend only on
+these bytes and on the state that `kept_state` of the handler's module returns, a kept answer is found by the bytes, and
+the request is not decoded. The client id is left out of them: no kept answer depends on it.
 """
 
 from __future__ import annotations

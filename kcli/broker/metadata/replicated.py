@@ -220,7 +220,7 @@ class ReplicatedMetadataLog(MetadataLog):
             driver.do(lambda: self._raft.stand_for_election(driver.now_ms))
 
     def peer_died(self, node_id: int) -> None:
-        """Tell raft that the process of a node has ended, so that it does not wait until the node times out."""
+        """Report to raft that the process of a node has ended, so that raft does not wait until the node times out."""
         if self._driver is not None:
             driver = self._driver
             driver.do(lambda: self._raft.peer_died(node_id, driver.now_ms))

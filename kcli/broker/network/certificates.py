@@ -77,7 +77,7 @@ class Certificates:
             self._looking.cancel()
 
     def configured(self) -> None:
-        """The configuration may have changed."""
+        """Check the certificates at once, as the configuration may have changed."""
         if self._looking is not None:
             _ = begin(self._look(at_once=True), "certificates are not taken over")
 

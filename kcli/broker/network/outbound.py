@@ -100,7 +100,8 @@ async def log_in(login: ClientLogin, ask: Ask) -> float | None:
 
 
 def _next(conversation: Conversation, said: bytes) -> bytes | None:
-    """Return the next message of a conversation, None at its end. Raises NotTrusted."""
+    """Return the next message to send in a SASL exchange, None at its end. said: the other node's last message. Raises
+    NotTrusted where the other node does not prove that it knows the password."""
     try:
         return conversation.send(said)
     except StopIteration:

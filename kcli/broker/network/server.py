@@ -281,8 +281,8 @@ class Server:
                 self._accept_again(held.listening, held.listener)
 
     def _close_idle(self, listener: str) -> None:
-        """Close the connection of another listener that was idle for the longest time; where there is none, give up
-        the oldest handshake."""
+        """Close the connection of another client listener that was idle for the longest time; where there is none, give
+        up the oldest TLS handshake there. listener: the one of the new connection."""
         spared = (listener, *self.config.controller_listener_names)
         others = [each for each in self.connections if each.listener not in spared]
         shaking = next((task for task, of in self._shaking.items() if of not in spared), None)

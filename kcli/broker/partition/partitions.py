@@ -492,7 +492,7 @@ class Partition:
     # waiting
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` at every change until `unwatch`. It must not change the partition."""
+        """Call `watcher` at every change until `unwatch`. `watcher` must not change the partition."""
         self._watchers[watcher] = self._watchers.get(watcher, 0) + 1
 
     def unwatch(self, watcher: Watcher) -> None:
