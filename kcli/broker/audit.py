@@ -28,8 +28,9 @@ TRACE: Final = LEVELS["TRACE"]
 def decided(call: Call, access: Access, rule: Rule, count: Callable[[str], int] | int, *, is_told: bool) -> None:
     """Write the line of a decision, where its level is on.
 
-    count: how often the request names the resource, or a function that returns it for the resource's name. is_told:
-    whether the request gets, or has asked for, what is decided: logIfAllowed and logIfDenied of Kafka's Action.
+    count: how often the request names the resource, or a function that returns this number for the resource's name.
+    is_told: the decision is what the client asked for and not one check among several, so that the line is at INFO or
+    DEBUG; False: at TRACE. Kafka's Action has it as logIfDenied and logIfAllowed.
     """
     level = TRACE if not is_told else logging.DEBUG if rule.allowed else logging.INFO
     if LOGGER.isEnabledFor(level):

@@ -5,8 +5,8 @@
     readable = access.among(call, READ, TOPIC)           `name in readable` for many resources
     access.operations(call, TOPIC, name)                 the authorized operations, for a response
 
-Without an authorizer every operation is allowed. What the authorizer decides is audited (audit.py): a check says by
-log_denied=False that a denial is not what the client has asked for, as another check may allow the same.
+Without an authorizer every operation is allowed. Every decision of the authorizer is audited (audit.py). A check
+passes log_denied=False where its denial does not yet refuse the client, as another check may allow the same.
 
 Source: AuthHelper; KIP-430.
 """
@@ -44,8 +44,9 @@ _EVERY_OPERATION: Final = {kind: sum(1 << each for each in supported) for kind, 
 
 
 def configured(resource_type: int, name: str) -> tuple[ResourceType, str]:
-    """Return the resource that a request must have access to, in order to describe or to alter the configurations of
-    this one: itself, or the cluster. resource_type: as in the configuration's records."""
+    """Return the resource whose ACLs decide whether a request may describe or alter the configurations of the resource
+    `name`: topics and groups themselves, the cluster for all others. resource_type: as in the records of
+    configurations."""
     if resource_type == TOPIC_RESOURCE:
         return ResourceType.TOPIC, name
     if resource_type == GROUP_RESOURCE:
@@ -72,8 +73,8 @@ EVERYTHING: Final[Container[str]] = _Everything()
 
 
 class _Among:
-    """The names of the resources with which a request may do something. One name is decided, and audited, once, however
-    many partitions of a topic the request has."""
+    """The names of the resources for which a request may do an operation. Each name is decided, and audited, once,
+    however many partitions of a topic the request has."""
 
     __slots__ = ("_access", "_allowed", "_call", "_count", "_counts", "_log_denied", "_operation", "_resource_type")
 
@@ -104,7 +105,7 @@ class _Among:
         return allowed
 
     def _times(self, name: str) -> int:
-        """How often the request names the resource; called where its decision is about to be audited."""
+        """How often the request names the resource. Called only where the decision is audited: counting takes time."""
         if self._counts is None:
             return 1
         if self._count is None:
@@ -131,9 +132,9 @@ class Authorization:
     ) -> bool:
         """Return whether the request may do this with the resource. A node's own request may do everything.
 
-        count: how often the request names the resource, or a function that returns it for the name; 0 for a decision
-        that is audited already. log_allowed, log_denied: whether the request gets, or has asked for, what is decided
-        here; see audit.py. Raises AuthorizerNotReady.
+        count: how often the request names the resource, or a function that returns this number for the name; 0 for a
+        decision that was audited before. log_allowed, log_denied: whether the audit has a permission at DEBUG, and a
+        denial at INFO, rather than at TRACE; see audit.py. Raises AuthorizerNotReady.
         """
         if self._authorizer is None or call.principal == OWN:
             return True
@@ -194,8 +195,8 @@ class Authorization:
         return _Among(self, call, operation, resource_type, counts, log_denied=log_denied)
 
     def terms(self, call: Call) -> Hashable:
-        """Return what may change between two requests of one connection, or of one fetch session, so that they are
-        allowed different things."""
+        """Return what the decisions about a request depend on, besides its resources: principal, host, and the state of
+        the ACLs. Requests of one connection or fetch session with equal terms get equal decisions."""
         return None if self._authorizer is None else (call.principal, call.client_host, self._authorizer.changes)
 
     def require(self, call: Call, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:

@@ -101,12 +101,11 @@ class Node:
         allow_strays: bool = False,
         users: Sequence[Record] = (),
     ) -> None:
-        """joinable: other brokers may join this node's cluster although this node is the only voter: it opens its
-        controller listeners, too, unless it could not connect to others as they are secured.
-
+        """joinable: other brokers may join this node's cluster although this node is the only voter: the node opens its
+        controller listeners, too, unless its configuration does not let it connect to other nodes (outgoing_problem).
         allow_strays: start although a damaged metadata log no longer names partitions that the log directories hold.
-        users: UserScramCredentialRecords that the metadata log gets before the listeners answer, each where it has none
-        of that user and mechanism; only where this node is alone.
+        users: UserScramCredentialRecords to write to the metadata log before the listeners answer, except those for
+        whose user and mechanism it has a record; only on a node that is its whole cluster.
         disk, clock, chance: file operations, time and random numbers; the real ones by default.
         """
         self.config = config
@@ -296,7 +295,7 @@ class Node:
         journal.start_background()
 
     def _answer(self, call: Call) -> Answer | Awaitable[Answer]:
-        """The response of this node to a request for the active controller, while this node is that."""
+        """Answer a request to the active controller on this node, while this node is the active controller."""
         return answer(self.broker, call)
 
     async def _start_alone(self, journal: LoneMetadataLog, broker_epoch: int) -> None:
@@ -597,21 +596,23 @@ class Node:
             self._quorum.stand_for_election()
 
     def peer_died(self, node_id: int) -> None:
-        """The process of that node has ended: quorum and controller do not wait for its timeouts."""
+        """Report to the quorum and the controller that a node's process has ended, so that neither waits for a
+        timeout."""
         if self._quorum is not None:
             self._quorum.peer_died(node_id)
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_death(node_id)
 
     def peer_started(self, node_id: int) -> None:
-        """The launcher has started a new process of that node."""
+        """Report to the controller that the launcher has started a new process of a node."""
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_start(node_id)
 
 
 def _check_principal(config: BrokerConfig, authorizer: Authorizer, image: MetadataImage) -> None:
-    """Raises CannotServe where the only controller, which is this node itself, would refuse to register the broker: of
-    another node it would tell that one. ACLs of whichever host count, as the node's own address is not known."""
+    """Raises CannotServe where the only controller, which is this node itself, would refuse this node's registration as
+    a broker for lack of CLUSTER_ACTION; a broker on another node would get that refusal as a response. An ACL for any
+    host is enough, as the node's own address is not known."""
     from kcli.security.acls import CLUSTER_NAME, Operation, ResourceType
     from kcli.security.authorizer import Access
 

@@ -115,7 +115,7 @@ async def _result(
 
 
 def _counts(partitions: Iterable[TopicPartition]) -> Counter[str]:
-    """How many of the partitions each topic has."""
+    """Topic name -> how many of the partitions belong to the topic."""
     return Counter(each.topic for each in partitions)
 
 

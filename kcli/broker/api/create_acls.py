@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 async def create_acls(broker: Broker, call: types.CreateAclsCall) -> types.CreateAclsResponse:
-    """Errors of an ACL: SECURITY_DISABLED without an authorizer; INVALID_REQUEST; POLICY_VIOLATION of all valid ones
-    where they are more than one request may create. Raises HangUp for an ACL with an UNKNOWN code."""
+    """Errors of an ACL: SECURITY_DISABLED without an authorizer; INVALID_REQUEST; POLICY_VIOLATION of all valid ACLs
+    where there are more of them than one request may create. Raises HangUp for an ACL with an UNKNOWN code."""
     is_long = len(call.request.creations) > STEPS_AT_ONCE
     acls = await apart_if(is_long, _acls, call)
     broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)

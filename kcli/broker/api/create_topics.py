@@ -52,7 +52,8 @@ async def create_topics(broker: Broker, call: types.CreateTopicsCall) -> types.C
 
 
 def _denied(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
-    """The topics that the request may not create. Those that it names twice are refused for that."""
+    """The topics that the request may not create. Topics that it names twice are left out: they are refused with
+    INVALID_REQUEST."""
     if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
         return set()
     creatable = broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)
@@ -60,13 +61,14 @@ def _denied(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
 
 
 def _described(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
-    """The topics whose configurations the response may tell."""
+    """The topics whose configurations the client may describe, so that the response has them."""
     describable = broker.access.among(call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, log_denied=False)
     return {name for name in _named_once(call) if name in describable}
 
 
 def _named_once(call: types.CreateTopicsCall) -> Iterator[str]:
-    """The topics that the request may create for all that it knows of itself."""
+    """The topics that need a check of access: all but __cluster_metadata and those that the request names twice, which
+    are refused whatever the ACLs."""
     times = Counter(each.name for each in call.request.topics)
     return (name for name in times if times[name] == 1 and name != CLUSTER_METADATA)
 

@@ -60,8 +60,8 @@ async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.D
 
 
 def _not_here(_: int) -> bool:
-    """Raise NotController, in place of a charge to the quota: the request may delete the topic, but not on this
-    node."""
+    """Stands for the charge to the quota on a node that is not the active controller: is called for the first topic
+    that the request may delete, and raises NotController."""
     raise NotController("this node is not the active controller")
 
 

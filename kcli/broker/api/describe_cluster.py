@@ -37,8 +37,8 @@ def describe_cluster(broker: Broker, call: types.DescribeClusterCall) -> types.D
 
 
 def kept_state(broker: Broker, listener: str) -> tuple[int, int | None]:
-    """What a kept answer depends on besides the request: the metadata image, on a controller's listener the active
-    controller."""
+    """What a kept answer depends on besides the request: the version of the metadata image, and on a
+    controller listener the active controller."""
     is_controllers = listener in broker.config.controller_listener_names
     return broker.image.version, broker.metadata.leader_id if is_controllers else None
 

@@ -65,11 +65,16 @@ OPENED_AT_ONCE: Final = 8
 
 @dataclass(slots=True)
 class _Fetch:
-    """One Fetch of a consumer. requested: its partitions, unless its session has them. session: its fetch session, None
-    without one. is_incremental: the response leaves out partitions without news. min_bytes, max_bytes: of all records
-    together. may_rest: whether a partition at whose end the consumer is need not be read until it changes. tracker: the
-    changed partitions; None for a Fetch without session that does not wait. readable: the topics that the client may
-    read."""
+    """One Fetch of a consumer.
+
+    requested: its partitions; empty where the fetch session has them.
+    session: the fetch session, None without one.
+    is_incremental: whether the response leaves out partitions that have not changed since the last one.
+    min_bytes, max_bytes: the limits for the records of all partitions together.
+    may_rest: whether a partition is left unread, once the consumer is at its end, until the partition changes.
+    tracker: the partitions that have changed; None for a Fetch without session that does not wait.
+    readable: the topics that the client may read.
+    """
 
     broker: Broker
     call: types.FetchCall
@@ -99,7 +104,7 @@ class _Fetch:
         return self.of(self.session.partitions)
 
     def of(self, partitions: Mapping[Key, FetchedPartition]) -> list[FetchedPartition]:
-        """Those of the partitions that have changed."""
+        """Select those of `partitions` that have changed."""
         assert self.tracker is not None, "a Fetch without tracker does not know what has changed"
         return [partitions[key] for key in self.tracker.dirty if key in partitions]
 
@@ -117,8 +122,9 @@ class _Fetch:
 
 @dataclass(slots=True)
 class _Found:
-    """What was read. is_enough: whether the client is answered without further waiting. size: of all records, in bytes.
-    answers: those of the partitions; None where they took more than one part: they are read again for the response."""
+    """What was read. is_enough: whether the response is due at once. size: of all records, in bytes. answers: for each
+    partition; None where reading took more than one part, after which the partitions are read again for the
+    response."""
 
     is_enough: bool
     size: int
@@ -151,7 +157,8 @@ def _is_long(broker: Broker, call: types.FetchCall) -> bool:
 
 
 def _has_many(topics: Iterable[types.FetchTopic] | Iterable[types.ForgottenTopic], others: int) -> bool:
-    """Whether the topics have many partitions, together with so many others. A topic without any counts, too."""
+    """Whether the topics have more than AT_ONCE_MAX partitions, together with `others` more. A topic without partitions
+    counts as one."""
     count = others
     for topic in topics:
         count += len(topic.partitions) or 1
@@ -227,7 +234,7 @@ def _fetch_of(
 
 
 def _counts(broker: Broker, partitions: Iterable[FetchedPartition]) -> Counter[str]:
-    """How many of the partitions each topic has."""
+    """Topic name -> how many of the partitions belong to the topic."""
     return Counter(_name_of(broker, each.topic) or "" for each in partitions)
 
 
@@ -347,12 +354,13 @@ class _Reading:
 
 
 def _read(one: _Fetch, partitions: Iterable[FetchedPartition]) -> Parts[_Found]:
-    """Read the partitions; where they take more than one part, only until the client is answered anyway."""
+    """Read the partitions. Where that takes more than one part, stop as soon as the response is due, unless quotas are
+    on."""
     reading = _Reading(one, partitions)
     answers, is_last = reading.part()
     if is_last:
         return _Found(reading.is_enough, reading.size, answers)
-    while not is_last and (not reading.is_enough or one.broker.quotas.is_active):  # quotas count all records
+    while not is_last and (not reading.is_enough or one.broker.quotas.is_active):  # a quota is charged with all records
         yield
         _, is_last = reading.part()
     return _Found(reading.is_enough, reading.size, None)
@@ -401,7 +409,7 @@ def _read_partition(
 
 def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
     """Whether the request may read the topic, or names a topic id that is unknown. A follower that may not act for the
-    cluster may read none, and is not told which topics there are."""
+    cluster may read none, and the response does not reveal which topics exist."""
     if _replica_of(one.call.request)[0] >= 0:
         return False
     name = _name_of(one.broker, fetched.topic)
@@ -467,8 +475,8 @@ class _Waiting:
             self._loop.call_soon(self._read_changed)
 
     def _read_changed(self) -> None:
-        """End the wait, where the changed partitions have enough. They are read again for the answer: an open file
-        must not be closed before it is sent."""
+        """End the wait if the changed partitions have min_bytes of records. What is read here is dropped, and read
+        again when the response is laid out: a file in it must not be closed before it is sent."""
         self._is_due = False
         if self._future.done() or self._is_for_turns(max(self._timer.when() - self._loop.time(), 0)):
             return
@@ -488,14 +496,16 @@ class _Waiting:
             self._future.set_result(None)
 
     def _is_for_turns(self, left_s: float) -> bool:
-        """Whether a task reads the changed partitions in turns, and waits on, as they are many. left_s: of max_wait."""
+        """Whether a task has taken over the reading and the wait, which it does once more than AT_ONCE_MAX partitions
+        have changed. left_s: what is left of max_wait."""
         if self._task is None and len(self._tracker.dirty) > AT_ONCE_MAX:
             self._timer.cancel()
             self._task = self._loop.create_task(self._wait_on(left_s))
         return self._task is not None
 
     async def _wait_on(self, left_s: float) -> None:
-        """Wait in turns for the answer, or the failure, of the future; nobody waits for one that is cancelled."""
+        """Read and wait in turns of the event loop, and set the response or the failure on the future, unless the
+        future was cancelled meanwhile."""
         try:
             laid = await _wait(self._one, left_s)
         except Exception as error:  # noqa: BLE001  (as in _read_changed)
@@ -524,8 +534,8 @@ class _Waiting:
 
 
 def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:
-    """Whether any record is enough, and a partition has one behind the offset that the Fetch reads from. False: the
-    partitions have to be read to know."""
+    """Whether one record is enough for the response, and a changed partition has one at or behind the fetch offset.
+    After False the partitions have to be read to find out whether the response is due."""
     if one.min_bytes > 1 or one.isolation is Isolation.LOG_END:
         return False
     is_committed = one.isolation is Isolation.TXN_COMMITTED
@@ -575,8 +585,8 @@ async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
 
 
 def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: bool) -> Parts[Laid | None]:
-    """The response, once there is enough or the time is over; None before. changed: the partitions that have changed
-    since the last read; a response without session has all."""
+    """The response, once there are min_bytes of records or max_wait is over; None before. changed: the partitions that
+    have changed since the last read; the response to a Fetch without session has all partitions."""
     found = yield from _read(one, changed)
     if not is_over and not found.is_enough:
         return None
@@ -587,7 +597,7 @@ def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: 
 
 
 async def _run(one: _Fetch, work: Parts[T], count: int) -> T:
-    """Do the work on `count` partitions: in turns where there are many."""
+    """Run `work`, in turns of the event loop if it is on more than AT_ONCE_MAX partitions. count: of partitions."""
     return await one.broker.turns.run(work) if count > AT_ONCE_MAX else at_once(work)
 
 
@@ -639,7 +649,8 @@ def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) 
 
 
 class _Response:
-    """A response to which partitions are added. leaders: those that it names instead of this broker, by id."""
+    """A response to which partitions are added. leaders: the current leaders, by broker id, that it names for
+    partitions which this broker does not lead."""
 
     def __init__(self, one: _Fetch) -> None:
         self._one = one

@@ -120,7 +120,7 @@ def _topic(broker: Broker, call: types.OffsetCommitCall, requested: types.Offset
 
 
 def _refused(call: types.OffsetCommitCall, code: int) -> Laid:
-    """The response with that error of all partitions."""
+    """The response that has the error `code` for every partition."""
     by_id = call.version >= IDS_SINCE
     return lay_out(
         call.messages,

@@ -373,7 +373,8 @@ def _topic_named(broker: Broker, topic: str | UUID) -> str:
 
 
 def _wait(broker: Broker, call: types.ProduceCall, answers: Answers, waits: Waits) -> Later:
-    """Answer when each of the batches in `waits` is committed or has failed to be, or the request's timeout is over."""
+    """Answer when every batch in `waits` is committed or can no longer be, at the latest after the request's
+    timeout."""
     timeout_s = max(call.request.timeout, 0) / 1000
     call.request = None  # type: ignore[assignment]  # the batches are in the log: drop the reference to their frame
     futures = [partition.wait_committed(offset, timeout_s) for _, partition, offset in waits]
@@ -437,7 +438,7 @@ def _known_name(broker: Broker, topic: TopicData) -> str | None:
 
 
 def _counts(broker: Broker, topics: Iterable[TopicData]) -> Counter[str]:
-    """How many of the request's partitions each topic has."""
+    """Topic name -> how many of the request's partitions belong to the topic."""
     counts = Counter[str]()
     for topic in topics:
         counts[_known_name(broker, topic) or ""] += len(topic.partition_data)

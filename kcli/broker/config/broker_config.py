@@ -248,8 +248,8 @@ class BrokerConfig:
 
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """The advertised controller listeners of this node, where it is a controller: those of advertised.listeners,
-        the others of listeners, where 0.0.0.0 is no host.
+        """The advertised controller listeners of this node; empty where it is not a controller. A listener that
+        advertised.listeners leaves out has its address in `listeners`, with no host in place of a wildcard address.
 
         Source: KafkaConfig.effectiveAdvertisedControllerListeners.
         """

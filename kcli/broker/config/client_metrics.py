@@ -31,7 +31,7 @@ MATCHED: Final = frozenset(
 
 
 class InvalidSubscription(InvalidConfig):
-    """The configurations are invalid, and Kafka's error for that is INVALID_REQUEST, not INVALID_CONFIG."""
+    """Invalid configurations of a subscription for which Kafka's error is INVALID_REQUEST, not INVALID_CONFIG."""
 
 
 def validate_client_metrics(name: str, texts: Mapping[str, str]) -> None:
@@ -66,7 +66,8 @@ def _validate_pattern(pattern: str) -> None:
 
 
 def _may_stand(pattern: str, at: int) -> bool:
-    """Whether Java accepts the brace at `at` in a pattern. In RE2 a brace that is no repetition matches itself."""
+    """Whether Java accepts the opening brace at index `at` of a pattern: in Java it must begin a repetition, while in
+    RE2 any other brace matches itself."""
     before, body = pattern[:at], pattern[at + 1 :].partition("}")[0]
     if before.endswith(("\\", "\\p", "\\P", "\\x")) or before.rfind("[") > before.rfind("]"):
         return True

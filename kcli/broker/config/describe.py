@@ -181,8 +181,8 @@ def _broker_entry(config: BrokerConfig, name: str, text: str | None, only: Sourc
 
 
 def _broker_synonyms(config: BrokerConfig, first: str, names: Sequence[str], *, hide: bool = False) -> list[Synonym]:
-    """Return all values that are set under these names, in order of precedence, from the first value
-    of the name `first` on."""
+    """Return all values that are set under these names, in order of precedence, without those that come before the
+    first value of the name `first`. hide: without the texts of the values."""
     layers: tuple[tuple[Mapping[str, str | None], Source], ...] = (
         (config.broker, Source.DYNAMIC_BROKER),
         (config.cluster, Source.DYNAMIC_DEFAULT_BROKER),

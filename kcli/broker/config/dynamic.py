@@ -1,8 +1,8 @@
 """The validation of dynamic configurations of brokers.
 
-    each changed configuration    the name is dynamic, and no security configuration without its listener; the value has
-                                  the right type, and no variable of a provider; a default of all brokers is none that
-                                  only a single broker can have
+    each changed configuration    the name is dynamic; a security configuration has the prefix of a listener; the value
+                                  has the right type, and no variable of a provider; a change for all brokers names no
+                                  configuration that only a single broker can have
     with all configurations       the rules of checks.py; no configuration that this broker does not implement, see
                                   served.py
     against the current values    threads at most doubled or halved, cleaner threads, local retention, reporters

@@ -66,7 +66,8 @@ def type_of(name: str) -> ConfigType:
 
 
 def is_known(name: str) -> bool:
-    """Whether Kafka defines the name, or honours it for OAUTHBEARER on a listener, or it is for a plugin."""
+    """Whether Kafka or its authorizer defines the name, with or without the prefix of a listener, or the name has the
+    prefix of a plugin's configurations."""
     if type_of(name) is not ConfigType.UNKNOWN or name in AUTHORIZER_CONFIGS or name.startswith(PLUGIN_PREFIXES):
         return True
     of_tokens = (listener_config(name) or "").removeprefix("oauthbearer.")

@@ -23,7 +23,8 @@ from kcli.protocol.error_code import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class ConfigSchema:
-    """The schema of kcli.metadata.config_control, by the configuration of one broker."""
+    """The schema that kcli.metadata.config_control needs, with the defaults and limits of one broker's
+    configuration."""
 
     config: BrokerConfig
 

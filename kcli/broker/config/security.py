@@ -7,14 +7,14 @@ last:
     <name>                                          for all listeners
 
 A listener without a sasl.jaas.config for a mechanism has the login module of Java's static JAAS configuration
-(static_jaas.py). A node connects to other nodes as their listener asks for it, by the same configurations of its own:
-ssl.* are those of a client, and the login module's options username and password those that it logs in with. The
-mechanism is that of
+(static_jaas.py). To connect to a listener of another node, a node uses its own configurations of the listener of that
+name: ssl.* as a TLS client, and the login module's options username and password to log in. The SASL mechanism is in
 
     sasl.mechanism.inter.broker.protocol    for the inter-broker listener
     sasl.mechanism.controller.protocol      for the first of controller.listener.names
 
-What cannot be kept as it is written ends the start; `problem_of` and `outgoing_problem` name it. Source:
+A configuration that kcli cannot enforce as it is written ends the start; `problem_of` and `outgoing_problem` name it.
+Source:
 ChannelBuilders, SaslChannelBuilder, JaasContext.loadServerContext, BrokerSecurityConfigs; KIP-103, KIP-684.
 """
 
@@ -114,8 +114,14 @@ _MAY_BE_EMPTY: Final = "ssl.endpoint.identification.algorithm"
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """How one listener is secured. settings: names without a prefix, or with that of a mechanism, to texts; those of
-    the listener are `own`. static: Java's static JAAS configuration. `repr` has no texts, which may be secrets."""
+    """How one listener is secured.
+
+    settings: name -> text, for all listeners and for this one. own: the part that is set for this listener. Names in
+    both have no prefix, or that of a mechanism.
+    static: Java's static JAAS configuration.
+
+    `repr` leaves out the texts, which may be secrets.
+    """
 
     listener: str
     protocol: str
@@ -181,8 +187,8 @@ class ListenerSecurity:
         return module
 
     def _static_login(self, mechanism: str) -> LoginModule:
-        """The entry of the static JAAS configuration that has the mechanism's login module; of several ones Kafka takes
-        each option from the first that has it."""
+        """The entry of the static JAAS configuration for the mechanism's login module. Where there are several, each
+        option comes from the first entry that has it, as in Kafka. Raises InvalidConfig where there is none."""
         entries = [each for each in self.static.entries(self.listener) if each.name == LOGINS[mechanism]]
         if not entries:
             where = "" if self.static.where is None else f", here or in {self.static.where}"
@@ -218,8 +224,8 @@ class ListenerSecurity:
         return refresh, backoff, backoff_max
 
     def client_login(self, mechanism: str) -> ClientLogin:
-        """Return the login of this node at another node's listener of this name: the options username and password of
-        the login module, for SCRAM tokenauth too. Raises InvalidConfig, with nothing of the text."""
+        """Return how this node logs in at another node's listener of this name: with the options username and password
+        of the login module, and tokenauth for SCRAM. Raises InvalidConfig, with nothing of the text."""
         options = self.login(mechanism).options
         missing = next((name for name in ("username", "password") if not options.get(name)), None)
         if missing is not None:
@@ -296,7 +302,7 @@ def listener_security(config: BrokerConfig, listener: str) -> ListenerSecurity:
 
 
 def problem_of(config: BrokerConfig, listener: str) -> str | None:
-    """Return what of a listener's security cannot be kept as it is configured, in one line; None where all can."""
+    """Return the first problem of a listener's security configuration, in one line; None where there is none."""
     try:
         listener_security(config, listener).check()
     except (InvalidConfig, InvalidMappingRule) as error:
@@ -308,7 +314,8 @@ def problem_of(config: BrokerConfig, listener: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingSecurity:
-    """How this node connects to the nodes behind a listener. setting: the configuration that has the mechanism."""
+    """How this node connects to a listener of other nodes. security: this node's configurations for that listener.
+    setting: the name of the configuration that selects `mechanism`, the SASL mechanism."""
 
     security: ListenerSecurity
     setting: str
@@ -325,8 +332,8 @@ class OutgoingSecurity:
 
     @property
     def principal(self) -> str | None:
-        """The principal that the other nodes know this one as; None where a certificate or a delegation token says who
-        it is."""
+        """The principal of this node's connections to other nodes; None where a TLS certificate or a delegation token
+        determines it."""
         if not self.security.has_sasl:
             asks = self.security.has_tls and self.security.tls.get(_CLIENT_AUTH, "none").lower() != "none"
             return None if asks else ANONYMOUS
@@ -353,7 +360,8 @@ def to_controllers(config: BrokerConfig) -> OutgoingSecurity:
 
 
 def outgoing_problem(config: BrokerConfig) -> str | None:
-    """Return why the node cannot connect to other nodes as they are secured, in one line; None where it can."""
+    """Return the first problem of the configurations by which the node connects to other nodes, in one line; None where
+    there is none."""
     for outgoing in [to_controllers(config), *([to_brokers(config)] if config.is_broker else [])]:
         try:
             outgoing.check()

@@ -6,8 +6,9 @@
     others     are read; a test compares both lists with the code
 
 A listener's own configuration (`listener.name.<listener>.<name>`) is refused where this node has that listener, unless
-it is harmless, limits connections, or secures the listener (security.py). A dynamic configuration of these is refused
-when it is changed, as is each that secures a listener, its key store and trust store aside; see dynamic.py.
+it is harmless, limits connections, or secures the listener (security.py). A change of a dynamic configuration that this
+broker refuses is itself refused, and so is a dynamic change of a listener's security, except for its key store and
+trust store; see dynamic.py.
 """
 
 from __future__ import annotations
@@ -262,7 +263,8 @@ def _is_set(config: BrokerConfig, name: str, text: str) -> bool:
 
 
 def _between_nodes(config: BrokerConfig) -> str | None:
-    """Why a node of several cannot connect to the others, in one line. A node that is its whole cluster need not."""
+    """Why this node cannot connect to the other nodes of its cluster, in one line; None where it can, or is the only
+    node."""
     voters = {parse_voter(word)[0] for word in config.words("controller.quorum.voters")}
     is_whole = voters == {config.node_id} and not config.words("controller.quorum.bootstrap.servers")
     if is_whole and config.is_broker and config.is_controller:
@@ -271,7 +273,8 @@ def _between_nodes(config: BrokerConfig) -> str | None:
 
 
 def check_open(config: BrokerConfig) -> None:
-    """Raises CannotServe, with what of the configuration secures the node, for a read-only one, which is open."""
+    """Check the configuration of a read-only node, which serves every client without authentication. Raises CannotServe
+    for a listener that is not PLAINTEXT, and for an authorizer."""
     secured = [each for each in config.listeners if each.security_protocol != PLAINTEXT]
     if secured:
         reason = f"listener {secured[0].listener} is {secured[0].security_protocol}"

@@ -3,8 +3,8 @@
     <listener, lower case>.KafkaServer    the entries of one listener, if there are any
     KafkaServer                           those of all others
 
-They count where a listener has no sasl.jaas.config of its own for a mechanism. The file is read once, when it is needed
-first. Source: JaasContext.defaultContext; sun.security.provider.ConfigFile.
+The entries apply to a mechanism for which a listener has no sasl.jaas.config. The file is read once, at its first use.
+Source: JaasContext.defaultContext; sun.security.provider.ConfigFile.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ BYTES_MAX: Final = 1 << 20
 
 
 class StaticJaas:
-    """The sections of the file. where: KAFKA_OPTS with the file's name, for errors; None where none is configured."""
+    """The sections of the file. where: KAFKA_OPTS with the file's name, for error messages; None where KAFKA_OPTS names
+    no file."""
 
     def __init__(self, java_options: str) -> None:
         self._location = system_property(java_options, LOGIN_CONFIG)
         self.where = None if self._location is None else f"KAFKA_OPTS: {LOGIN_CONFIG}={self._location}"
 
     def entries(self, listener: str) -> Sequence[LoginModule]:
-        """Return the entries for a listener, none where no section is for it. Raises InvalidConfig, with nothing of the
-        file."""
+        """Return the entries for a listener; empty where the file has no section for it. Raises InvalidConfig, whose
+        message has no text of the file."""
         found = self._sections.get(f"{listener.lower()}.{_SECTION}") or self._sections.get(_SECTION) or []
         try:
             check_allowed(found)

@@ -48,8 +48,8 @@ Properties = Mapping[str, str]
 
 @dataclass(slots=True)
 class _Death:
-    """The end of a node's process. epoch: its broker epoch at that time, in this node's image; was_started: the
-    launcher has started its next process."""
+    """The end of a node's process. epoch: the node's broker epoch in the metadata image when its process ended.
+    was_started: the launcher has started the node's next process."""
 
     epoch: int
     was_started: bool = False
@@ -249,12 +249,12 @@ class ActiveController:
         self._watch_sessions()
 
     def _is_here(self, state: BrokerState) -> bool:
-        """Whether that registration is of the broker in this process, not of a process before it."""
+        """Whether a registration is that of the broker in this process, not of an earlier process of this node."""
         return state.id == self._config.node_id and self._own_epoch() == state.epoch
 
     def _was_here(self, state: BrokerState | None) -> bool:
-        """Whether that registration is of an earlier process of this node, which has ended even if its session has not
-        expired."""
+        """Whether a registration is that of an earlier process of this node, which has ended even if its session has
+        not expired."""
         is_own = state is not None and state.id == self._config.node_id and self._own_epoch() is not None
         return state is not None and is_own and not self._is_here(state)
 
@@ -268,8 +268,9 @@ class ActiveController:
     # processes whose end the launcher has reported
 
     def report_death(self, node_id: int) -> None:
-        """A node's process has ended, as the launcher reports to every controller: the active controller fences the
-        node's broker without waiting for its session to expire, and so does a controller that becomes active later."""
+        """Note that a node's process has ended. The launcher calls this on every controller: the active controller
+        fences the node's broker without waiting for its session to expire, and so does a controller that becomes active
+        later."""
         known = self._metadata.image.brokers.get(node_id)
         if node_id != self._config.node_id and known is not None:
             self._deaths[node_id] = _Death(known.epoch)
@@ -277,7 +278,7 @@ class ActiveController:
                 self._fence_dead(node_id)
 
     def report_start(self, node_id: int) -> None:
-        """The launcher has started the node's next process."""
+        """Note that the launcher has started the node's next process, whose registration ends the fencing."""
         if node_id in self._deaths:
             self._deaths[node_id].was_started = True
 

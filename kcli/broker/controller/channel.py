@@ -61,8 +61,8 @@ class Leadership(Protocol):
 
 
 class ControllerChannel:
-    """One node's channel to the active controller. metadata: knows the active controller. answer: answers a request on
-    this node, while this node is the active controller."""
+    """One node's channel to the active controller. metadata: the leadership of the metadata log. answer: the function
+    that answers a request on this node, while this node is the active controller."""
 
     def __init__(
         self,
@@ -104,8 +104,8 @@ class ControllerChannel:
         return await self._call_leader(api, PURPOSES.get(api, api), here, there, timeout_s)
 
     async def forward(self, call: Call) -> Answer:
-        """Return the active controller's response to a client's request, or one with REQUEST_TIMED_OUT. Raises HangUp
-        where the client's connection is to be closed, as the controller has refused the Envelope."""
+        """Return the active controller's response to a client's request, or a response with REQUEST_TIMED_OUT. Raises
+        HangUp, which closes the client's connection, where the controller answers the Envelope with INVALID_REQUEST."""
 
         is_long = has_long_list(call.request)
 
@@ -180,7 +180,7 @@ class ControllerChannel:
 
 
 def _packed(host: str) -> bytes:
-    address = host.partition("%")[0]  # without the interface of an address that is a link's own
+    address = host.partition("%")[0]  # a link-local IPv6 address without its zone id
     try:
         return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
     except OSError:

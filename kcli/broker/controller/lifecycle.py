@@ -5,7 +5,8 @@
     run        a heartbeat every broker.heartbeat.interval.ms, and at once after a directory failed or was cordoned;
                report the directories of replicas that lie in another directory than the metadata says
     shutdown   heartbeats with want_shut_down, until the controller has elected other leaders for the broker's
-               partitions and allows the shutdown; the other brokers send a heartbeat as soon as they have read of it
+               partitions and allows the shutdown; the other brokers send a heartbeat as soon as they have applied
+               the metadata record of the controlled shutdown
 
 A broker that is the only node of its cluster sends a heartbeat only after a change. A broker that was fenced for an
 expired session is unfenced with its next heartbeat. Source: BrokerLifecycleManager, AssignmentsManager.
@@ -255,8 +256,9 @@ class BrokerLifecycle:
         )
 
     def brokers_changed(self, brokers: Iterable[int]) -> None:
-        """Registrations of brokers have changed. Send a heartbeat at once where one is in controlled shutdown: the
-        controller waits until all brokers have read of that. Kafka's brokers wait for their next heartbeat."""
+        """Send a heartbeat at once if one of these brokers, whose registrations have changed, is in controlled
+        shutdown: the controller lets it stop when every broker's heartbeat has an offset past that change. Kafka's
+        brokers wait for their next heartbeat."""
         own, image = self._node_id, self._image
         if not self._is_up or self._is_alone:
             return

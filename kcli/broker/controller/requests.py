@@ -1,5 +1,5 @@
-"""A node's requests to the active controller about itself: a function call where that is in the same process, else a
-request over the network. The start of a lone node so does not import messages that it never sends.
+"""A node's requests to the active controller about itself: function calls where the controller is in the same process,
+else requests over the network. So the start of a lone node does not import messages that it never sends.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A node's part of the requests about delegation tokens: who may send them, and where they are decided.
+"""A node's part of the requests about delegation tokens: which connections may send them, and which node decides them.
 
-A connection of PLAINTEXT, one of SSL without a client's certificate, and one that has logged in with a token itself
-may not. The broker that receives a request checks this, and whether its principal may make tokens for their owner; the
-active controller decides the rest. Without delegation.token.secret.key there are no tokens. Source: KafkaApis,
-ControllerApis.
+Refused are requests through a PLAINTEXT connection, an SSL connection without a client certificate, and a connection
+that was authenticated by a token itself. The broker that receives a request checks this, and whether the principal may
+create tokens for the requested owner; the active controller decides the rest. Without delegation.token.secret.key there
+are no tokens. Source: KafkaApis, ControllerApis.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class TokenAdmin:
         )
 
     def may_ask(self, call: Call) -> bool:
-        """Whether such a request may come through this connection. One at a controller's listener was checked by the
-        broker that has forwarded it."""
+        """Whether the connection may send requests about tokens. A request at a controller listener is allowed: the
+        broker that forwarded it has checked its connection."""
         if self._is_controllers(call):
             return True
         protocol = self._config.protocols.get(call.listener, PLAINTEXT)
@@ -50,7 +50,7 @@ class TokenAdmin:
         return not (call.with_token or protocol == PLAINTEXT or is_anonymous)
 
     def is_elsewhere(self, call: Call) -> bool:
-        """Whether the active controller decides the request, which may be another node."""
+        """Whether the request must be forwarded to the active controller."""
         return not (self._is_alone or self._is_controllers(call))
 
     async def forward(self, call: Call) -> Any:

@@ -1,7 +1,8 @@
 """Automatic creation of topics, and what the handlers that create, delete and enlarge topics share.
 
 A Metadata or FindCoordinator request may need a topic that does not exist: this broker creates it where it is the
-active controller, else it sends CreateTopics to that. The request does not wait for it, and errors are only logged.
+active controller, else it sends CreateTopics to the active controller. The request does not wait for the creation, and
+errors are only logged.
 Source: AutoTopicCreationManager, ControllerMutationQuota; KIP-599.
 """
 
@@ -101,8 +102,8 @@ class TopicCreation:
             self._metadata.append(result.records).add_done_callback(lambda done: done.exception())
 
     async def _create_there(self, topics: Sequence[NewTopic]) -> None:
-        """Have the active controller create the topics. `_creating` keeps other requests from sending the same
-        meanwhile."""
+        """Send CreateTopics to the active controller. While it is in flight, `_creating` keeps other requests from
+        creating the same topics again."""
         timeout_ms = self._config.number("request.timeout.ms")
         try:
             answer: CreateTopicsResponse = await self._controller.call(

@@ -154,7 +154,7 @@ class Markers:
         if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             now = self._marker(ending)
             if now is not None and now.coordinator_epoch > marker.coordinator_epoch:
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # fenced by this broker's own later epoch
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # fenced by a marker of this coordinator's own later epoch
         if code in AGAIN:
             self._try_again(ending, place)
         elif code == ErrorCode.NONE:

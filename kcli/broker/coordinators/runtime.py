@@ -314,10 +314,10 @@ class Coordinator:
         return future
 
     def at_once(self, key: str, request: Any) -> bool:
-        """Let the machine of the key's partition handle a request that succeeds and whose records are committed as soon
-        as they are appended: neither futures nor outcomes are made for it. Return False, with no more changed than a
-        session extended, for any other request: `send` then answers it, with all its errors. Only the coordinator of
-        groups has such machines."""
+        """Let the machine of the key's partition handle a request that succeeds, and whose records are committed as
+        soon as they are appended. Such a request needs no future and no outcome. Return False for any other request,
+        which the caller then passes to `send`; at most a member's session was extended. Only machines of the group
+        coordinator have this method."""
         count = self.partition_count
         shard = self._shards.get(partition_of(key, count)) if count else None
         if shard is None or not shard.is_loaded:
@@ -396,8 +396,9 @@ class Coordinator:
             self.work.act(message, shard.number)
 
     def _refuse(self, shard: _Shard, outcome: Outcome, code: ErrorCode) -> None:
-        """Answer an outcome with `code`, as its records were not appended; the machine's state does not contain them.
-        They are those of a transaction whose producer epoch or sequence the log refuses, or the ISR is too small."""
+        """Answer the requests of an outcome with `code`: its records were not appended, because the ISR is too small,
+        or because the log refuses the producer epoch or sequence of their transaction. The machine goes on, as its
+        state does not contain these records."""
         shard.refuse(outcome, code)
         self._expect(shard)
 
@@ -436,8 +437,8 @@ class Coordinator:
             self._load(shard.number, shard.topic_id, delay_s)
 
     def _expect(self, shard: _Shard) -> None:
-        """Set the timer for the machine's deadline. A timer that is due before it stays, and is set anew when it fires:
-        most deadlines are postponed before they are reached."""
+        """Set the timer for the machine's deadline. A timer that is due before the deadline is kept, and is set anew
+        when it fires: most deadlines are postponed before they are reached."""
         deadline_ms = shard.machine.deadline_ms()
         if deadline_ms is not None and shard.timer_ms is not None and deadline_ms >= shard.timer_ms:
             return

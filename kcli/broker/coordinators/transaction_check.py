@@ -1,10 +1,10 @@
 """The verification that a partition is part of a transaction, before the transaction's first batch is appended to it.
 
-    Produce 3 to 11, TxnOffsetCommit 0 to 4   AddPartitionsToTxn, or AddOffsetsToTxn, must have named the partition: the
-                                              coordinator verifies that
+    Produce 3 to 11, TxnOffsetCommit 0 to 4   the coordinator verifies that the client has added the partition before,
+                                              by AddPartitionsToTxn or AddOffsetsToTxn
     Produce 12, TxnOffsetCommit 5             the coordinator adds the partition (KIP-890)
 
-Where the coordinator is another broker, that gets AddPartitionsToTxn in a version for brokers (4 and later).
+A coordinator on another broker gets this as AddPartitionsToTxn in a version for brokers (4 and later).
 
 Once a batch is in the log, the transaction is open in that partition until its marker, and needs no verification. The
 coordinator's errors are translated for the producer: a transient one becomes NOT_ENOUGH_REPLICAS, after which old

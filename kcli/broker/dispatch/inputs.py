@@ -15,9 +15,9 @@ TOPICS_MAX: Final = 50
 
 
 class Inputs(NamedTuple):
-    """The inputs of an answer. fields: the fields of the request that it depends on; None where the answer must not be
-    kept. state: the node's state that it depends on. topics: those that the answer describes. is_slow: whether the
-    answer takes milliseconds to make, whatever the topics."""
+    """The inputs of an answer. fields: the fields of the request that the answer depends on; None where the answer must
+    not be kept. state: the state of the node that the answer depends on. topics: the topics that the answer describes.
+    is_slow: whether the answer takes milliseconds to make, whatever the topics."""
 
     fields: Hashable
     state: Hashable

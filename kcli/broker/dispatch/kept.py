@@ -5,9 +5,9 @@ the node, such as the version of the metadata image. The fields are the key of a
 changed, the answer is made again. An answer about many partitions takes milliseconds to make: it waits for its turn,
 and is made once for all requests that wait for it.
 
-A client asks the same again with the same bytes, apart from the correlation id. Where all that the answer depends on
-besides the bytes is the function `kept_state` of the handler's module, the kept answer is found by them, and the
-request is not decoded. The client id is no part of these bytes: no answer that is kept depends on it.
+A client repeats a request with the same bytes, apart from the correlation id. Where an API's answers depend only on
+these bytes and on the state that `kept_state` of the handler's module returns, a kept answer is found by the bytes, and
+the request is not decoded. The client id is left out of them: no kept answer depends on it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ and the bytes behind the client id."""
 
 
 class Kept:
-    """A kept answer. size: the size field of its frame. body: the frame behind the correlation id. state: that of the
-    node when the answer was made. throttle_at: where in the body the throttle time is, None where the version has
-    none. forms: the keys of the requests that find it by their bytes."""
+    """A kept answer. size: the size field of its frame. body: the frame behind the correlation id. state: the state of
+    the node when the answer was made. throttle_at: the position of the throttle time in the body, None where the
+    version has none. forms: the keys of the requests' bytes under which the answer is found."""
 
     __slots__ = ("body", "forms", "size", "state", "throttle_at")
 
@@ -95,7 +95,7 @@ class KeptAnswers:
         self.size_bytes = 0
 
     def at_once(self, frame: memoryview, client: Client) -> KeptAnswer | None:
-        """The kept answer to a request of those bytes; None where none is found by them."""
+        """The kept answer to the request in `frame`, found by its bytes; None where there is none."""
         form = self._form(frame, client)
         kept = None if form is None else self._forms.get(form)
         if kept is None:
@@ -106,7 +106,8 @@ class KeptAnswers:
         return kept.to(int.from_bytes(frame[4:CLIENT_ID_AT], signed=True))
 
     def _form(self, frame: memoryview, client: Client) -> Form | None:
-        """The key of a request's bytes; None where it is too long, or its header is torn."""
+        """The key under which the answer to a request with these bytes is kept; None where the request is longer than
+        REQUEST_BYTES, or its header is torn."""
         behind = CLIENT_ID_AT + CLIENT_ID_LENGTH_BYTES
         length = int.from_bytes(frame[CLIENT_ID_AT:behind], signed=True)
         if not -1 <= length <= len(frame) - behind or len(frame) > REQUEST_BYTES:
@@ -115,7 +116,7 @@ class KeptAnswers:
         return client.listener, who, bytes(frame[:4]), bytes(frame[behind + max(length, 0) :])
 
     def _note_form(self, call: Call, kept: Kept) -> None:
-        """Let requests of the same bytes find this answer by them."""
+        """Keep the answer under the bytes of the request, too, so that `at_once` finds it."""
         if call.frame is None or len(kept.forms) == FORMS_MAX or state_of(call.messages.api_key) is None:
             return
         form = self._form(memoryview(call.frame), call)
@@ -157,8 +158,8 @@ class KeptAnswers:
         return (await asyncio.shield(making)).to(call.header.correlation_id)
 
     async def _make(self, api: Api, call: Call, key: Hashable, inputs: Inputs) -> Kept:
-        """Make an answer. Keep it, unless the state of the node has changed meanwhile, or the answer was audited: each
-        such request has lines of its own."""
+        """Make an answer. Keep it, unless the state of the node has changed meanwhile, or making it wrote to the audit:
+        each request must write its own lines there."""
         try:
             found: Any = self._in_turn(api, call) if inputs.is_long else self._handle(api, call)
             response = await found if isawaitable(found) else found

@@ -4,9 +4,10 @@ Most requests are lists of independent items (topics, partitions, groups), and t
 list that would take longer than a few milliseconds is split. The handler answers each part like a request of its own,
 unaware of the others, and the responses are merged into one.
 
-Items with the same name go into the same part, since some handlers refuse duplicates, or let the last one count: of
-these items the first and the last are kept. Where duplicates could only get the same result (`once`), only the first
-is. Kafka, and a handler that gets a short request, repeat the result instead.
+Items with the same name go into the same part, since some handlers refuse duplicates, or let the last one count. Of
+more than two such items only the first and the last are kept; with `once`, where duplicates all get the same result,
+only the first. So the response to a long request lacks the repeated results that the response to a short one has, and
+that Kafka's has.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _creates_too_many(_: Broker, call: CreateTopicsCall) -> str | None:
 
 def _makes_too_many(broker: Broker, call: MetadataCall) -> str | None:
     """The reason why a Metadata request must not create its missing topics; None where it may. Kafka's broker creates
-    all of them by one CreateTopics request, so that its limits apply."""
+    all of them by one CreateTopics request, so that the limits of CreateTopics apply."""
     from kcli.metadata.topic_control import excess
 
     known, partitions = broker.image.topics, broker.config.num_partitions

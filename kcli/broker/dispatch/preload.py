@@ -1,7 +1,7 @@
 """Imports all modules of the broker, and the messages of the newest versions, while the broker serves.
 
-Otherwise the first request that needs one imports it: from another version of kcli, where the installed package was
-replaced after the start.
+Otherwise the first request that needs a module would import it, from another version of kcli if the installed package
+was replaced after the start.
 """
 
 from __future__ import annotations

@@ -42,16 +42,16 @@ class Router:
         self._at_once: dict[int, Callable[[memoryview, Client], Laid | None] | None] = {}
 
     def at_once(self, frame: memoryview, client: Client) -> Laid | None:
-        """The response to a plain request, made of its bytes alone; None, with nothing changed, where it has to be
-        decoded and handled: also where there are client quotas, as the time of every request is counted then."""
+        """The response to a plain request, made without decoding it; None, with nothing changed, for a request that has
+        to be decoded and handled. That is every request while there are client quotas, which count its time."""
         if self.quotas.is_active or client.listener in self._controllers:
             return None
         find = self._at_once.get(int.from_bytes(frame[:2]))
         return None if find is None else find(frame, client)
 
     def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | None] | None:
-        """The function that answers an API's plain requests; None for an API that has none. An API is looked up once a
-        request was handled, as its modules are imported then."""
+        """The function that answers an API's plain requests; None for an API that has none. Called when
+        a request of the API is handled, so that its modules are imported already."""
         if state_of(api_key) is not None:
             return self.kept.at_once
         broker, answer_plain = self.broker, plain_of(api_key)
@@ -74,7 +74,7 @@ class Router:
         return Encoded([response])
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """The response that is kept for such a request, or the one of `route`."""
+        """The kept answer to the request, or the response that `route` returns."""
         if api.key not in self._at_once:
             self._at_once[api.key] = self._finder(api.key)
         return self.kept.answer(api, call)

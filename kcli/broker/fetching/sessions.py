@@ -85,8 +85,9 @@ class FetchedPartition:
 @dataclass(slots=True)
 class Session:
     """One client's fetch session. epoch: that of the next request. with_ids: whether its requests name topics by id.
-    tracker: the changed partitions, None before the first read. terms: what the answers depend on apart from the
-    partitions. held: how many of its partitions are counted in FetchSessions.held."""
+    tracker: the changed partitions, None before the first read. terms: isolation level, rack, version and
+    Authorization.terms of the last request; a request with other terms reads all partitions again. held: how many of
+    its partitions are counted in FetchSessions.held."""
 
     id: int
     created_ms: int
@@ -236,7 +237,8 @@ class FetchSessions:
         return True
 
     def release(self, count: int, tracker: Tracker) -> None:
-        """A waiting Fetch that held so many partitions is answered, or given up."""
+        """Count the `count` partitions of a waiting Fetch no longer, and close its tracker: the Fetch was answered or
+        given up."""
         self.held -= count
         self.retire(tracker)
 

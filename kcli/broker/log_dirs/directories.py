@@ -1,7 +1,7 @@
 """The log directories of a broker (JBOD): found or created, locked, checked to belong together, online or offline.
 
     new       all directories are empty: they are formatted, and the cluster gets an id
-    empty     one of a formatted node is empty, after a disk was added or replaced: it is formatted too
+    empty     a formatted node has an empty directory, as a disk was added or replaced: it is formatted, too
     refused   meta.properties of another cluster or node, one directory id in two directories, a metadata log in another
               than the configured directory
     offline   an I/O error, now or later: the broker runs without that directory, unless it holds the metadata log

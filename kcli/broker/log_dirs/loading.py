@@ -6,7 +6,7 @@
                 -delete   to be removed
                 -stray    left alone
                 unknown   the metadata does not have its topic id, or not this replica: renamed to -stray
-                aside     has the id of another topic than that of its name: left alone
+                aside     its topic id is that of a topic with another name: left alone
                 -future   a log that is being moved to this directory: opened, not served
                 else      opened; recovered before that, where the shutdown was not clean
 
@@ -42,9 +42,10 @@ CHECKPOINTS = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.CL
 class LoadRules:
     """The parameters of loading logs.
 
-    config_of(topic): the configuration of a topic's logs. is_stray(partition number, topic id or None): whether the
-    metadata has no such replica on this broker. is_aside(partition of the directory's name, topic id or None): whether
-    it has one, but of another topic than that of the name.
+    config_of(topic): the configuration of a topic's logs.
+    is_stray(partition number, topic id or None): whether the metadata has no such replica on this broker.
+    is_aside(partition of the directory's name, topic id or None): whether the metadata has such a replica, but the
+    topic of that id has another name than the directory.
     """
 
     disk: Disk

@@ -80,7 +80,7 @@ class Background:
         self.compactor = Compactor(logs.config, logs.clock, self)
         self._executor = ThreadPoolExecutor(logs.config.number("background.threads"), "log-background")
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: dict[asyncio.TimerHandle, Callable[[], object]] = {}  # with what a stop does in place of each
+        self._timers: dict[asyncio.TimerHandle, Callable[[], object]] = {}  # timer -> what `stop` calls in its place
         self._flushing: set[Partition] = set()
         self._is_running = self._is_over = False
 

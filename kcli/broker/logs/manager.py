@@ -8,8 +8,8 @@
                the metadata log or the last directory fails, the broker must stop
     stop       flush and close all logs, write the checkpoints and the marker of a clean shutdown
 
-Threads do the work that waits for a disk; all else happens on the event loop's thread. A new log is created by the
-thread for that, or by the request that needs it first. Source: LogManager, ReplicaManager.applyDelta,
+Threads do the work that waits for a disk; all else happens on the event loop's thread. A new log is created by a
+thread for new logs, or before that by the first request that needs it. Source: LogManager, ReplicaManager.applyDelta,
 BrokerMetadataPublisher.
 """
 
@@ -318,8 +318,8 @@ class LogManager:
         self.futures[key] = FutureReplica(directory, future)
 
     def moved(self, partition: Partition, home: LogDir) -> None:
-        """A replica was moved from the log directory `home` to its current one: count it, and report it to the
-        controller."""
+        """Handle the end of a move: count the replica in its current log directory and no longer in `home`, and report
+        the new directory to the controller."""
         assert partition.directory is not None, "it has just come there"
         self._counts[home] -= 1
         self._counts[partition.directory] += 1
@@ -387,7 +387,8 @@ class LogManager:
     # removed partitions
 
     def _remove(self, removed: Partition) -> bool:
-        """Stop serving a partition, whose directory is to be renamed. Return whether there is an online directory."""
+        """Stop serving a partition that was removed. Return whether its directory is online, and so is to be
+        renamed."""
         self.partitions.remove(removed)
         self.moves.abort(removed)
         removed.delete()

@@ -74,7 +74,7 @@ class Logs(Protocol):
         ...
 
     def moved(self, partition: Partition, home: LogDir) -> None:
-        """A replica was moved from the log directory `home` to its current one."""
+        """Handle the end of a move of a replica from the log directory `home` to its current one."""
         ...
 
     def directory_failed(self, directory: LogDir, error: BaseException) -> None:

@@ -5,9 +5,9 @@
     with first voters    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint in the metadata directory:
                          kraft.version 1 and the voters, without a record (KIP-853)
 
-A directory that has meta.properties is formatted: it is only checked, and given an id where it has none, also with
-version 0 (or none), of a broker with ZooKeeper, which stays. Source:
-Formatter, BootstrapDirectory, MetaPropertiesEnsemble; KIP-1022 for the features.
+A directory that has meta.properties is formatted: it is only checked, and gets a directory id where it has none. That
+also holds for meta.properties of version 0 or without version, which a broker with ZooKeeper has written; the version
+is kept. Source: Formatter, BootstrapDirectory, MetaPropertiesEnsemble; KIP-1022 for the features.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Formatted:
 
 
 def random_id() -> str:
-    """A random id in 22 characters, none that begins with -, as Kafka's: it would look like an option."""
+    """A random id of 22 characters. It does not begin with -, as in Kafka, so that no tool takes it for an option."""
     while True:
         raw = bytearray(os.urandom(16))
         raw[6] = raw[6] & 0x0F | 0x40
@@ -85,10 +85,12 @@ def format_directories(  # noqa: PLR0913 (all but one of them by name)
 ) -> Formatted:
     """Format the log directories that are not formatted yet, metadata.log.dir among them. Missing ones are created.
 
-    node_id and cluster_id: None takes those of a formatted directory; else 1, and a random one. levels: of features, 0
-    for none. users: UserScramCredentialRecords with which the metadata log begins (KIP-900). directory_ids: of those
-    that have none yet, where they are to have certain ones. first_voters: None where the metadata log does not begin
-    with them.
+    node_id, cluster_id: None for those of a formatted directory, or, where there is none, 1 and a random id.
+    levels: feature name -> level; a feature of level 0 is not written.
+    users: UserScramCredentialRecords with which the metadata log begins (KIP-900).
+    directory_ids: log directory -> the id to give it, if it has none yet; ids of other directories are random.
+    first_voters: the voters to write to the first snapshot of the metadata log, None for no such snapshot.
+
     Raises NotThisNode, StartRefused, UnreadableInput, OSError.
     """
     disk = Disk() if disk is None else disk
@@ -127,7 +129,8 @@ def _read(directory: Path) -> MetaProperties | None:
 
 
 def _the_only(name: str, values: Mapping[Path, Value | None], expected: Value | None) -> Value | None:
-    """The value that all directories have in common, and that equals the expected one where that is given."""
+    """Return the value that all directories have: `expected` unless it is None. Raises NotThisNode for a directory with
+    another value. name: of the property, for the error."""
     for path, value in values.items():
         if expected is None:
             expected = value
@@ -153,7 +156,7 @@ def _write_voters(first: FirstVoters, now_ms: int, disk: Disk) -> None:
 def _meta(version: int, node_id: int, directory_id: str, cluster_id: str, now_ms: int) -> bytes:
     """Return the bytes of meta.properties, with the order of entries and the comment that Java's Properties write.
 
-    version: 1, or 0 for a directory of a broker with ZooKeeper, of which Kafka keeps the version.
+    version: 1, or 0 to keep the version of a directory that a broker with ZooKeeper has used, as Kafka does.
     """
     date = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms / 1000))
     node_key = "node.id" if version else "broker.id"

@@ -61,7 +61,7 @@ class Replay:
                 self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
                 self.last_timestamp_ms = batch.timestamp_ms
                 self.bytes_since_snapshot += batch.size_bytes
-        if highest > log.log_end_offset + 1:  # Kafka, too, starts on repeated batches and gaps, and not on this
+        if highest > log.log_end_offset + 1:  # as Kafka, which starts on repeated batches and gaps, but not on this
             reason = f"offset {highest:,} is beyond the log's end, {log.log_end_offset:,}"
             raise UnreadableInput(str(highest_path), reason)
 

@@ -220,7 +220,7 @@ class ReplicatedMetadataLog(MetadataLog):
             driver.do(lambda: self._raft.stand_for_election(driver.now_ms))
 
     def peer_died(self, node_id: int) -> None:
-        """The process of that node has ended: raft does not wait for its timeouts."""
+        """Report to raft that the process of a node has ended, so that raft does not wait until the node times out."""
         if self._driver is not None:
             driver = self._driver
             driver.do(lambda: self._raft.peer_died(node_id, driver.now_ms))
@@ -331,7 +331,8 @@ class ReplicatedMetadataLog(MetadataLog):
                 self._fail(error)
 
     def _reload(self) -> None:
-        """Replace the image by that of a fetched snapshot, which stands for all records before the log's new start."""
+        """Replace the image by that of a fetched snapshot, which has the state of all records below the new log start
+        offset."""
         image = MetadataImage()
         self._unreported.clear()
         self._load_snapshot(image)

@@ -49,7 +49,7 @@ class Snapshots:
             else:
                 self.ids.append(SnapshotId(name.base_offset, name.epoch))
         self.ids.sort()
-        if self.latest is not None and self.path(self.latest).is_dir():  # before the log is dropped in its favour
+        if self.latest is not None and self.path(self.latest).is_dir():  # checked before the snapshot replaces the log
             raise StartRefused(f"{self.directory.name}/{self.latest.file_name}", "the latest snapshot is a directory")
         if log_start_offset and not self.ids:
             reason = f"the log begins at {log_start_offset:,}, and no snapshot has what was before"

@@ -111,7 +111,8 @@ def _users(arguments: Sequence[str], metadata_version: int) -> list[Record]:
 
 
 def _voters(config: BrokerConfig, options: FormatOptions) -> VoterSet | None:
-    """The voters in the first snapshot of the metadata log; None where that has none."""
+    """The voters to write to a first snapshot of the metadata log; None where the options ask for no such snapshot.
+    Raises UsageError."""
     is_static = bool(config.words(VOTERS))
     if is_static and (options.standalone or options.initial_controllers is not None):
         raise UsageError(

@@ -36,7 +36,7 @@ def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresse
             where = f"{each.host or '*'}:{each.port}"
             raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
         if each.listener not in configured:
-            continue  # it is bound, and nobody is told of it
+            continue  # bound, but not advertised
         advertised_host, advertised_port = configured[each.listener]
         address = own_name(advertised_host or ""), advertised_port or port
         (controllers if is_controllers else advertised)[each.listener] = address

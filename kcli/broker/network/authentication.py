@@ -5,7 +5,7 @@
     EXCHANGE    SaslAuthenticate; after SaslHandshake 0 the mechanism's bare messages, each with its size in front
     BARRED      the handshake of a re-authentication has named another mechanism: whatever follows fails
     DONE        requests are taken, until the session ends; a SaslHandshake begins a re-authentication
-    FAILED      nothing is taken any more
+    FAILED      no request is taken any more
 
 A request that the state does not list closes the connection at once (HangUp), but for EXCHANGE, where it is answered
 with ILLEGAL_SASL_STATE. A failure is answered, and the connection closed, only after
@@ -147,12 +147,13 @@ class Authentication:
 
     @property
     def is_done(self) -> bool:
-        """Whether the client is authenticated, and does not authenticate again just now."""
+        """Whether the client is authenticated, and no re-authentication is under way."""
         return self._state is DONE
 
     @property
     def refusal(self) -> str | None:
-        """Why the client is refused, where it has been told so, and has not answered that yet."""
+        """Why the mechanism refuses the client, while the client has yet to send the message that ends the exchange
+        (OAUTHBEARER); else None."""
         refusal = None if self._server is None else self._server.refusal
         return None if refusal is None else self._failure(refusal)
 
@@ -196,7 +197,8 @@ class Authentication:
         return self._ends_s is not None and (self._began_s is None or now_s - self._began_s >= REAUTH_PAUSE_S)
 
     def _look_at_versions(self, frame: memoryview, header: RequestHeader) -> None:
-        """An ApiVersions that is answered with an error may be followed by another one."""
+        """Enter VERSIONS after an ApiVersions that is answered without an error; after one that is answered with an
+        error the client may send another."""
         if APIS[API_VERSIONS].least <= header.version <= APIS[API_VERSIONS].most and names_software(
             read_body(messages(API_VERSIONS, header.version), frame, header)
         ):
@@ -341,9 +343,9 @@ def _handshake_answer(kind: Messages, code: ErrorCode, mechanisms: tuple[str, ..
 
 
 def _illegal(frame: memoryview, header: RequestHeader) -> bytes:
-    """The answer to a request that is none of an authentication. b"" where it has none (a Produce with acks=0), and
-    where it would take too long here: the request is a long one, or this node has not imported the messages of its API
-    yet. Raises BadRequest."""
+    """The response with ILLEGAL_SASL_STATE to a request that does not belong to an authentication. b"" where the
+    request has no response (Produce with acks=0), and where making one would hold the event loop: the request is long,
+    or the messages of its API are not imported yet. Raises BadRequest."""
     kind = imported(header.api_key, header.version)
     if kind is None or len(frame) > LONG_BYTES:
         return b""

@@ -1,11 +1,12 @@
-"""The keys and trusted certificates of a running node, read again when they change: those of its listeners, and those
-with which it connects to other nodes, which are the same configurations.
+"""The keys and trusted certificates of a running node, read again when they change. The same configurations of a
+listener secure the connections that it accepts, and those that this node makes to that listener of other nodes.
 
-    a file changes         LOOK_S later at most it is looked at, and taken over once it stays as it is for LOOK_S
-    a configuration does   listener.name.<listener>.ssl.keystore.* and ssl.truststore.*, at once
-    either is unsound      the listener and the way to other nodes keep what they have, and one line says why
+    a file changes            the change is noticed within LOOK_S, and applied once the file is unchanged for LOOK_S
+    a configuration changes   listener.name.<listener>.ssl.keystore.* and ssl.truststore.*: applied at once
+    the change is invalid     the listener and the connections to other nodes keep the former keys and certificates, and
+                              one line says why
 
-Connections keep what they have begun with. What may replace what is decided in kcli/tls/replacement.py. Source:
+Open connections are not affected. kcli/tls/replacement.py decides which certificates may replace others. Source:
 SslChannelBuilder.reconfigure, SslFactory, BrokerBlockingSender; KIP-226.
 """
 
@@ -54,8 +55,8 @@ class _Made(NamedTuple):
 
 
 class Certificates:
-    """The certificates of one node's listeners. outbound: the node's connections to other nodes, by the name of their
-    listener. `start` on the event loop."""
+    """The keys and trusted certificates of one node. outbound: how the node connects to other nodes, by the name of
+    their listener. `start` needs a running event loop."""
 
     def __init__(self, config: BrokerConfig, server: Server, outbound: Mapping[str, Outbound], clock: Clock) -> None:
         self._config, self._server, self._clock = config, server, clock
@@ -66,23 +67,23 @@ class Certificates:
         self._seen = dict(self._tried)
 
     def start(self) -> None:
-        """Look at the files from now on."""
+        """Check the files for changes every LOOK_S seconds from now on."""
         if self._tried:
             self._looking = begin(self._look_on(), "changes of certificates are not looked for any more")
 
     def stop(self) -> None:
-        """Look at nothing any more."""
+        """Stop checking the files."""
         if self._looking is not None:
             self._looking.cancel()
 
     def configured(self) -> None:
-        """The configuration may have changed."""
+        """Check the certificates at once, as the configuration may have changed."""
         if self._looking is not None:
             _ = begin(self._look(at_once=True), "certificates are not taken over")
 
     async def check(self, config: BrokerConfig) -> None:
-        """Check what the listeners would have with another configuration. Raises InvalidConfig, which names the
-        listener and the reason."""
+        """Check that the keys and certificates of another configuration may replace the current ones. Raises
+        InvalidConfig, which names the listener and the reason."""
         for name in self._tried:
             security = listener_security(config, name)
             if dict(security.tls) != dict(self._tried[name].settings):
@@ -97,7 +98,8 @@ class Certificates:
             await self._look()
 
     async def _look(self, *, at_once: bool = False) -> None:
-        """Use the changed certificates. at_once: without waiting until the files stay the same."""
+        """Read the files, and apply those that have changed. at_once: without waiting until a file is unchanged for
+        LOOK_S."""
         for name, tried in list(self._tried.items()):
             security = listener_security(self._config, name)
             sources = await apart(_sources, security)

@@ -4,7 +4,7 @@
                  earliest; calls wait for the attempt, and raise Unanswered if it fails
     handshake    of TLS, where the other node's listener has it
     hello        one ApiVersions request per connection: the versions that the other node speaks
-    login        by SASL, where the listener asks for it (outbound.py)
+    login        by SASL, where the listener requires it (outbound.py)
     ready        requests are sent as calls are made; responses are matched to them by correlation id
 
 Where TLS or the login fails, the next attempts follow after twice the time, up to REFUSED_BACKOFF_MAX_S, and one line
@@ -106,7 +106,8 @@ class SocketNetwork:
         connection.login_due = None if again_s is None else self.loop.time() + again_s
 
     def refused(self, address: str, reason: str) -> None:
-        """Log that the node at an address does not let this one in, or is not trusted by it."""
+        """Log that a node refuses this node's login, or that this node does not trust its certificate; the same reason
+        once in LOG_AGAIN_S for an address."""
         known, logged_at = self._refusals.get(address, ("", 0.0))
         now = self.loop.time()
         if reason != known or now - logged_at >= LOG_AGAIN_S:
@@ -114,11 +115,11 @@ class SocketNetwork:
             log.warning("this node cannot log in to the one at %s: %s", address, reason)
 
     def let_in(self, address: str) -> None:
-        """The node at an address has let this one in: its next refusal is logged at once."""
+        """Note a successful login at an address: the next refusal there is logged at once."""
         self._refusals.pop(address, None)
 
     def forget(self, channel: SocketChannel) -> None:
-        """A channel is closed."""
+        """Remove a closed channel, so that `close` leaves it alone."""
         self._channels.discard(channel)
 
     def close(self) -> None:

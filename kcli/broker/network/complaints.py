@@ -1,9 +1,9 @@
-"""Warnings about what clients do, which come as often as clients do it: one line for each kind in COMPLAINT_S seconds.
+"""Limits the warnings that clients cause: at most one log line for each kind of warning in COMPLAINT_S seconds.
 
-A line has the last detail (such as a client's address) and counts how often its kind has come since the kind's last
-line; those that come after the kind's last line are told once COMPLAINT_S seconds are over, or at the end. A kind is
-what is refused, at which listener, and the reason. Reasons may hold a client's text (the subject of its certificate):
-KINDS_MAX kinds are told apart at a time, the others have one line together.
+A kind is what is refused, at which listener, and the reason. The first warning of a kind is logged at once; later ones
+are counted, and logged as one line when COMPLAINT_S seconds are over, or when the server stops, with their number and
+the detail of the last one (such as the client's address). A reason may contain text that a client chooses (the subject
+of its certificate): KINDS_MAX kinds are counted separately at a time; beyond them all reasons share one line.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Complaints:
             self._log(found)
 
     def report(self, *, at_end: bool = False) -> None:
-        """Log what has been counted, of the kinds that are due again, and forget kinds that have not come since their
-        last line. Called every few seconds. at_end: of all kinds."""
+        """Log the counted warnings of each kind whose last line is COMPLAINT_S old, and forget kinds without a warning
+        since their last line. Called every few seconds. at_end: log all kinds, however old their last line."""
         for key, kind in list(self._kinds.items()):
             if not at_end and self._now_s() - kind.logged_at_s < COMPLAINT_S:
                 continue

@@ -8,8 +8,8 @@ The state of a connection is whether the next request is taken, and if not, what
     WAITING   the next request waits for a response: to a request that a thread decodes, to one that is not answered at
               once (a Fetch without data, a JoinGroup), or to all the Produce requests in front of it
     MUTED     the client is throttled: its response is sent, but until the throttle time is over no request is taken
-    STARVED   requests have used up queued.max.request.bytes, or those of clients that have not logged in the memory
-              that is theirs: the rest of the next one stays in the socket until some are answered
+    STARVED   no memory for the next request is left (request_memory.py): the rest of that request stays in the socket
+              until other requests are answered
     SENDING   the client reads its responses more slowly than they are made: no request is taken until all are sent
     DRAINING  the broker stops: no request is taken any more, the responses to earlier requests are still sent
     CLOSED    the client or the broker has closed the connection, or it has failed
@@ -358,8 +358,8 @@ class Connection:
 
     @property
     def _is_sparing(self) -> bool:
-        """Whether so little is received at a time that it needs no memory: the client has not logged in, and its
-        request has no memory yet."""
+        """Whether to receive so few bytes at a time that they need no request memory: the client has not logged in, and
+        no memory is taken for its next request yet."""
         return self._memory is self._server.login_memory and not self._taken_bytes
 
     def _check_peer_closed(self) -> None:
@@ -447,8 +447,8 @@ class Connection:
         self._go_on(FREED)
 
     def _pass_on(self, taken_bytes: int) -> None:
-        """Keep the memory of the last request until it is answered, if it waits, else give it back. A client that has
-        logged in has part in the memory of requests from now on."""
+        """Keep the memory of the last request until that request is answered, if it waits for its response, else give
+        the memory back. A client that has logged in takes the memory that logged-in clients share from now on."""
         if taken_bytes and self._pending:
             self._pending[-1].size_bytes += taken_bytes
         elif taken_bytes:
@@ -497,8 +497,8 @@ class Connection:
         self._handle(api, kind, header, read_body(kind, frame, header), frame)
 
     def _hold_up(self, reading: Coroutine[Any, Any, None]) -> None:
-        """Take no further request until a task has read this one. reading: takes the request's place, the last in the
-        queue, away, and answers the request."""
+        """Take no further request until a task has read the current one, whose place in the queue is the last. reading:
+        the task's coroutine, which removes that place and answers the request."""
         place = _Pending(None, None, 0)
         place.task = self._loop.create_task(reading)
         self._pending.append(place)
@@ -526,7 +526,8 @@ class Connection:
         return self._authentication.receive_max_bytes
 
     def _refuse_size(self, length: int) -> None:
-        """Close the connection; that of a client that is not authenticated only after a delay, as after any failure."""
+        """Close the connection as a request is too large: at once, or, if the client is not authenticated, after the
+        delay of a failed authentication. length: of the request, in bytes."""
         if self._authentication is None or self._authentication.is_done:
             reason = f"a request of {length:,} bytes, socket.request.max.bytes is {self._max_bytes:,}"
             self.close(reason, level=logging.WARNING)

@@ -1,14 +1,16 @@
 """How many connections there may be, and how fast new ones may come.
 
-    max.connections                 of all listeners for clients together, of all controllers' together; one listener's
-    max.connection.creation.rate    connections a second, of the same: averages of quota.window.num windows
-                                    A new connection waits until both hold, and with it all that come through the same
-                                    listener. The inter-broker listener, where there are others, has its own limits
-                                    alone: beyond max.connections it takes the place of the connection that was idle
-                                    for the longest time.
-    max.connections.per.ip          of one address, with exceptions for some: the connection is closed
-    connection_creation_rate        a client quota of an address, or the default of all: the connection is closed, but
-                                    only after the throttle time, which is one window at most
+    max.connections                 connections of all client listeners together, and of all controller listeners
+                                    together; with a listener's prefix, of that listener
+    max.connection.creation.rate    new connections a second, of the same: an average over quota.window.num windows
+    max.connections.per.ip          connections of one address, with max.connections.per.ip.overrides
+    connection_creation_rate        new connections a second of one address: a client quota
+
+A new connection beyond one of the first two limits waits, and so do later ones of the same listener. If the broker has
+several client listeners, the inter-broker listener is bound only by the limits with its own prefix: beyond the total of
+max.connections, its new connection replaces the connection that was idle for the longest time. A connection beyond
+max.connections.per.ip is closed at once; one beyond connection_creation_rate after the throttle time, one window at
+most.
 
 No I/O and no clock. Source: ConnectionQuotas of SocketServer; KIP-402, KIP-612.
 """
@@ -39,10 +41,10 @@ class ConnectionLimits:
         self._config = config
         brokers = {each.listener for each in config.listeners} - set(config.controller_listener_names)
         self._protected = config.inter_broker_listener if len(brokers) > 1 else ""
-        self._totals: Counter[bool] = Counter()  # of the listeners for controllers, and of the others
+        self._totals: Counter[bool] = Counter()  # whether of controller listeners -> connections
         self._per_listener: Counter[str] = Counter()
         self._per_host: Counter[str] = Counter()
-        self._rates: dict[str | bool, Rate] = {}  # of listeners, and of all together
+        self._rates: dict[str | bool, Rate] = {}  # listener -> its rate; False, True as in _totals
         self._host_rates: dict[str, Rate] = {}
         self._quotas: dict[str, float] = {}
         self._default_quota: float = INT_MAX
@@ -51,7 +53,7 @@ class ConnectionLimits:
         self._addresses: dict[str, list[str]] = {}
 
     def update(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Take over the quotas of the metadata image that are an address's: entity -> quota name -> value."""
+        """Set the quotas of IP addresses. quotas: all quotas of the metadata image, entity -> quota name -> value."""
         self._quotas, self._default_quota = {}, INT_MAX
         for entity, values in quotas.items():
             names = dict(entity)
@@ -70,7 +72,7 @@ class ConnectionLimits:
         return {name for name in named if name not in self._addresses and not _is_address(name)}
 
     def resolved(self, name: str, addresses: Iterable[str]) -> None:
-        """Take over the addresses of a host."""
+        """Set the addresses of a host that `unresolved` has named."""
         self._addresses[name] = list(addresses)
         self._overrides_text = None
 

@@ -4,11 +4,12 @@
                      ssl.endpoint.identification.algorithm is empty; this node shows its own where it is asked for it
     ApiVersions      once a connection
     SaslHandshake    the mechanism
-    SaslAuthenticate PLAIN or SCRAM, until the other node knows who this one is
+    SaslAuthenticate PLAIN or SCRAM, until the other node has authenticated this one
 
-Where the other node ends sessions (connections.max.reauth.ms), a part of SESSION_PART of the session's time is used,
-and up to SESSION_JITTER more; then the next request waits for a SaslHandshake and SaslAuthenticate on the same
-connection. Made before a byte is written, from config/security.py: files that cannot be used end the start.
+Where the other node ends sessions (connections.max.reauth.ms), this node logs in again after SESSION_PART of the
+session's length, plus a random part of up to SESSION_JITTER of it: the next request then waits for a SaslHandshake and
+SaslAuthenticate on the same connection. The object is made from config/security.py before the start writes a byte:
+files that cannot be used end the start.
 
 Source: SaslClientAuthenticator, ChannelBuilders.clientChannelBuilder, KafkaChannel; KIP-368.
 """
@@ -52,7 +53,8 @@ IN_THE_CLEAR: Final = Outbound()
 
 
 def outbound(security: OutgoingSecurity, now: dt.datetime) -> Outbound:
-    """Return how this node connects to nodes that are so secured. now: with a time zone. Raises CannotServe."""
+    """Return how this node connects to the listener that `security` describes. now: with a time zone. Raises
+    CannotServe."""
     listener = security.security.listener
     try:
         tls = client_context(security.security.tls, now) if security.security.has_tls else None
@@ -98,7 +100,8 @@ async def log_in(login: ClientLogin, ask: Ask) -> float | None:
 
 
 def _next(conversation: Conversation, said: bytes) -> bytes | None:
-    """Return the next message of a conversation, None at its end. Raises NotTrusted."""
+    """Return the next message to send in a SASL exchange, None at its end. said: the other node's last message. Raises
+    NotTrusted where the other node does not prove that it knows the password."""
     try:
         return conversation.send(said)
     except StopIteration:

@@ -7,8 +7,8 @@
 
 A request that comes whole with one read takes nothing: no more is read until it is answered. Without a limit (-1, the
 default) memory grows with the bytes that have come, not with the sizes that are announced. Clients that have not logged
-in have a memory of their own: they neither take up that of the others, nor more than it has. Source: SimpleMemoryPool,
-not strict; KIP-72. Kafka does not limit what clients that have not logged in take up together.
+in share a separate memory, whose size bounds what they take up together; Kafka has no such bound. Source:
+SimpleMemoryPool, not strict; KIP-72.
 """
 
 from __future__ import annotations

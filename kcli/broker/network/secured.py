@@ -54,7 +54,7 @@ class Users:
     _usual: dict[str, tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, mechanism: scram.ScramMechanism) -> ScramUsers:
-        """Return who may log in with a mechanism now."""
+        """Return the users that can log in with a mechanism."""
         users = self._users.get(mechanism.name)
         if users is None or users.decoy_key is not self.decoy_key:
             users = self._users[mechanism.name] = self._new(mechanism)
@@ -133,7 +133,8 @@ def secured_listeners(config: BrokerConfig, users: Users) -> dict[str, SecuredLi
 
 
 def _secured(config: BrokerConfig, security: ListenerSecurity, users: Users, now: dt.datetime) -> SecuredListener:
-    """Raises InvalidTlsSetting, InvalidConfig."""
+    """Return one listener that is not PLAINTEXT; log warnings about its TLS settings. Raises InvalidTlsSetting,
+    InvalidConfig."""
     tls = None
     if security.has_tls:
         tls = listener_context(security.tls, now)

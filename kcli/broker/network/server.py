@@ -84,8 +84,9 @@ class Requests(Protocol):
 
 @dataclass(eq=False, slots=True)
 class _Held:
-    """An accepted connection that waits. listening: the listener's socket. is_due: its time is over, it waits for room
-    alone."""
+    """An accepted connection that waits, as the creation rate or the number of connections is at its limit. listening:
+    the listener's socket. is_due: the wait for the creation rate is over; the connection waits only for
+    max.connections."""
 
     listening: socket.socket
     client: socket.socket
@@ -145,7 +146,7 @@ class Server:
         return {name: each.tls for name, each in self._secured.items() if each.tls is not None}
 
     def replace_tls(self, listener: str, context: TlsContext) -> None:
-        """Shake hands with another context from now on."""
+        """Use another context for the listener's TLS handshakes from now on."""
         self._secured[listener] = replace(self._secured[listener], tls=context)
 
     @property
@@ -166,7 +167,8 @@ class Server:
 
     def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
         """Listen on an address, and return the host and port bound. Port 0: a free port; host "": all addresses, those
-        of IPv6 too where the system has them. Through :: clients come by IPv4 too, as in Java.
+        of IPv6 too where the system has them. The address :: accepts IPv4 connections, too, as
+        in Java.
 
         Clients that connect wait in the listen backlog until `serve`. Raises OSError.
         """
@@ -245,7 +247,8 @@ class Server:
         shaking.add_done_callback(lambda task: self._shaken(task, client, host))
 
     def _refuse(self, client: socket.socket, reason: str, detail: str, after_ms: int = 0) -> None:
-        """Close a connection that is not read, so that a client that comes too fast finds out only after some ms."""
+        """Close an accepted connection without reading from it. after_ms: the delay, which slows down a client that
+        connects too often."""
         self._complaints.add("connections are refused", reason, detail)
         if not after_ms or len(self._refused) >= REFUSED_MAX:
             client.close()
@@ -258,12 +261,12 @@ class Server:
         self._refused[client] = self.loop.call_later(after_ms / 1000, close)
 
     def _hold(self, held: _Held, wait_ms: int) -> None:
-        """Let an accepted connection wait, and those behind it at its listener in the backlog."""
+        """Let an accepted connection wait, and accept no further one at its listener: those stay in the backlog."""
         self._complaints.add("connections wait", f"max.connections or max.connection.creation.rate, at {held.listener}")
         self._held.append(held)
         self.loop.remove_reader(held.listening.fileno())
 
-        def is_due() -> None:  # the loop's timers may come before their time by its own clock: it is not compared
+        def is_due() -> None:  # a flag, as a timer may fire early by the loop's own clock
             held.is_due = True
             self._admit()
 
@@ -278,8 +281,8 @@ class Server:
                 self._accept_again(held.listening, held.listener)
 
     def _close_idle(self, listener: str) -> None:
-        """Close the connection of another listener that was idle for the longest time; where there is none, give up
-        the oldest handshake."""
+        """Close the connection of another client listener that was idle for the longest time; where there is none, give
+        up the oldest TLS handshake there. listener: the one of the new connection."""
         spared = (listener, *self.config.controller_listener_names)
         others = [each for each in self.connections if each.listener not in spared]
         shaking = next((task for task, of in self._shaking.items() if of not in spared), None)
@@ -289,8 +292,8 @@ class Server:
             shaking.cancel()
 
     def take_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Take over the quotas of addresses in the metadata image, and the configuration where it has changed; look up
-        hosts that have a name there."""
+        """Apply the quotas of addresses in the metadata image, and the limits in the configuration; look up the
+        addresses of host names in them."""
         self.limits.update(quotas)
         if self._held:
             self.loop.call_soon(self._admit)
@@ -338,7 +341,7 @@ class Server:
         self._begin(shaken, peer, listener, principal)
 
     def _shaken(self, task: asyncio.Task[None], sock: socket.socket, host: str) -> None:
-        """A handshake is over: where it has led to no connection, the client does not count any more."""
+        """Handle the end of a TLS handshake: if it has failed, close the socket, and count the connection no longer."""
         listener = self._shaking.pop(task)
         error = None if task.cancelled() else task.exception()
         if error is None and not task.cancelled():

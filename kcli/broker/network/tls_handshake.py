@@ -1,15 +1,14 @@
-"""TLS handshakes, which do not hold the event loop: what signs and verifies runs in threads.
+"""TLS handshakes, which do not hold the event loop: signing and verifying run in threads.
 
-A handshake that is not done after HANDSHAKE_S is given up. A connection that has sent no whole record yet costs a
-coroutine and the bytes that it has sent; OpenSSL's memory, 45 to 80 kB, is taken only then, for HANDSHAKES_MAX
-connections at a time: one more, and the handshake that has waited longest is given up. So 10,000 connections that never
-finish take up no more than these, and those that do finish, within milliseconds, are not kept out by them.
-STEPS_AT_ONCE steps of handshakes are under way at a time: many clients that begin at once do not delay those that are
-connected.
+A handshake that is not done after HANDSHAKE_S is given up. Until a connection has sent its first whole record, it costs
+a coroutine and the bytes that it has sent; then OpenSSL takes 45 to 80 kB for it. At most HANDSHAKES_MAX handshakes
+have memory of OpenSSL's at a time: one more ends the oldest of them. So 10,000 connections that never finish their
+handshake are bounded in memory, and keep out no client that finishes within milliseconds. At most STEPS_AT_ONCE steps
+of handshakes run at a time, so that many new clients do not delay those that are connected.
 
-A client may resume a session of TLS 1.2 for two hours, while its own certificate is valid. The certificates between it
-and the authority are not looked at again, nor is the authority, unless the trust store has changed: then there is a new
-context, which knows no sessions.
+A client may resume a session of TLS 1.2 for two hours, as long as its own certificate is valid. The intermediate
+certificates and the authority are not verified again, unless the trust store has changed, which makes a new context
+without sessions.
 
 Source: RFC 5077 (tickets); RFC 8446, section 5.1 (records); Kafka's SslTransportLayer, which has no such limits.
 """
@@ -43,8 +42,8 @@ class HandshakeFailed(KcliError):
 
 
 class Handshakes:
-    """The handshakes of one event loop that are not done yet. buffers: of the connections that they lead to; most: how
-    many may be in OpenSSL's memory."""
+    """The handshakes of one event loop that are not done yet. buffers: for the TlsSockets that they result in. most:
+    the number of handshakes that may have memory of OpenSSL's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffers: TlsBuffers, *, most: int = HANDSHAKES_MAX) -> None:
         self._loop, self._buffers, self._most = loop, buffers, most
@@ -113,7 +112,7 @@ class Handshakes:
             received = await self._records(sock)
 
     def _enter(self, deadline: asyncio.Timeout) -> None:
-        """Count one more handshake in OpenSSL's memory, and give up the oldest one if they are too many."""
+        """Count one more handshake that has memory of OpenSSL's, and give up the oldest one if there are too many."""
         if len(self._deadlines) >= self._most:
             oldest = next(iter(self._deadlines))
             del self._deadlines[oldest]

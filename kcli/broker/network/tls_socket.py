@@ -125,7 +125,7 @@ class TlsSocket:
             try:
                 size = self._socket.recv_into(received, size)
             except OSError as error:
-                if count:  # an error other than that nothing is there comes after these bytes
+                if count:  # an error other than "no bytes yet" is raised by the next call
                     self.has_unread = not isinstance(error, (BlockingIOError, InterruptedError))
                     return count
                 raise
@@ -214,8 +214,8 @@ class TlsSocket:
         return self._paid() if size else 0
 
     def _paid(self) -> int:
-        """Send what is encrypted, all of it. Return how many bytes of the caller's that was. Raises BlockingIOError,
-        OSError."""
+        """Send all encrypted bytes. Return the number of the caller's bytes that they stand for. Raises
+        BlockingIOError, OSError."""
         unsent = self._unsent
         while unsent:
             sent = self._socket.sendmsg(unsent)
@@ -235,7 +235,7 @@ class TlsSocket:
             return
 
     def close(self) -> None:
-        """Tell the peer that nothing more comes, if the socket takes that, and close the socket."""
+        """Send close_notify, if the socket takes it, and close the socket."""
         if not self._unsent and self._socket.fileno() >= 0:
             with suppress(OSError, ValueError):  # the peer's own close_notify is not waited for
                 self._session.unwrap()

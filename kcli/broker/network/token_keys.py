@@ -9,7 +9,8 @@
 
 As Kafka does, the node fetches only what the system property ALLOWED lists, in the environment variable KAFKA_OPTS:
 "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the system's, or those
-of the options ssl.truststore.* of the listener's login module. Keys that cannot be had at the start end it.
+of the options ssl.truststore.* of the listener's login module. If the keys cannot be read or fetched at the start, the
+start ends.
 
 Fetches run on threads of their own, and a stop does not wait for them. Source: VerificationKeyResolverFactory,
 RefreshingHttpsJwks, Retry, ConfigurationUtils; KIP-768, KIP-1139.
@@ -80,8 +81,9 @@ class KeysUnavailable(KcliError):
 
 
 def token_keys(security: ListenerSecurity, now: dt.datetime, hide: Hide = str) -> KeyFile | KeyEndpoint:
-    """Return the keys of a listener's tokens; a KeyEndpoint has none yet. now: with a time zone. hide: of the text of
-    each error and log line. Raises InvalidConfig where the keys cannot be had as it is configured."""
+    """Return the keys for a listener's tokens; a KeyEndpoint has none until `fetch_first`. now: with a time zone. hide:
+    removes secrets from the text of an error or log line. Raises InvalidConfig where the file has no keys, and where
+    the URL must not or cannot be fetched."""
     url = security.of_mechanism(oauth.MECHANISM, JWKS)
     assert url is not None, "checked with the configuration"
     name = f"{oauth.MECHANISM.lower()}.{JWKS}"
@@ -159,7 +161,7 @@ class KeyEndpoint:
         self._opener = _opener(context)
         self._refresh_s, self._backoff_s, self._backoff_max_s = refresh_s, backoff_s, backoff_max_s
         self._keys: JwtKeys | None = None
-        self._missing: OrderedDict[str, float] = OrderedDict()  # names of keys -> when they may be asked for again
+        self._missing: OrderedDict[str, float] = OrderedDict()  # name of a missing key -> time of its next fetch
         self._is_wanted = asyncio.Event()
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -282,7 +284,7 @@ class KeyEndpoint:
 
 
 def _check_file(found: os.stat_result) -> None:
-    """Raises KeysUnavailable for what may have no end, or is too long."""
+    """Raises KeysUnavailable for a file that is no regular file, whose reading might not end, or that is too long."""
     if not stat.S_ISREG(found.st_mode):
         raise KeysUnavailable("is no regular file")
     if found.st_size > DOCUMENT_MAX:
@@ -290,7 +292,8 @@ def _check_file(found: os.stat_result) -> None:
 
 
 def _check_length(document: bytearray, until_s: float) -> None:
-    """Raises KeysUnavailable. until_s: when all must be there, by time.monotonic."""
+    """Check the part of a document that has been fetched. until_s: the deadline for the whole document, by
+    time.monotonic. Raises KeysUnavailable where it is over, or the document is too long."""
     if len(document) > DOCUMENT_MAX:
         raise KeysUnavailable(f"more than {DOCUMENT_MAX:,} bytes")
     if time.monotonic() > until_s:

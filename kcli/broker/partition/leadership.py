@@ -100,12 +100,12 @@ class Follower:
         self.broker_epoch = broker_epoch
 
     def rest(self, clock: Clock) -> None:
-        """The follower is caught up: each later Fetch of its session shows that, without naming the partition, until
-        `rouse`. clock: the session."""
+        """Note that the follower is caught up. Until `rouse` it stays so with each Fetch of its session, also where the
+        Fetch does not name the partition. clock: has the time of the session's last Fetch."""
         self._resting = clock
 
     def rouse(self) -> None:
-        """The leader's log grows: the follower was caught up until the last Fetch of its session, and no longer."""
+        """Note that the leader's log grows: the follower was last caught up at the last Fetch of its session."""
         if self._resting is not None:
             self.last_fetch_ms = max(self.last_fetch_ms, self._resting.fetched_ms)
             self.last_caught_up_ms = max(self.last_caught_up_ms, self._resting.fetched_ms)

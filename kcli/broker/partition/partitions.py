@@ -2,7 +2,7 @@
 
     get, find     the replica by topic name and partition number; find raises the reason where there is none
     log           the replica's log, opened or created at its first use
-    lane          the short way of plain Produce requests to the leader's log, which a kernel goes by itself
+    lane          lets a kernel append plain Produce requests to the leader's log without calling this object
     append        as the leader: the high watermark follows at once where this replica is the only one in the ISR, else
                   with the Fetches of its followers (kcli.broker.replication); as a follower
     watch         a callback for every change that lets a consumer read more, and for the end of the replica;
@@ -316,7 +316,8 @@ class Partition:
             self._lane = None
 
     def plain_appended(self) -> int:
-        """The kernel has appended a batch by the lane. Returns the log start offset."""
+        """Move the high watermark and wake waiting Fetches after the kernel has appended a batch to the log through the
+        lane. Returns the log start offset."""
         log = self._log
         assert log is not None, "the lane was opened for it"
         self._appended(log)
@@ -491,7 +492,7 @@ class Partition:
     # waiting
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` at every change until `unwatch`. It must not change the partition."""
+        """Call `watcher` at every change until `unwatch`. `watcher` must not change the partition."""
         self._watchers[watcher] = self._watchers.get(watcher, 0) + 1
 
     def unwatch(self, watcher: Watcher) -> None:

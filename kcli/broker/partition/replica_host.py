@@ -50,11 +50,11 @@ class ReplicaHost(Protocol):
         ...
 
     def opened(self, partition: Partition) -> None:
-        """The log of the partition was opened or created."""
+        """Follow the partition's leader, where that is another broker: the partition's log was opened or created."""
         ...
 
     def closed(self, partition: Partition) -> None:
-        """The partition was deleted, or its log directory has failed."""
+        """Stop following the partition's leader: the partition was deleted, or its log directory has failed."""
         ...
 
 

@@ -40,7 +40,8 @@ def at_once(work: Parts[T]) -> T:
 
 
 def has_long_list(message: Any) -> bool:
-    """Whether a message has a long list, or the first item of one of its lists has one."""
+    """Whether a message has a list of more than LONG_ITEMS items, or the first item of one of its lists has such a
+    list."""
     for name in getattr(message, "__slots__", ()):
         items = getattr(message, name)
         if type(items) is tuple and items and (len(items) > LONG_ITEMS or has_long_list(items[0])):

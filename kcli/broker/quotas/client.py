@@ -84,7 +84,7 @@ class Quotas:
         bucket = self._buckets.get(key)
         if bucket is None:
             if len(self._buckets) >= MANY_COUNTERS:
-                self._buckets.clear()  # see the comment in _throttle_ms
+                self._buckets.clear()  # a client that keeps changing its client id must not fill the memory
             bucket = self._buckets[key] = TokenBucket(self._burst_s, call.now_ms, bound)
         throttle_ms = bucket.throttle_ms(bound, call.now_ms)
         if throttle_ms and is_strict:

@@ -94,8 +94,8 @@ def _is_segment(path: Path) -> bool:
 
 
 def _is_partition(path: Path) -> bool:
-    """Whether a directory is a partition's: it has segments; or it has a partition's name and other files of one, or
-    none at all."""
+    """Whether a directory is a partition's. One with the name of a partition needs any file of a partition, or is
+    empty; one with another name needs a segment."""
     try:
         entries = _entries(path)
     except UnreadableInput as error:
@@ -143,7 +143,7 @@ def _meta_properties(directory: Path) -> MetaProperties | None:
 
 
 def _with_path(path: Path, error: Exception) -> str:
-    """The text of an error of a file, with its path."""
+    """The text of an error about a file, which names the file's path."""
     if isinstance(error, (UnreadableInput, OSError)):
         return error_text(error)
     return f"{path}: {getattr(error, 'reason', error)}"

@@ -94,7 +94,7 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        self._fetched_ms = 0  # the last Fetch's time; less where its wait was shortened
+        self._fetched_ms = 0  # the last Fetch's time, earlier by as much as its wait was shortened
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
         self._woken: asyncio.Future[None] | None = None
@@ -190,7 +190,7 @@ class Fetcher:
         """Send the Fetch, and return the response. Raises Unanswered."""
         channel = self._reach()
         wait_ms = self._wait_ms
-        if self._eager:  # the leader may soon lead more partitions of this follower
+        if self._eager:  # the leader may soon lead more partitions that this broker follows
             self._eager -= 1
             wait_ms = min(wait_ms, EAGER_WAIT_MS)
         self._fetched_ms = self._host.now_ms() - self._wait_ms + wait_ms

@@ -1,5 +1,5 @@
-"""`kcli serve --secure`: what closes a node, or the nodes of a cluster, to all but its users; made once, in a directory
-beside the data.
+"""`kcli serve --secure`: the certificates, secrets and configurations of a node, or the nodes of a cluster, that only
+known users can use. They are made once, in a directory beside the data.
 
     DATA-secure/            0700
       ca.pem                the authority's certificate, which clients trust
@@ -8,10 +8,10 @@ beside the data.
       token.key      0600   delegation.token.secret.key
       client.properties     0600: how the admin connects, for kcli and for Kafka's own clients
 
-The directory is complete or does not exist: it is written as DATA-secure.part and renamed. The admin is a SCRAM user,
-and a super user of StandardAuthorizer: among the first records of a new metadata log, added to one that is there when
-the node starts. A later start finds all of it, and makes a new certificate where a node is to be reached by a host that
-the old one does not name.
+The directory is complete or does not exist: it is written as DATA-secure.part and renamed. The admin is a SCRAM user
+and a super user of StandardAuthorizer. The record of the admin's credential is among the first records of a new
+metadata log; to an existing metadata log it is appended at the start. A later start uses the directory as it is, and
+makes a new certificate only for a node with a host that the old certificate does not name.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class NotSecure(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """What closes a node. directory: with the admin's client.properties. properties: of the node. users: the records of
-    the admin, for a metadata log that has none."""
+    """What a secured node starts with. directory: has the admin's client.properties. properties: the configurations of
+    the node. users: the records of the admin's credential, for a metadata log that has none."""
 
     directory: SecureDirectory
     properties: dict[str, str]
@@ -69,10 +69,11 @@ class Secured:
 
 
 def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.datetime) -> Secured:
-    """Make what closes a node, and format its log directory, each where it is not there yet.
+    """Make the directory of secrets of a node if it does not exist, format the log directory if it is not formatted.
 
-    hosts: by which clients reach the node; localhost is always one. node_id: None for the log directory's, or 1.
-    now: with a time zone. Raises NotSecure, UsageError, UnreadableInput, NotThisNode, StartRefused, OSError.
+    hosts: the names and addresses by which clients reach the node, besides localhost. node_id: None for the id in the
+    log directory, or 1. now: with a time zone. Raises NotSecure, UsageError, UnreadableInput, NotThisNode,
+    StartRefused, OSError.
     """
     data_dir = data_dir.absolute()
     path = beside(data_dir)
@@ -86,7 +87,7 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
         milliseconds = int(now.timestamp() * 1000)
         format_directories([data_dir], now_ms=milliseconds, node_id=node_id, users=users)
     properties = {
-        "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",  # one that is not opened
+        "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",  # CONTROLLER is not opened
         "sasl.mechanism.inter.broker.protocol": SCRAM_SHA_512.name,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "super.users": _SUPER_USER,
@@ -95,8 +96,8 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory that its owner alone may read, unless it is there: a log has what its topics' ACLs hide, and the
-    metadata log the credentials of users. Raises OSError."""
+    """Make a directory that its owner alone may read, unless it exists: logs hold records that ACLs protect, and the
+    metadata log holds the credentials of users. Raises OSError."""
     if not directory.exists():
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700)
@@ -108,7 +109,7 @@ def beside(data: Path) -> Path:
 
 
 def is_closed(data: Path) -> bool:
-    """Whether a node, or a cluster, began with --secure in that directory, new or not."""
+    """Whether a node, or a cluster, was started with --secure on the log directory `data`, which need not exist."""
     data = data.absolute()
     return bool(data.name) and any((beside(data) / each).exists() for each in ("ca.pem", "token.key"))
 
@@ -136,8 +137,9 @@ class SecureDirectory:
 
     @classmethod
     def open(cls, path: Path, certificates: Mapping[str, Sequence[str]], now: dt.datetime) -> SecureDirectory:
-        """Return the directory, made if it is not there, with these certificates. certificates: file name -> the hosts
-        that the node listens on or advertises; localhost is always one. Raises UsageError, UnreadableInput, OSError."""
+        """Return the directory, made if it does not exist, with these certificates. certificates: file name -> the
+        hosts that the node listens on or advertises, to which localhost is added. Raises UsageError, UnreadableInput,
+        OSError."""
         named = {
             name: list(dict.fromkeys([*_EVERYWHERE, *map(own_name, hosts)])) for name, hosts in certificates.items()
         }
@@ -162,8 +164,8 @@ class SecureDirectory:
             raise UnreadableInput(str(self.client), f"no {JAAS} with a user and a password is in it") from None
 
     def logs_in(self, credentials: Mapping[tuple[int, str], Mapping[str, Any]]) -> bool:
-        """Return whether the login of client.properties is one of SCRAM-SHA-512 with the user's present password.
-        credentials: of the metadata image. Raises UnreadableInput."""
+        """Return whether user and password in client.properties match a SCRAM-SHA-512 credential. credentials: those of
+        the metadata image, by mechanism code and user. Raises UnreadableInput."""
         name, password = self._login()
         record = credentials.get((SCRAM_SHA_512.code, name))
         if record is None:
@@ -202,7 +204,8 @@ class SecureDirectory:
 
 
 def _check_users(data_dir: Path) -> None:
-    """Raises NotSecure where the metadata of a log directory can have no admin, or has one of another password."""
+    """Check that the admin can be added to the metadata of a log directory. Raises NotSecure where its metadata.version
+    has no SCRAM users, or there is a user of that name, whose password is not known here."""
     directory = data_dir / METADATA_DIRECTORY
     if directory.is_dir():
         image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)
@@ -255,8 +258,8 @@ def _client_properties(authority: Authority) -> bytes:
 
 
 def _complete(directory: Path) -> None:
-    """Make what follows from the authority anew where it is not there: ca.pem, and a client.properties with a password
-    that the admin does not have yet."""
+    """Make ca.pem and client.properties again from the authority if they are missing. A new client.properties has a new
+    password, which the admin's credential does not match yet."""
     ca, client = directory / "ca.pem", SecureDirectory(directory).client
     if not ca.exists():
         Disk().write_file(ca, _authority(directory).certificate_pem)
@@ -265,7 +268,7 @@ def _complete(directory: Path) -> None:
 
 
 def _authority(directory: Path) -> Authority:
-    """Raises UnreadableInput, UsageError."""
+    """Read the authority's key and certificate. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import read_authority
 
     path = directory / "authority.pem"
@@ -277,7 +280,8 @@ def _authority(directory: Path) -> Authority:
 
 
 def _name_hosts(directory: Path, name: str, hosts: Sequence[str], now: dt.datetime) -> None:
-    """Make another certificate of a node where the present one does not name all of the hosts, or has expired."""
+    """Make a new certificate for a node if the current one is missing, has expired or does not name all hosts. The new
+    one also names the hosts of the current one. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import hosts_of, write_secret
 
     path, partial = directory / name, directory / f"{name}.part"

@@ -55,7 +55,7 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
     disk: Disk | None = None,
     leave: Callable[[int], object] = os._exit,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends the process at once, by leave(status).
+    """Serve until SIGTERM or SIGINT; a second signal ends the process at once, by leave(status).
 
     Raises KcliError, OSError.
 

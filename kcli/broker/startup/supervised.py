@@ -42,7 +42,7 @@ class Member(Protocol):
         """Stand for election at once where no leader is known."""
 
     def peer_died(self, node_id: int, /) -> None:
-        """The process of another node has ended: do not wait for its timeouts."""
+        """Note that the process of another node has ended, so that nothing waits until that node times out."""
 
     def peer_started(self, node_id: int, /) -> None:
         """The launcher has started a new process of another node."""

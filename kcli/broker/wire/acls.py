@@ -21,11 +21,11 @@ class Acl(Protocol):
 
     @property
     def operation(self) -> int:
-        """The code of what it allows or denies."""
+        """The code of the operation that the ACL allows or denies."""
 
     @property
     def permission_type(self) -> int:
-        """The code of whether it allows or denies."""
+        """The code of ALLOW or DENY, or, in a filter, of ANY."""
 
 
 class Filter(Acl, Protocol):

@@ -15,8 +15,8 @@ principal, as those of clients have a colon."""
 
 
 class Client(Protocol):
-    """The client of a connection. listener: the name of the listener that it came through. principal: who it is.
-    client_host: its address as Java writes it."""
+    """The client of a connection. listener: the name of the listener that accepted the connection. principal:
+    "TYPE:NAME". client_host: the client's address as Java writes it."""
 
     listener: str
     principal: str
@@ -27,11 +27,11 @@ class Client(Protocol):
 class Call:
     """One request, as its handler receives it, with the constructors of its response.
 
-    A handler names its API's subclass (kcli/broker/wire/types), for mypy alone: that one has the types of the
-    request's fields and of the response's.
+    The type of a handler's argument is the subclass for its API (kcli/broker/wire/types), which exists for mypy alone:
+    it has the types of the fields of the request and of the response.
 
     messages: the classes of its API and version. now_ms: when it was read, in ms since 1970. client_host: the client's
-    address as Java writes it. listener: the name of the listener that it came through. principal: whose request it is;
+    address as Java writes it. listener: the name of the listener that received the request. principal: of the client,
     OWN for a request of this node to itself.
     """
 

@@ -127,7 +127,8 @@ def _fixed(size: int) -> Copier:
 
 
 def _read_length(data: bytes, position: int, width: int, *, flexible: bool) -> tuple[int, int]:
-    """Read a length or count. width: its bytes, where it is no varint. Returns it, -1 for null, and where it ends."""
+    """Read a length or count. width: its bytes, where it is no varint. Returns the length or
+    count, -1 for null, and the position behind it."""
     if flexible:
         length, end = read_uvarint(data, position)
         return length - 1, end
@@ -162,8 +163,8 @@ def _sized(width: int, *, is_string: bool, flexible: bool) -> Copier:
 
 
 def _array(copier: Copier, item_bytes: int | None, *, flexible: bool) -> Copier:
-    """The copier of an array. copier: of its items. item_bytes: their size, None where they are not copied as they
-    are."""
+    """The copier of an array. copier: of its items. item_bytes: the size of an item if items are copied unchanged and
+    all have the same size, else None."""
 
     def copy(data: bytes, position: int, out: bytearray) -> int:
         count, begin = _read_length(data, position, 4, flexible=flexible)

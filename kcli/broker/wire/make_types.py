@@ -163,7 +163,8 @@ def _innermost(hint: Any) -> Any:
 
 
 def _name(hint: Any) -> str:
-    """A type's name in a stub; a struct's in braces, where the request and the response may each have one."""
+    """A type's name in a stub. A struct's name is in braces, to be replaced by `_rename`, as request and response may
+    each have a struct of that name."""
     inner = without_none(hint)
     if inner is not hint:
         return f"{_name(inner)} | None"

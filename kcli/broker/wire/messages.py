@@ -72,7 +72,7 @@ SHORT_MESSAGE: Final = STRING_BYTES_MAX // 4
 
 
 class Message(Protocol):
-    """A request, a response or a struct in one, of any API and version: what code takes that serves every API. The
+    """A request, a response or a struct in one, of any API and version: the type for code that serves every API. The
     stubs in kcli/broker/wire/types have the messages of each API."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
