@@ -27,5 +27,5 @@ class Prospective:
         return Election(self.epoch, self.leader_id, self.voted)
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether it may grant a vote, or a pre-vote, to `candidate`."""
+        """Whether this node may grant a vote, or a pre-vote, to `candidate`."""
         return may_vote(self.election, candidate, up_to_date=up_to_date, pre_vote=pre_vote)
