@@ -26,7 +26,7 @@ _Pattern = dict[_Subject, _Acls]
 
 
 class AclIndex:
-    """ACLs by id, found by what they concern."""
+    """The ACLs of the metadata image by id, with the indexes by which an access finds those that concern it."""
 
     def __init__(self) -> None:
         self._by_id: _Acls = {}

@@ -85,7 +85,7 @@ _DEFAULT_DENY: Final = Rule(allowed=False, name="DefaultDeny")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizerConfig:
-    """super_users: principals. allow_without_acl: allow.everyone.if.no.acl.found."""
+    """The authorizer's configuration. super_users: principals. allow_without_acl: allow.everyone.if.no.acl.found."""
 
     super_users: frozenset[str] = frozenset()
     allow_without_acl: bool = False
@@ -194,7 +194,7 @@ class Authorizer:
         return _DEFAULT_ALLOW if self._config.allow_without_acl and not has_acls else _DEFAULT_DENY
 
     def _concerning(self, access: Access) -> tuple[list[Acl], bool]:
-        """Return the ACLs that concern the access, and whether the resource has any, whomever they concern."""
+        """Return the ACLs that concern the access, and whether the resource has an ACL of any principal."""
         principal, host, operation, resource_type, resource_name = access
         acls, has_acls = self._of_subject(principal, host, resource_type, resource_name)
         return [acl for acl in acls if _covers(acl, operation)], has_acls
@@ -202,8 +202,8 @@ class Authorizer:
     def _of_subject(
         self, principal: str, host: str, resource_type: ResourceType, resource_name: str
     ) -> tuple[list[Acl], bool]:
-        """Return the ACLs that concern the principal on that host and the resource, whatever their operations, and
-        whether the resource has any, whomever they concern."""
+        """Return the ACLs of any operation that concern the principal on that host and the resource, and whether the
+        resource has an ACL of any principal."""
         found: list[Acl] = []
         has_acls = False
         who = subjects(principal, host)

@@ -30,7 +30,7 @@ _DIGITS_MAX: Final = 9
 
 
 class InvalidMappingRule(KcliError):
-    """A rule that is none, or whose pattern is invalid or not supported."""
+    """A text that is no rule, or a rule whose pattern is invalid or not supported."""
 
 
 class InvalidReplacement(InvalidMappingRule):
@@ -38,7 +38,7 @@ class InvalidReplacement(InvalidMappingRule):
 
 
 class NoMatchingRule(KcliError):
-    """No rule applies to a distinguished name: its owner is not let in."""
+    """No rule applies to a distinguished name: a client with such a certificate cannot connect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Principals: who a connection has proved to be. Source: KafkaPrincipal, SecurityUtils.parseKafkaPrincipal."""
+"""Principals: the authenticated identity of a connection. Source: KafkaPrincipal, SecurityUtils.parseKafkaPrincipal."""
 
 from __future__ import annotations
 
