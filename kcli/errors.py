@@ -8,7 +8,7 @@ from errno import EACCES, EIO, EPERM
 from typing import Self
 
 DISTRIBUTION = "kafka-kcli"
-"""What `pip install` and importlib.metadata know kcli by: `kcli` on PyPI is another project."""
+"""The name of kcli's distribution for `pip install` and importlib.metadata: `kcli` on PyPI is another project."""
 
 
 class KcliError(Exception):

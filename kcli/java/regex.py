@@ -29,7 +29,7 @@ _CLASSES: Final = {
     "s": r"\t\n\x{b}\f\r\x{20}",
     "S": r"\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{10ffff}",
 }
-"""What these escapes stand for, within [ ]."""
+"""The characters that each escape stands for, as RE2 writes them within [ ]."""
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DIGITS: Final = frozenset("0123456789")

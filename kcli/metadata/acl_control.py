@@ -19,7 +19,7 @@ from kcli.security.acls import CLUSTER_NAME, AclFields, Operation, PatternType, 
 from kcli.security.principals import InvalidPrincipal, check_principal
 
 MATCHES_MAX: Final = 10 * RECORDS_PER_REQUEST_MAX
-"""How many ACLs all filters of a request together may match: one that several filters match counts for each."""
+"""The largest number of ACLs that the filters of one request may match; an ACL counts once for each filter."""
 _TOO_MANY_TO_CREATE: Final = Error(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
 _TOO_MANY_TO_DELETE: Final = Error(
     ErrorCode.INVALID_REQUEST,

@@ -35,7 +35,7 @@ _IMPLIED: Final[Mapping[Operation, Operation]] = {
     Operation.ALTER: Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
 }
-"""The operation of an ALLOW -> the other one that it allows."""
+"""The operation of an ALLOW -> another operation that it allows too."""
 _EVERY: Final = sum(1 << each for each in Operation)
 _DENIED_BY: Final = {each: _EVERY if each is Operation.ALL else 1 << each for each in Operation}
 """The operation of a DENY -> the operations that it denies, a bit for each code."""
@@ -43,12 +43,13 @@ _ALLOWED_BY: Final = {each: denied | 1 << _IMPLIED.get(each, each) for each, den
 """The operation of an ALLOW -> the operations that it allows, a bit for each code."""
 
 SAMPLE_NAME: Final = "hardcode"
-"""The resource name by which Kafka asks whether any resource of a type would do."""
+"""The resource name under which Kafka's default authorizeByResourceType calls `authorize`."""
 _NOT_READY: Final = "the ACLs of the metadata log are not loaded yet"
 _KEPT_MAX: Final = 10_000
-"""How many answers are kept, for all accesses together."""
+"""The largest number of answers in each cache; a full cache is emptied."""
 _KEPT_TEXT_MAX: Final = 512
-"""Characters of principal and resource name of an access whose answer is kept: the kept answers are some MB at most."""
+"""The most characters of principal and resource name of an access whose answer is cached, so that the cache takes some
+MB at most."""
 
 
 class AuthorizerNotReady(KcliError):

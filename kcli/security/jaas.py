@@ -38,7 +38,7 @@ _OCTAL: Final = frozenset("01234567")
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LINE_ENDS: Final = frozenset("\n\r")
 _PAST_THE_END: Final = "\uffff"
-"""What Java takes for the character behind a backslash at the end of the text."""
+"""The character that Java reads after a backslash at the end of the text."""
 
 
 class InvalidJaasConfig(KcliError):

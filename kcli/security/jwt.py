@@ -27,9 +27,9 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", None),
 }
-"""alg -> the kty, and the curve where there is but one, of the keys that it is used with."""
+"""A token's `alg` -> the `kty` of the keys for that algorithm, and their curve where the algorithm has only one."""
 _NESTED: Final = frozenset({"jwt", "application/jwt"})
-"""The cty of a token whose payload is a token, in lower case."""
+"""The values of `cty`, in lower case, of a token whose payload is another token."""
 _PARTS: Final = 3
 _TOKEN_MAX: Final = 1 << 17
 """The most characters of a token; a longer one is refused before it is parsed."""

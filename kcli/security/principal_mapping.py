@@ -26,7 +26,7 @@ _SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(,\s*|{_END})", re.ASCII)
 _PARSER: Final = re.compile(_RULE, re.ASCII)
 _REFERENCE: Final = re.compile(r"\$([0-9]+)")
 _DIGITS_MAX: Final = 9
-"""Of the number of a group, which Java reads as an int."""
+"""The most digits of the number of a group, which Java reads as an int."""
 
 
 class InvalidMappingRule(KcliError):

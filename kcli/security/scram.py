@@ -37,13 +37,13 @@ EXTENSION: Final = "tokenauth"
 _BASE36: Final = digits + ascii_lowercase
 _BASE36_PAIRS: Final = [one + other for one in _BASE36 for other in _BASE36]
 _MESSAGE_MAX: Final = 64 << 10
-"""The longest message of a client, in bytes: whoever can connect may send as many as they like. Kafka does not answer
-one with 10 KB of extensions."""
+"""The longest message of a client, in bytes, as a client sends messages before it is authenticated. Kafka does not
+answer a message with 10 KB of extensions."""
 _NONCE_BITS: Final = 130
 _RANDOM_BYTES: Final = 17
 _NONCE_CHARACTERS: Final = 26
 _CHARACTERS: Final = (_BASE36 * 8)[:256].encode()
-"""Byte -> a letter or a digit."""
+"""A translation table of bytes: each random byte to a letter or a digit."""
 _BASE64: Final = frozenset(ascii_letters + digits + "+/")
 
 
@@ -172,8 +172,8 @@ def sasl_name(name: str) -> str:
 _CLIENT_FIRST: Final = re.compile(
     r"(n,(?:a=([^,\0]++))?,)((?:m=[^,\0]++,)?n=([^,\0]++),r=([\x21-\x2b\x2d-\x7e]++)((?:,[A-Za-z]++=[^,\0]++)*+))"
 )
-"""header, authorization id, the rest, name, nonce, extensions: of a text in ASCII. No quantifier gives back what it has
-taken: that takes a tenth of the time."""
+"""Groups, of a text in ASCII: header, authorization id, the message without its header, name, nonce, extensions. All
+quantifiers are possessive, which takes a tenth of the time."""
 _EXTENSIONS: Final = re.compile(r"(?:,[A-Za-z]++=[^,\0]++)*+")
 
 

@@ -35,7 +35,7 @@ COMPILED_AT_ONCE = 10_000
 """The number of a program's instructions that RE2 compiles in some milliseconds."""
 
 AUTHORIZED_AT_ONCE = 500
-"""The number of topics about which an authorizer with many ACLs is asked in some milliseconds."""
+"""The number of topics that an authorizer with many ACLs authorizes in some milliseconds."""
 
 QUOTED_ESCAPED_OR_NAMED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)|\(\?P?<(\w+)>", re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""Prospective: asks the voters whether a majority would elect it (pre-vote). Source: ProspectiveState; KIP-996."""
+"""Prospective: requests pre-votes, to learn whether a majority would elect it. Source: ProspectiveState; KIP-996."""
 
 from __future__ import annotations
 
