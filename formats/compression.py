@@ -71,8 +71,9 @@ def decompress_prefix(
 ) -> tuple[bytes, FormatError | None]:
     """Return the bytes that decompress before the first damage, and the error that ended them, or None.
 
-    Arguments are as for `decompress`. The bytes are whole blocks of zstd (up to 128 KiB each), with other codecs all
-    but a few. The last of them may be wrong, since codecs detect damage late. Raises BadCodec for another codec id.
+    Arguments are as for `decompress`. With zstd, the bytes are those of the whole blocks before the damage (up to 128
+    KiB each); with other codecs, only a few bytes before the damage are missing. The last bytes may be wrong, since
+    codecs detect damage late. Raises BadCodec for another codec id.
     """
     prefix = BytesIO()  # getvalue shares its buffer: no second copy of the output
     try:

@@ -218,8 +218,8 @@ class Authorizer:
 
     def _decide_type(self, access: Access) -> bool:
         """Whether the principal may do the operation on any resource of the type. A denied prefix excludes the
-        resources that begin with it, a denied name that resource; an allowed pattern counts if any resource is left of
-        it. Source: Authorizer.authorizeByResourceType."""
+        resources that begin with it, a denied name that resource; an allowed pattern counts if the denied ones do not
+        cover it. Source: Authorizer.authorizeByResourceType."""
         allowed_wildcard = False
         allowed: list[Acl] = []
         denied_names: set[str] = set()

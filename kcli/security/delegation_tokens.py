@@ -1,7 +1,7 @@
 """Delegation tokens: their HMACs, and the credentials with which they log in.
 
     token id    random; in the metadata log, with owner, renewers and times (DelegationTokenRecord)
-    HMAC        HMAC-SHA512(delegation.token.secret.key, token id); in no log: whoever has the secret key can make it
+    HMAC        HMAC-SHA512(delegation.token.secret.key, token id); not stored, as every broker has the secret key
     a login     SCRAM with the token id as the name, the HMAC in base64 as the password, and tokenauth=true
 
 Source: DelegationTokenManager, DelegationTokenControlManager, TokenInformation; KIP-48, KIP-373.

@@ -55,8 +55,8 @@ class LoginModule:
 
 
 class _Token(NamedTuple):
-    """at: the index where it begins. kind: "word" (with quotes or without), "number", or a character that is a token of
-    its own."""
+    """A token of the text. at: the index where it begins. kind: "word" (with quotes or without), "number", or a
+    character that is a token of its own."""
 
     at: int
     kind: str
