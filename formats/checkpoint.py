@@ -11,8 +11,9 @@
     line 3..   `epoch start-offset`, or `topic partition offset`; separated by white space
 
 An empty file (Kafka creates one before its first write) and a file of only the version hold no entries. Any other
-malformed file keeps a broker from starting, but for an offset checkpoint with text for a number or a negative count:
-the broker goes on as if it had no entries, and where replication-offset-checkpoint is so, serves no partition.
+malformed file keeps a broker from starting, with one exception: a broker takes an offset checkpoint that has text in
+place of a number, or a negative count, as one without entries; with such a replication-offset-checkpoint it serves no
+partition.
 Source: CheckpointFile, LeaderEpochCheckpointFile, OffsetCheckpointFile.
 """
 
@@ -24,7 +25,7 @@ from formats.errors import BadCount, BadNumber, BadValue, UnknownVersion
 
 VERSION = 0
 NULS_SHOWN = 4
-"""A run of so many NULs ends what an error shows of a line."""
+"""An error shows a line only up to the first run of so many NULs."""
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _WHITE = re.compile(r"[ \t\v\f]+")
@@ -79,7 +80,8 @@ def build_offsets(entries: Sequence[OffsetEntry]) -> bytes:
 
 
 class _NotANumberError(ValueError):
-    """A word that is not an integer of its size. In lines 1 and 2 it raises BadValue, in later ones BadNumber."""
+    """A word that is not an integer of its size. `_parse` raises BadValue for it in lines 1 and 2, BadNumber in later
+    lines."""
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:
@@ -130,7 +132,8 @@ def _build(entries: Sequence[EpochEntry] | Sequence[OffsetEntry]) -> bytes:
 
 
 def _shown(line: str) -> str:
-    """A line in an error: its begin, with a run of NULs, as a crash or a full disk leaves it, as their number."""
+    """The text of a line for an error: its first 100 characters. Of a run of NULs, as a crash or a full disk leaves it,
+    only the length is shown."""
     if line and not line.strip("\0"):
         return f"{len(line):,} NUL {'byte' if len(line) == 1 else 'bytes'}"
     begin, _, _ = line.partition("\0" * NULS_SHOWN)

@@ -71,8 +71,9 @@ def decompress_prefix(
 ) -> tuple[bytes, FormatError | None]:
     """Return the bytes that decompress before the first damage, and the error that ended them, or None.
 
-    Arguments are as for `decompress`. The bytes are whole blocks of zstd (up to 128 KiB each), with other codecs all
-    but a few. The last of them may be wrong, since codecs detect damage late. Raises BadCodec for another codec id.
+    Arguments are as for `decompress`. With zstd, the bytes are those of the whole blocks before the damage (up to 128
+    KiB each); with other codecs, only a few bytes before the damage are missing. The last bytes may be wrong, since
+    codecs detect damage late. Raises BadCodec for another codec id.
     """
     prefix = BytesIO()  # getvalue shares its buffer: no second copy of the output
     try:
@@ -95,8 +96,8 @@ def decompressed_parts(
 def inflated(codec: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the content of a gzip or a zstd file part by part, each of at most 16 MB.
 
-    codec: GZIP or ZSTD. chunks: the bytes of the file, in order; of none is more read than is needed. Raises
-    BadCompression for damage, and for a file that ends inside a member or frame.
+    codec: GZIP or ZSTD. chunks: the bytes of the file, in order; each is taken only when the ones before it are
+    decompressed. Raises BadCompression for damage, and for a file that ends inside a member or frame.
     """
     step, begin, damage = _gzip_file() if codec == GZIP else _zstd_file()
     member, is_inside, position = begin(), False, 0
@@ -121,8 +122,8 @@ def inflated(codec: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """The bytes of one step; what begins a member, with the interface of zlib's decompression object; the error of
-    damage."""
+    """Return the input bytes of one step, a function that returns a decompression object for the next member (with the
+    interface of zlib's), and the exception that the object raises for damage."""
     from isal import isal_zlib
 
     return GZIP_STEP, lambda: isal_zlib.decompressobj(wbits=31), isal_zlib.IsalError  # type: ignore[return-value]  # stub error
@@ -190,7 +191,7 @@ def _none_compress(data: bytes, _level: int | None, _magic: int) -> bytes:
 
 GZIP_JAVA = b"\0\xff"  # extra flags and operating system in the header, as Java's GZIPOutputStream writes them
 GZIP_MAGIC = b"\x1f\x8b\x08"
-GZIP_IGNORED = 18  # Java looks for another member only behind it where more bytes follow: a header and a trailer
+GZIP_IGNORED = 18  # bytes of a header and a trailer: Java ignores up to so many behind the end of a member
 GZIP_STEP = 16 * 1024  # input bytes of one call, for at most 16 MB of output: then other threads can run
 
 

@@ -26,11 +26,11 @@ _LENGTH_BYTES_MAX: Final = 4
 
 
 class InvalidDer(FormatError):
-    """Bytes that are no DER, or not the elements that stand in this place."""
+    """Bytes that are no DER, or DER with other elements than the format has in this place."""
 
 
 class Element(NamedTuple):
-    """tag: as in the first byte; content: the bytes behind the length; whole: all bytes of the element."""
+    """An element. tag: its first byte; content: the bytes behind the length; whole: all bytes of the element."""
 
     tag: int
     content: bytes

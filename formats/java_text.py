@@ -30,7 +30,8 @@ def java_double(value: float) -> str:
     """Return a double as Java's `Double.toString` prints it: at least one digit behind the point, `E` outside of 1e-3
     .. 1e7.
 
-    The digits are Java 17's, but for some powers of two and a few doubles beyond 1e22, which it gives a digit too many.
+    The digits are Java 17's, except for some powers of two and a few doubles beyond 1e22: Java 17 prints one digit more
+    than they need.
     """
     if isnan(value):
         return "NaN"

@@ -273,6 +273,3 @@ def build_batch(batch: RecordBatch, *, level: int | None = None) -> bytes:
     )
     covered = HEADER.pack(header)[CRC_FROM:] + payload
     return HEADER.pack(header._replace(crc=crc32c(covered)))[:CRC_FROM] + covered
-
-
-# a change

@@ -8,7 +8,7 @@ from errno import EACCES, EIO, EPERM
 from typing import Self
 
 DISTRIBUTION = "kafka-kcli"
-"""What `pip install` and importlib.metadata know kcli by: `kcli` on PyPI is another project."""
+"""The name of kcli's distribution for `pip install` and importlib.metadata: `kcli` on PyPI is another project."""
 
 
 class KcliError(Exception):
@@ -33,7 +33,7 @@ class NotInstalled(UsageError):
 class UnreadableInput(KcliError):
     """A file or directory that is not there, not readable, or not of a kind kcli knows.
 
-    errno: the system's number of the error, None where it is not the system that does not read the file.
+    errno: the operating system's error number; None where kcli, not the system, rejects the file.
     """
 
     exit_status = 2

@@ -24,7 +24,7 @@ _JSON = re.compile(f"[{HIDDEN}\ud800-\udfff]")
 
 
 def is_utf8(name: str) -> bool:
-    """Whether the name of a file or an argument is UTF-8: Python has surrogates in place of bytes that are not."""
+    """Whether the name of a file or an argument is UTF-8. Python replaces bytes that are not UTF-8 by surrogates."""
     return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
@@ -44,7 +44,8 @@ def printable(text: object) -> str:
 def printable_json(text: str) -> str:
     """JSON on one line, its hidden characters escaped as JSON escapes them: the value is the same.
 
-    So are the surrogates that Python has for bytes that are not UTF-8: the JSON is UTF-8, whatever a file's name is.
+    Surrogates, by which Python replaces bytes of a file's name that are not UTF-8, are escaped too: the JSON is always
+    valid UTF-8.
     """
     if text.isascii() and "\x7f" not in text:
         return text

@@ -207,9 +207,11 @@ cdef class IndexCursor:
 cdef class LogCheck:
     """The state of one partition across its batches, segment after segment.
 
-        check = LogCheck(control) check.begin(base_offset, next_base, offset_index, time_index)   # index entries
-        without preallocated zeros check.batches(window.batches, window.data)      # rows with the faults of their
-        records; then read events, aborted check.damage(position, length)                  # bytes without a sound batch
+        check = LogCheck(control)
+        check.begin(base_offset, next_base, offset_index, time_index)   # index entries without preallocated zeros
+        check.batches(window.batches, window.data)      # rows with the faults of their records
+        check.events(), check.aborted()
+        check.damage(position, length)                  # bytes without a sound batch
         check.end()                                     # then read offset_index_events, time_index_events
 
     sequences: whether to check sequence numbers; batches that group coordinators write for producers have none.
@@ -525,9 +527,12 @@ cdef class LogCheck:
         return True
 
     cdef bint _stands_ahead(self, int64_t first, int64_t last, Batch *following) noexcept nogil:
-        """Whether the batch before the batch [first, last], whose offsets are lower, is the one out of order. It is if
-        the offsets between the batch before it and [first, last] are exactly as many as its own; if they are more (a
-        compacted log), if the batch that follows [first, last] has lower offsets than it, too."""
+        """Whether of two batches out of order `previous` is at fault, and not the batch [first, last] after it.
+
+        It is if the offsets between before_previous and `first` are exactly as many as those of `previous`. If they are
+        more (a compacted log), it is if the batch `following` begins at or below the end of `previous` too; at the end
+        of the log, if `previous` begins further above `last` than there is room before `first`.
+        """
         cdef int64_t room = first - self.before_previous - 1
         cdef int64_t span = self.last_offset - self.previous.base_offset + 1
         if first >= self.previous.base_offset or room < span:

@@ -144,7 +144,7 @@ cdef inline int64_t partition_bytes(int version) noexcept nogil:
 
 
 cdef class Lane:
-    """The place of a partition among the lanes: that its plain batches may be appended. `close` ends it."""
+    """A partition to which plain requests may be appended, until `close`."""
 
     cdef ProduceLanes lanes
     cdef object partition, log
@@ -164,8 +164,8 @@ cdef class Lane:
 
 
 cdef class ProduceLanes:
-    """The partitions to which plain requests are appended. at_once_bytes: to so many bytes all batches of a plain
-    request decompress at most.
+    """The partitions to which plain requests are appended. at_once_bytes: the most bytes to which all batches of a
+    plain request together may decompress.
 
     has_failed: whether a batch of the last plain request could not be written.
     """

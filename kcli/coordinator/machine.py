@@ -49,7 +49,7 @@ class Outcome:
     messages: list[Any] = field(default_factory=list)
 
     def append(self, *records: Pair) -> None:
-        """Add a batch of these records; none where there are no records."""
+        """Add a batch of these records; without records, add nothing."""
         if records:
             self.batches.append(Batch(records))
 
@@ -59,7 +59,8 @@ class Outcome:
 
 
 class Commits(Protocol):
-    """The records of a request that a machine handles at once, which it applies itself once they are appended."""
+    """The records of a request that `AtOnce.at_once` has handled; once the broker has appended them, `committed`
+    applies them to the machine."""
 
     @property
     def records(self) -> Sequence[Pair]:
@@ -67,14 +68,15 @@ class Commits(Protocol):
 
 
 class AtOnce(Protocol):
-    """A machine that handles frequent requests without an Outcome, where they succeed."""
+    """A machine with a shorter way for frequent requests that succeed: `at_once`, append, `committed`, no Outcome."""
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Any:
-        """Return the Commits of the request; None, with no more changed than a session extended, where `handle` has to
-        answer it."""
+        """Return the Commits of the request. None: the caller must pass the request to `handle` instead; at most a
+        member's session has been extended."""
 
     def committed(self, commits: Any) -> None:
-        """Apply the records of the Commits, as `replay` does: they were appended at that log end offset."""
+        """Apply the records of the Commits, as `replay` does, after they were appended at the log end offset that
+        `at_once` was called with."""
 
 
 class Machine(Protocol):

@@ -89,9 +89,9 @@ class GroupMachine:
         return turn.outcome
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Commits | None:
-        """Handle a Heartbeat or CommitOffsets that succeeds; None, with no more changed than a session extended, for
-        one that `handle` has to answer. The Commits are to be appended at the log end offset, then given to
-        `committed`; a Heartbeat has no records."""
+        """Handle a Heartbeat or CommitOffsets that succeeds. Return the Commits, which the caller must append at the
+        log end offset and then pass to `committed`; those of a Heartbeat have no records. None: the caller must pass
+        the request to `handle`; at most the member's session has been extended."""
         turn = Turn(self._shard, now_ms)
         if isinstance(request, requests.CommitOffsets):
             return offsets.commit_at_once(turn, request, log_end_offset)
@@ -166,8 +166,8 @@ class GroupMachine:
             groups[group_id] = classic_group(group_id, record.value)
 
     def _replay_consumer(self, record: Record) -> None:
-        """Apply a record of a consumer group, which any of its records creates. A tombstone for a group that does not
-        exist, or that is no consumer group any more, changes nothing."""
+        """Apply a record of a consumer group; the first record, of any type but no tombstone, creates the group. A
+        tombstone for a group that does not exist, or that is no consumer group any more, changes nothing."""
         group_id, groups = record.key["groupId"], self._shard.groups
         group = groups.get(group_id)
         if not isinstance(group, ConsumerGroup):

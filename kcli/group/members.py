@@ -53,7 +53,8 @@ def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
 
 
 def heartbeat_at_once(turn: Turn, request: Heartbeat) -> bool:
-    """Handle the Heartbeat of a classic group's member, if its answer is no error. Return whether it is not."""
+    """Extend the session of a classic group's member. Return False where the Heartbeat needs `heartbeat`: it fails, or
+    the group is a consumer group."""
     return turn.shard.consumer(request.group_id) is None and classic_sync.beat(turn, request) == ErrorCode.NONE
 
 

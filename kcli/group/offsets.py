@@ -1,7 +1,7 @@
 """OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, DeleteGroups, and the expiration of offsets.
 
-A committed offset stays until it is overwritten, deleted by a request, or expired, or its topic is deleted. A group is
-deleted with its last offset to expire where it has no members.
+A committed offset stays until it is overwritten, deleted by a request, or expired, or its topic is deleted. A group
+without members is deleted when the last of its offsets expires.
 
 Source: OffsetMetadataManager, GroupCoordinatorShard.cleanupGroupMetadata; KIP-211 (retention), KIP-447 (stable
 offsets), KIP-848 (topic ids).
@@ -46,7 +46,8 @@ EXPIRE: TimerKey = ("expire",)
 
 
 class Commits(NamedTuple):
-    """The records of a group's commit, and its offsets as `Committed.replay` takes them once these are appended."""
+    """The records of an OffsetCommit, and the same offsets as arguments of `Committed.replay`, to apply them once the
+    records are appended."""
 
     records: list[Pair]
     group_id: str
@@ -83,9 +84,11 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
 
 
 def commit_at_once(turn: Turn, request: CommitOffsets, log_end_offset: int) -> Commits | None:
-    """Return the records of an OffsetCommit whose partitions can all be committed, and what replaying them means, where
-    the first one is appended at the log end offset. None where any partition has an error; only the member's session is
-    extended then."""
+    """Return the records of an OffsetCommit, and the offsets to apply once they are appended from `log_end_offset` on.
+
+    None where the request or any of its partitions has an error, the group does not exist, or the records do not fit
+    into one batch; then at most the member's session has been extended.
+    """
     if request.group_id not in turn.shard.groups:
         return None
     try:

@@ -38,7 +38,7 @@ KEYS_KEPT = 10_000
 
 
 class Record(NamedTuple):
-    """A parsed record. type: the key's, see the table above. value: None for a tombstone."""
+    """A parsed record. type: the type in its key (the module's docstring lists them). value: None for a tombstone."""
 
     type: int
     key_name: str

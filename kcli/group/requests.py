@@ -212,7 +212,8 @@ class CommitOffsets(NamedTuple):
 
 
 class OffsetsAnswer(NamedTuple):
-    """error: of the whole request. errors: of single partitions; a partition that is not in `errors` succeeded."""
+    """The answer to CommitOffsets and DeleteOffsets. error: of the whole request. errors: of single partitions; a
+    partition that is not in `errors` succeeded."""
 
     errors: Mapping[TopicPartition, ErrorCode]
     error: ErrorCode = NONE

@@ -29,7 +29,7 @@ _CLASSES: Final = {
     "s": r"\t\n\x{b}\f\r\x{20}",
     "S": r"\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{10ffff}",
 }
-"""What these escapes stand for, within [ ]."""
+"""The characters that each escape stands for, as RE2 writes them within [ ]."""
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DIGITS: Final = frozenset("0123456789")
@@ -41,7 +41,7 @@ _CASE_STEP: Final = ord("a") - ord("A")
 class JavaRegex:
     """A pattern of Java's, compiled. Raises PatternError.
 
-    groups: how many groups capture. names: name -> number of the groups that have one.
+    groups: the number of capturing groups. names: the numbers of the named groups, by name.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -84,7 +84,7 @@ class Template:
 
     @classmethod
     def of(cls, replacement: str, regex: JavaRegex) -> Self:
-        """Read a replacement: $1 and ${name} are groups, a backslash takes the next character as it is.
+        """Parse a replacement: $1 and ${name} refer to groups, a backslash makes the next character literal.
 
         Raises PatternError, where Java would fail at the first match.
         """
@@ -147,25 +147,25 @@ def _unquoted(pattern: str) -> str:
 
 @dataclass
 class _Frame:
-    """A group that is not closed yet, or the whole pattern: what is known of the alternative that is being read."""
+    """A group that is not closed yet, or the whole pattern, with what is known of the alternative being parsed."""
 
     captures: bool = False
     is_empty: bool = True
-    """Whether the alternative, without its last piece, may match nothing."""
+    """Whether the alternative, without its last piece, may match the empty text."""
     has_empty: bool = False
-    """Whether one of the alternatives before may."""
+    """Whether an earlier alternative may match the empty text."""
     last_is_empty: bool = True
-    """Whether the last piece may."""
+    """Whether the last piece of the alternative may match the empty text."""
     last_captures: bool = False
 
     def add(self, *, is_empty: bool, captures: bool = False) -> None:
-        """Another piece."""
+        """Add the next piece (an atom or a group) to the alternative."""
         self.is_empty &= self.last_is_empty
         self.last_is_empty, self.last_captures = is_empty, captures
         self.captures |= captures
 
     def end(self) -> bool:
-        """The end of an alternative. Return whether it, or one before it, may match nothing."""
+        """End the alternative. Return whether this or an earlier alternative may match the empty text."""
         self.has_empty |= self.is_empty and self.last_is_empty
         self.is_empty = self.last_is_empty = True
         return self.has_empty
@@ -173,7 +173,7 @@ class _Frame:
 
 @dataclass
 class _Translation:
-    """One pass over a pattern of Java's, which writes RE2's."""
+    """One pass over a Java pattern, which translates it to RE2's syntax."""
 
     pattern: str
     at: int = 0
@@ -183,7 +183,7 @@ class _Translation:
     frames: list[_Frame] = field(default_factory=lambda: [_Frame()])
 
     def run(self) -> str:
-        """Return RE2's pattern. Raises PatternError."""
+        """Return the pattern in RE2's syntax. Raises PatternError."""
         if self._take("(?i)"):
             self.ignore_case = True
         parts: list[str] = []
@@ -206,7 +206,7 @@ class _Translation:
         return "".join(parts)
 
     def _piece(self, char: str) -> tuple[str, bool]:
-        """What one piece of the pattern is for RE2, and whether a quantifier may follow."""
+        """Return the piece that begins with `char` in RE2's syntax, and whether a quantifier may follow."""
         match char:
             case ".":
                 return _ANY, True
@@ -348,7 +348,7 @@ def _hex_range(first: int, last: int) -> str:
 
 
 def _character(digits: str) -> str:
-    """Raises PatternError."""
+    """Return the character with this code in hexadecimal digits. Raises PatternError."""
     code = int(digits, 16) if digits and _HEX.issuperset(digits) and len(digits) <= len("10ffff") else -1
     if not 0 <= code < 0x110000 or 0xD800 <= code < 0xE000:
         raise PatternError("Illegal hexadecimal escape sequence")

@@ -3,7 +3,7 @@ controllers), starts a process for each node, restarts those that die, and stops
 
     plan          the nodes of a cluster with their roles, and the server.properties of each
     paths         the file names in the cluster's directory
-    secured       what --secure closes the nodes with
+    secured       the certificates and credentials of --secure
     directory     creates the cluster's directory, or opens an existing one
     ports         reserves the nodes' ports, also while a node is down
     fork_server   a process that has imported all modules of a node and is forked for each node

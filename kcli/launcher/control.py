@@ -64,7 +64,8 @@ class ControlServer:
         self._cluster.control_socket.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError, asyncio.CancelledError):  # a line of more than 64 KiB; the launcher ends
+        # ValueError: a line of more than 64 KiB. CancelledError: the launcher ends.
+        with suppress(OSError, ValueError, asyncio.CancelledError):
             while line := await reader.readline():
                 writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
                 await writer.drain()

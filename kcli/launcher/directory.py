@@ -48,10 +48,10 @@ class NotACluster(KcliError):
 class ClusterRequest:
     """The options of the command line.
 
-    nodes: count of brokers, listen: the first one's address, None if not given. controllers: count of separate
-    controllers, 0 for combined roles. file: the server.properties of --config, whose configurations are those of all
-    nodes but for what each node has of its own. options: configurations of all nodes, above those of the file. secure:
-    all listeners are those of `kcli.launcher.secured`.
+    nodes: number of brokers; listen: the first broker's address; None where not given. controllers: number of separate
+    controllers, 0 for combined roles. file: the server.properties of --config, which applies to all nodes, except for
+    the configurations that each node has of its own (A_NODES_OWN). options: configurations of all nodes, which override
+    the file's. secure: all listeners are those of `kcli.launcher.secured`.
     """
 
     nodes: int | None
@@ -70,7 +70,7 @@ class ClusterRequest:
 
 @dataclass(frozen=True)
 class ClusterDirectory:
-    """A cluster on disk: its path, cluster id and nodes. client: the admin's client.properties, of a start with
+    """A cluster on disk: its path, cluster id and nodes. client: path of the admin's client.properties; None without
     --secure."""
 
     path: Path
@@ -129,7 +129,7 @@ def _existing(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> 
 
 
 def _check_listeners(path: Path, plans: list[NodePlan], names: ListenerNames) -> None:
-    """Raises NotACluster where the nodes have other listeners."""
+    """Raises NotACluster where the names of the nodes' listeners are not `names`, those of --config."""
     known, asked = set[str]().union(*(each.listeners for each in plans)), {*names.brokers, *names.controllers}
     if known != asked:
         reason = f"its nodes have the listeners {', '.join(sorted(known))}, and --config has {', '.join(sorted(asked))}"

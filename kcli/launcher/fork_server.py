@@ -8,7 +8,7 @@ it has an event loop or a thread; the server has neither. They exchange JSON lin
                   {"exited": pid, "status": n}  a node's process has ended; -9: by signal 9
 
 The nodes' process group is not the launcher's, so an interrupt from the terminal reaches only the launcher. When the
-launcher ends, each node's channel closes and the node stops; the server kills the nodes that run after 30 s.
+launcher ends, each node's channel closes and the node stops; the server kills the nodes that still run after 30 s.
 """
 
 from __future__ import annotations

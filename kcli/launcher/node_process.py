@@ -43,7 +43,8 @@ PROCESS_NAME = Path("/proc/self/comm")
 
 
 def run_node(node: int, config: Path, channel: socket.socket) -> int:
-    """Serve until a signal, or until the launcher ends. Return the exit status; an error behind it is logged."""
+    """Serve until a signal, or until the launcher ends. Return the exit status, after logging the error of a nonzero
+    one."""
     from kcli.broker.config.single_node import single_node_config
     from kcli.broker.startup.serve import serve
     from kcli.log.log_directory import read_properties

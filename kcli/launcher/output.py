@@ -59,7 +59,7 @@ class NodeOutput:
 
 
 def to_stderr(lines: bytes) -> None:
-    """Write the lines to stderr; they are lost where its reader has gone."""
+    """Write the lines to stderr; they are lost where stderr is a pipe whose reader has closed it."""
     with suppress(OSError):
         while lines:
             lines = lines[os.write(2, lines) :]

@@ -89,7 +89,7 @@ class NodePlan:
 
     @property
     def address(self) -> str:
-        """Its first listener as "host:port": for clients, or that of a node that is only a controller."""
+        """The node's first listener as "host:port": a broker's is for clients, a separate controller's for nodes."""
         host, port = self.addresses[0]
         return f"{host or '127.0.0.1'}:{port}"
 
@@ -147,7 +147,8 @@ def plan(
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Check the configurations of all nodes. Raises UsageError for one that each node has its own of (listeners)."""
+    """Check the configurations that all nodes are to share. Raises UsageError for a name that the launcher sets for
+    each node by itself, such as listeners (A_NODES_OWN)."""
     for name in options:
         if name in A_NODES_OWN:
             raise UsageError(f"-o {name}: each node has its own; --nodes sets it")

@@ -1,9 +1,9 @@
 """The nodes of `kcli serve --secure --nodes`: every listener is one of SASL_SSL, with a certificate for each node.
 
     clients      log in by SCRAM; the admin is among the first records of the metadata log
-    nodes        log in by PLAIN as the user `node`, a super user, at the brokers' and at the controllers' listener: by
-                 SCRAM they could not, as its users are in the metadata log that the controllers are about to elect a
-                 leader for
+    nodes        log in by PLAIN as the user `node`, a super user, at the brokers' and at the controllers' listener:
+                 SCRAM credentials are in the metadata log, which cannot be read before the controllers have logged in
+                 to each other and elected a leader
 
 The password of the nodes is in their server.properties, which only its owner may read.
 """
@@ -29,7 +29,7 @@ _NODE: Final = "node"
 
 @dataclass(frozen=True, slots=True)
 class SecuredPlans:
-    """The nodes, the admin's client.properties, and the record of the admin."""
+    """The nodes, the path of the admin's client.properties, and the record of the admin's SCRAM credential."""
 
     plans: list[NodePlan]
     client: Path
@@ -37,7 +37,9 @@ class SecuredPlans:
 
 
 def new_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecuredPlans:
-    """Make what closes the nodes of a new cluster. home: the cluster's directory. now: with a time zone.
+    """Make the certificates, the credentials and the configurations of a new cluster with --secure.
+
+    home: the cluster's directory. now: with a time zone.
 
     Raises UsageError, UnreadableInput, OSError.
     """
@@ -49,9 +51,10 @@ def new_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> Secu
 
 
 def open_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecureDirectory:
-    """Return what closes the nodes of a cluster that began with --secure; certificates that have expired are made anew.
+    """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are made
+    anew.
 
-    Raises NotSecure where it did not begin so, UsageError, UnreadableInput, OSError.
+    Raises NotSecure where the cluster was made without --secure, UsageError, UnreadableInput, OSError.
     """
     is_closed = all(each.listeners <= {PROTOCOL, *SECURED_LISTENERS.controllers} for each in plans)
     if not is_closed or not beside(home).is_dir():

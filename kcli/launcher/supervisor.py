@@ -7,7 +7,7 @@
 
 The delay starts anew at 0.5 s for a node that has run for 30 s. To stop the cluster, every broker does its controlled
 shutdown first, which needs the quorum of all controllers. Then the processes end, that of the active controller last:
-the other controllers have a leader to the end, and it does not wait for a successor.
+the other controllers have a leader to the end, and the active controller does not wait for a successor.
 """
 
 from __future__ import annotations

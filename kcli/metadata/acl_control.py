@@ -1,7 +1,7 @@
-"""CreateAcls, DeleteAcls and DescribeAcls: what becomes of the ACLs in the metadata image.
+"""CreateAcls, DeleteAcls and DescribeAcls, on the ACLs of the metadata image.
 
-An ACL that is there already is created with success, and without a record. A request that would change more than 10,000
-ACLs is refused as a whole. Source: AclApis, AclControlManager, StandardAuthorizerData; KIP-140, KIP-801.
+To create an ACL that exists already succeeds, without a record. A request that would change more than 10,000 ACLs is
+refused as a whole. Source: AclApis, AclControlManager, StandardAuthorizerData; KIP-140, KIP-801.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcli.security.acls import CLUSTER_NAME, AclFields, Operation, PatternType, 
 from kcli.security.principals import InvalidPrincipal, check_principal
 
 MATCHES_MAX: Final = 10 * RECORDS_PER_REQUEST_MAX
-"""How many ACLs all filters of a request together may match: one that several filters match counts for each."""
+"""The largest number of ACLs that the filters of one request may match; an ACL counts once for each filter."""
 _TOO_MANY_TO_CREATE: Final = Error(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
 _TOO_MANY_TO_DELETE: Final = Error(
     ErrorCode.INVALID_REQUEST,
@@ -109,7 +109,7 @@ def _record(acl_id: str, acl: AclFields) -> Record:
 
 def find_acls(acls: Sequence[AclFields], filters: Iterable[AclFilter]) -> dict[AclFilter, list[AclFields] | Error]:
     """Return for each filter the ACLs that DeleteAcls is to delete, sorted, or the error of the filter: INVALID_REQUEST
-    for an unknown code, and of all filters where they match too many ACLs. acls: those that there are."""
+    for an unknown code, and of all filters where they match too many ACLs. acls: all existing ACLs."""
     found: dict[AclFilter, list[AclFields] | Error] = {}
     deleted: set[AclFields] = set()
     matches = 0
@@ -130,8 +130,7 @@ def find_acls(acls: Sequence[AclFields], filters: Iterable[AclFilter]) -> dict[A
 
 
 def delete_acls(image: MetadataImage, found: Iterable[Sequence[AclFields]]) -> list[Record]:
-    """Return the records that delete those of the found ACLs that are there still. found: the answers of
-    `find_acls`."""
+    """Return the records that delete those of the found ACLs that still exist. found: the answers of `find_acls`."""
     ids = {acl: image.acl_ids[acl] for acls in found for acl in acls if acl in image.acl_ids}
     return [("RemoveAccessControlEntryRecord", 0, {"id": acl_id}) for acl_id in ids.values()]
 

@@ -112,8 +112,8 @@ def _clear_elr(image: MetadataImage, records: Iterable[Record]) -> list[Record]:
 
 
 def _altered(image: MetadataImage, schema: Schema, change: ResourceChange) -> dict[str, str | None] | Error:
-    """The new values by name, None where deleted, that the operations lead to; unchanged ones are left out, except of
-    brokers. Or the error INVALID_CONFIG."""
+    """Return the configurations that the operations change: the new value by name, None for a deleted one; for brokers
+    also those whose value stays the same. Or the error INVALID_CONFIG. Raises Refused for an unknown operation."""
     existing = image.configs(change.resource_type, change.name)
     altered: dict[str, str | None] = {}
     for name, number, value in change.operations:

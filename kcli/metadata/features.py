@@ -10,9 +10,9 @@
     streams.version                    0..1    0         streams groups (KIP-1071)
 
 The levels are those that a node of Kafka 4.3 supports. The initial ones are what `kafka-storage format` gives a new
-cluster, except of share.version and streams.version: Kafka begins with 1, but kcli does not serve these groups yet.
-Both may still be 1, in a directory or a cluster of Kafka's. Source: Feature and the Version classes, QuorumFeatures,
-FeatureControlManager; KIP-584, KIP-1022.
+cluster, except for share.version and streams.version: Kafka begins with 1, but kcli does not serve these groups yet.
+Both may be 1 in a log directory or a cluster that Kafka created. Source: Feature and the Version classes,
+QuorumFeatures, FeatureControlManager; KIP-584, KIP-1022.
 """
 
 from __future__ import annotations

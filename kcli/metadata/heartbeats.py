@@ -198,7 +198,8 @@ def heartbeat(
         records += change[following](image, broker_id, broker_properties)
     if is_fenced:
         heartbeats.fenced(broker_id)
-    if following is State.SHUTDOWN_NOW:  # its next incarnation can register at once; with Kafka only after the session
+    if following is State.SHUTDOWN_NOW:
+        # The broker's next incarnation can register at once; with Kafka only after this session has expired.
         heartbeats.end_session(broker_id)
     heartbeats.has_read(broker_id, beat.metadata_offset)
     records += registrations.directories_offline(image, broker_id, beat.offline, broker_properties)

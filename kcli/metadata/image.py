@@ -13,8 +13,9 @@
     BeginTransaction..., EndTransaction..., Abort...     records of a metadata transaction are applied at its End, or
                                                          dropped at its Abort (KIP-868)
 
-A record that contradicts those before it is one at which Kafka's controller ends its replay: a second TopicRecord of a
-name, a change of what is not there, a producer id that is not beyond the last one.
+A record contradicts earlier ones (InconsistentRecord) where Kafka's controller would end its replay: a second
+TopicRecord of a name, a change of a topic, partition or broker that does not exist, a producer id that is not beyond
+the last one.
 
 Readers must not change what they get, nor keep it across an await, as the image changes in place; only `apply` and
 `become` change it. Source: MetadataDelta and the Delta classes beside it, MetadataBatchLoader,
@@ -64,8 +65,9 @@ class InconsistentRecord(KcliError):
 class MetadataImage:
     """The cluster's metadata after the records that were applied so far.
 
-    lenient: ignore a record that contradicts earlier ones, for a log of which a part is missing. Of two topics of one
-    name the earlier one remains until a PartitionRecord of the later one: then its removal was lost.
+    lenient: ignore a record that contradicts earlier ones, for a log of which a part is missing. A second topic of the
+    same name is ignored too, until a PartitionRecord of that topic shows that the RemoveTopicRecord of the first topic
+    is in the missing part: then the second topic replaces the first.
     """
 
     def __init__(self, *, lenient: bool = False) -> None:
@@ -332,7 +334,7 @@ class MetadataImage:
         resource = record["resourceType"], record["resourceName"]
         name, value = record["name"], record["value"]
         if resource[0] == TOPIC_RESOURCE and name not in TOPIC_CONFIGS:
-            return  # of an older or newer Kafka: an unknown configuration must not make a topic fail
+            return  # a configuration that only an older or newer Kafka knows must not make the topic fail
         configs = self._configs.setdefault(resource, {})
         if value is None:
             configs.pop(name, None)

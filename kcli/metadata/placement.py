@@ -46,8 +46,8 @@ def place(image: MetadataImage, partitions: int, replication_factor: int, random
 
 @dataclass(slots=True)
 class _Ring:
-    """Brokers of a rack, each taken at most once per epoch (one placed partition); each epoch starts one broker
-    further."""
+    """Brokers of a rack in a circle. For each placed partition (an epoch) a broker is taken at most once, and the first
+    broker is the one after the first of the previous partition."""
 
     brokers: list[int] = field(default_factory=list)
     offset: int = 0

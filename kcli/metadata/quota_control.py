@@ -34,8 +34,8 @@ CLIENT_QUOTAS: Final = {
 }
 TYPES: Final = ("user", "client-id", "ip")
 TYPES_MAX: Final = 1000
-"""Entities of more types, of which at most three are known, are answered last, with their types in the request's order:
-the order of Kafka's map takes a part of a second."""
+"""The most entity types of an entity that is answered in Kafka's order, which takes a part of a second for more. Such
+an entity, which has unknown types and so an error, is answered last, with its types in the request's order."""
 IP_QUOTAS: Final = {"connection_creation_rate": (float(INT_MAX), "INT")}
 
 

@@ -1,8 +1,9 @@
 """AlterPartitionReassignments: begin to move a partition to other brokers, or cancel an unfinished move.
 
-    begin    replicas become the target replicas, followed by those to remove; the fields adding and removing list which
+    begin    replicas become the target replicas, followed by the replicas to remove; adding_replicas and
+             removing_replicas name the new and the leaving ones
     proceed  the leader adds the new replicas to the ISR as they catch up (isr_control.py)
-    end      with the change that has all of them in the ISR (partition_change.py); at once where none is added
+    end      with the change after which all new replicas are in the ISR (partition_change.py); at once without any
 
 Source: ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert; KIP-455, KIP-860.
 """
@@ -95,7 +96,7 @@ def _alter(
 
 
 def begin(partition: Partition, target: tuple[int, ...]) -> Change:
-    """Return the change that begins a reassignment; where the target only orders the replicas anew, that ends it too.
+    """Return the change that begins a reassignment, and also ends it where the target only reorders the replicas.
 
     Where an earlier reassignment is unfinished, its adding replicas that are in the new target stay adding replicas;
     all else of it is dropped. (Kafka keeps an earlier list, adding or removing, where the new one is empty: then the

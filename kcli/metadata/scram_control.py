@@ -1,10 +1,12 @@
 """AlterUserScramCredentials and DescribeUserScramCredentials: who may log in with SCRAM, and with which mechanism.
 
+    change       fields                             valid where
     deletion     (name, mechanism)                  the user has a credential for that mechanism
-    upsertion    (name, mechanism, credential)      4,096 to 16,384 iterations
+    upsertion    (name, mechanism, credential)      it has 4,096 to 16,384 iterations
 
-A request names a user once: a second time refuses the user as a whole, unless the first one was refused already. The
-salted password of a request is in no record: records have the two keys that follow from it. Source:
+A request may name a user only once. Where it names one again, all its changes of that user are refused with
+DUPLICATE_RESOURCE, or with the error that an earlier one has already. The salted password of a request is not written
+to the metadata log: a record has the stored key and the server key, which are derived from it. Source:
 ScramControlManager, ScramImage; KIP-554, KIP-900.
 """
 
@@ -143,7 +145,7 @@ def credential_record(name: str, mechanism: int, credential: ScramCredential) ->
 def describe_user_scram_credentials(
     credentials: Mapping[tuple[int, str], Mapping[str, Any]], names: Sequence[str]
 ) -> list[UserCredentials]:
-    """Return the credentials of these users, in Kafka's order. credentials: those of the metadata image. names: none
+    """Return the credentials of these users, in Kafka's order. credentials: those of the metadata image. names: empty
     for all users.
 
     Errors: DUPLICATE_RESOURCE for a name that the request has twice, RESOURCE_NOT_FOUND for a user without a

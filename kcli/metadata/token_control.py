@@ -1,10 +1,10 @@
-"""Delegation tokens: the records with which they are made, renewed, expired and removed.
+"""Delegation tokens: the records that create, renew, expire and remove them.
 
-    create    expires after delegation.token.expiry.time.ms, and for good after the asked lifetime or
-              delegation.token.max.lifetime.ms, whichever is less
-    renew     by the owner or a renewer, while it has not expired: expires later, but never after that
-    expire    by the same; at once, which removes it, or after a time
-    sweep     removes those that have expired
+    create    the token expires after delegation.token.expiry.time.ms unless it is renewed, and at its max timestamp in
+              any case: after the requested lifetime or delegation.token.max.lifetime.ms, whichever is less
+    renew     the owner or a renewer postpones the expiry of a token that has not expired, at most to its max timestamp
+    expire    the owner or a renewer removes the token at once, or sets when it expires
+    sweep     removes the tokens that have expired
 
 All times are ms since 1970. Source: DelegationTokenControlManager; KIP-48, KIP-373, KIP-900.
 """
@@ -33,8 +33,8 @@ class TokenTimes(NamedTuple):
 
 
 class NewToken(NamedTuple):
-    """A token to create. owner, requester, renewers: principals. lifetime_ms: as the request asks, not positive for
-    the longest."""
+    """A token to create. owner, requester, renewers: principals. lifetime_ms: the requested lifetime; zero or negative
+    for delegation.token.max.lifetime.ms."""
 
     token_id: str
     owner: str
@@ -63,8 +63,8 @@ def create_token(image: MetadataImage, new: NewToken, times: TokenTimes, now_ms:
 def renew_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, times: TokenTimes, now_ms: int
 ) -> Result[int]:
-    """Let a token expire later; return when. period_ms: as the request asks, not positive for the longest. token_id:
-    None for a token that there is not.
+    """Renew a token; return the time when it expires now. token_id: None where no token has the request's HMAC.
+    period_ms: the requested period from now on; zero or negative for delegation.token.expiry.time.ms.
 
     Raises Refused: UNSUPPORTED_VERSION, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
     DELEGATION_TOKEN_OWNER_MISMATCH.
@@ -80,8 +80,8 @@ def renew_token(
 def expire_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, now_ms: int
 ) -> Result[int]:
-    """Let a token expire after so many ms, or remove it if they are negative; return when it expires. Raises Refused as
-    `renew_token` does."""
+    """Let a token expire `period_ms` from now on, or remove it at once where `period_ms` is negative; return the time
+    when it expires. Raises Refused as `renew_token` does."""
     record = _find(image, token_id)
     _check_principal(record, principal)
     if period_ms < 0:

@@ -83,8 +83,8 @@ class Controls:
         return 0 if last is None else last[1]
 
     def load(self) -> None:
-        """Read the control records behind those read before; from the latest snapshot on, where the log begins behind
-        them."""
+        """Read the control records after the last one that was read. Where they are no longer in the log, or none was
+        read, begin anew with the latest snapshot."""
         latest = self._log.latest_snapshot
         if latest is not None and (self._next_offset == NOT_LOADED or self._next_offset < self._log.start_offset):
             self.voter_history.entries.clear()
@@ -129,7 +129,7 @@ class Controls:
         self.version_history.truncate_old(start_offset)
 
     def snapshot_header(self, offset: int) -> list[Pair]:
-        """The control records in the header of a snapshot at `offset`, behind the one with the time."""
+        """The KRaftVersion and KRaftVoters records that follow the SnapshotHeader record of a snapshot at `offset`."""
         version = self.version_history.at(offset - 1) or 0
         voters = self.voter_history.at(offset - 1)
         records = [kraft_version(version)] if version else []

@@ -65,7 +65,8 @@ class Core:
     """A raft node.
 
     out: the outcome of the call that is under way. flushed_offset: the log below it is on disk. committed_offset:
-    records below it are known to be committed, by whichever state. refetch: answers a parked Fetch.
+    records below it are known to be committed, also where the high watermark of the present state is lower. refetch:
+    answers a parked Fetch.
     """
 
     config: RaftConfig
@@ -393,7 +394,7 @@ class Core:
         return address_or_first(endpoints, self.config.listener)
 
     def doubt(self, claim: str) -> None:
-        """Add to the outcome that another node has made a claim that cannot be true. what: the claim, for the log."""
+        """Add to the outcome that another node has made a claim that cannot be true. claim: its text, for the log."""
         self.out.doubts.append(claim)
 
     def endpoints_of(self, leader_id: int, endpoints: Endpoints) -> Endpoints:

@@ -1,13 +1,13 @@
 """The content of quorum-state, the votes of an election, and how far an epoch may jump.
 
-An epoch is an int32, and every election needs a larger one than the last. A request that anybody can send names an
-epoch, so one frame could use up all of them: Kafka's voter takes 2^31 - 1 over, adds one, writes -2^31 and ends. Here
+An epoch is an int32, and every election needs a larger one than the last. Any client can send a request with an epoch,
+so one request could use up all epochs: Kafka's voter adopts 2^31 - 1, adds one, writes -2^31 and stops. kcli differs:
 
-    reach        a node takes over an epoch that another node names only within `reach` of its own: a 1,024th of the
-                 epochs that are left. No number of frames brings a node to the largest epoch, and an honest quorum
-                 never makes such a leap: it would be two million elections that this node has missed
-    beyond it    a request is answered with the lower epoch of this node and no vote; an answer is ignored. To the other
-                 node both are as if the message was lost, which Raft allows for
+    reach        a node adopts an epoch that another node names only within `reach` of its own epoch: a 1,024th of the
+                 epochs that are left. No number of requests brings a node to the largest epoch, and an honest quorum
+                 never makes such a leap: this node would have missed two million elections
+    beyond it    a request is answered with the lower epoch of this node and no vote; an answer is ignored. For the
+                 other node that is the same as a lost message, which Raft allows for
     the last     a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
 
 Source: ElectionState, EpochElection.

@@ -117,7 +117,8 @@ def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms:
 
 
 def add_unanswered(core: Core, send: Send) -> bool:
-    """Give up adding the voter that did not answer ApiVersions; nothing happens for another request. Returns False."""
+    """Give up adding the voter that did not answer ApiVersions. Where `send` is another request, do nothing. Returns
+    False."""
     leader = core.state
     if isinstance(send.request, ApiVersions) and isinstance(leader, Leader):
         change = leader.change

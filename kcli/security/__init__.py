@@ -1,4 +1,4 @@
-"""Who may do what, and who somebody is: Kafka's security, decided without I/O and without a clock.
+"""Kafka's authentication and authorization, decided without I/O and without a clock.
 
 principals          a principal: its type and name, as "User:alice"
 acls                one ACL, its codes, and its order among other ACLs

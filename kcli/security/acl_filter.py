@@ -1,7 +1,8 @@
 """Filters of ACLs, by which DescribeAcls finds them and DeleteAcls deletes them.
 
-    resource_type, operation, permission    that one, or ANY
-    resource_name, principal, host          that one, or None for any
+    field of the filter                     the ACLs that match
+    resource_type, operation, permission    ACLs with the same value; ANY: all
+    resource_name, principal, host          ACLs with the same value; None: all
     pattern_type LITERAL, PREFIXED          ACLs of that pattern type and name
                  ANY                        ACLs of either pattern type and that name
                  MATCH                      ACLs that concern the resource of that name: its own, "*", and its prefixes
@@ -41,7 +42,7 @@ class AclFilter(NamedTuple):
         return not (Operation.of(self.operation) and Permission.of(self.permission))
 
     def matches(self, acl: AclFields) -> bool:
-        """Whether the ACL is one of those that the filter is for."""
+        """Whether the filter matches the ACL."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and (self.pattern_type in _ANY_PATTERN or self.pattern_type == acl.pattern_type)

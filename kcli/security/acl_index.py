@@ -26,7 +26,7 @@ _Pattern = dict[_Subject, _Acls]
 
 
 class AclIndex:
-    """ACLs by id, found by what they concern."""
+    """The ACLs of the metadata image by id, with the indexes by which an access finds those that concern it."""
 
     def __init__(self) -> None:
         self._by_id: _Acls = {}
@@ -50,8 +50,8 @@ class AclIndex:
     def of_resource(self, resource_type: ResourceType, name: str) -> Iterator[_Pattern]:
         """Yield the ACLs of each pattern that the resource matches.
 
-        The wildcard matches every name but those that begin with it: to Kafka's search "*" is then a literal name of
-        another resource, and a resource "*a" is neither allowed nor denied by it.
+        The wildcard "*" matches every name that does not begin with "*". For a resource such as "*a", Kafka's search
+        takes "*" for the literal name of another resource, so the wildcard neither allows nor denies anything.
         """
         for literal in (name,) if name.startswith(WILDCARD) else (name, WILDCARD):
             pattern = self._literal.get((resource_type, literal))

@@ -109,7 +109,7 @@ SUPPORTED: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }  # fmt: skip
-"""Resource type -> the operations that something can be done with; ALL is beside them. Source:
+"""Resource type -> the operations that resources of the type have, without ALL. Source:
 AclEntry.supportedOperations."""
 
 

@@ -35,7 +35,7 @@ _IMPLIED: Final[Mapping[Operation, Operation]] = {
     Operation.ALTER: Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
 }
-"""The operation of an ALLOW -> the other one that it allows."""
+"""The operation of an ALLOW -> another operation that it allows too."""
 _EVERY: Final = sum(1 << each for each in Operation)
 _DENIED_BY: Final = {each: _EVERY if each is Operation.ALL else 1 << each for each in Operation}
 """The operation of a DENY -> the operations that it denies, a bit for each code."""
@@ -43,12 +43,13 @@ _ALLOWED_BY: Final = {each: denied | 1 << _IMPLIED.get(each, each) for each, den
 """The operation of an ALLOW -> the operations that it allows, a bit for each code."""
 
 SAMPLE_NAME: Final = "hardcode"
-"""The resource name by which Kafka asks whether any resource of a type would do."""
+"""The resource name under which Kafka's default authorizeByResourceType calls `authorize`."""
 _NOT_READY: Final = "the ACLs of the metadata log are not loaded yet"
 _KEPT_MAX: Final = 10_000
-"""How many answers are kept, for all accesses together."""
+"""The largest number of answers in each cache; a full cache is emptied."""
 _KEPT_TEXT_MAX: Final = 512
-"""Characters of principal and resource name of an access whose answer is kept: the kept answers are some MB at most."""
+"""The most characters of principal and resource name of an access whose answer is cached, so that the cache takes some
+MB at most."""
 
 
 class AuthorizerNotReady(KcliError):
@@ -85,7 +86,7 @@ _DEFAULT_DENY: Final = Rule(allowed=False, name="DefaultDeny")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizerConfig:
-    """super_users: principals. allow_without_acl: allow.everyone.if.no.acl.found."""
+    """The authorizer's configuration. super_users: principals. allow_without_acl: allow.everyone.if.no.acl.found."""
 
     super_users: frozenset[str] = frozenset()
     allow_without_acl: bool = False
@@ -194,7 +195,7 @@ class Authorizer:
         return _DEFAULT_ALLOW if self._config.allow_without_acl and not has_acls else _DEFAULT_DENY
 
     def _concerning(self, access: Access) -> tuple[list[Acl], bool]:
-        """Return the ACLs that concern the access, and whether the resource has any, whomever they concern."""
+        """Return the ACLs that concern the access, and whether the resource has an ACL of any principal."""
         principal, host, operation, resource_type, resource_name = access
         acls, has_acls = self._of_subject(principal, host, resource_type, resource_name)
         return [acl for acl in acls if _covers(acl, operation)], has_acls
@@ -202,8 +203,8 @@ class Authorizer:
     def _of_subject(
         self, principal: str, host: str, resource_type: ResourceType, resource_name: str
     ) -> tuple[list[Acl], bool]:
-        """Return the ACLs that concern the principal on that host and the resource, whatever their operations, and
-        whether the resource has any, whomever they concern."""
+        """Return the ACLs of any operation that concern the principal on that host and the resource, and whether the
+        resource has an ACL of any principal."""
         found: list[Acl] = []
         has_acls = False
         who = subjects(principal, host)
@@ -217,8 +218,8 @@ class Authorizer:
 
     def _decide_type(self, access: Access) -> bool:
         """Whether the principal may do the operation on any resource of the type. A denied prefix excludes the
-        resources that begin with it, a denied name that resource; an allowed pattern counts if any resource is left of
-        it. Source: Authorizer.authorizeByResourceType."""
+        resources that begin with it, a denied name that resource; an allowed pattern counts if the denied ones do not
+        cover it. Source: Authorizer.authorizeByResourceType."""
         allowed_wildcard = False
         allowed: list[Acl] = []
         denied_names: set[str] = set()

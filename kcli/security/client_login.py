@@ -16,7 +16,8 @@ MECHANISMS: Final = (plain.MECHANISM, *scram.MECHANISMS)
 
 @dataclass(frozen=True, slots=True)
 class ClientLogin:
-    """mechanism: Kafka's name of it. begin(): a new conversation, which raises NotTrusted."""
+    """A user's login by a SASL mechanism. mechanism: its name. begin(): returns a new Conversation, which raises
+    NotTrusted."""
 
     mechanism: str
     begin: Callable[[], Conversation]

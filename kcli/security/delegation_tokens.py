@@ -1,7 +1,7 @@
 """Delegation tokens: their HMACs, and the credentials with which they log in.
 
     token id    random; in the metadata log, with owner, renewers and times (DelegationTokenRecord)
-    HMAC        HMAC-SHA512(delegation.token.secret.key, token id); in no log: whoever has the secret key can make it
+    HMAC        HMAC-SHA512(delegation.token.secret.key, token id); not stored, as every broker has the secret key
     a login     SCRAM with the token id as the name, the HMAC in base64 as the password, and tokenauth=true
 
 Source: DelegationTokenManager, DelegationTokenControlManager, TokenInformation; KIP-48, KIP-373.
@@ -31,7 +31,7 @@ class DelegationTokens:
         self._records = records
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
         self._ids: dict[bytes, str] = {}  # HMAC -> token id
-        self._known: set[str] = set()  # the ids in it
+        self._known: set[str] = set()  # the token ids in _ids
 
     def hmac(self, token_id: str) -> bytes:
         """Return the HMAC of a token."""
@@ -47,8 +47,8 @@ class DelegationTokens:
         return self._ids.get(given)
 
     def credential(self, token_id: str, mechanism: ScramMechanism, now_ms: int) -> TokenCredential | None:
-        """Return what a login with the token is checked against; None for a token that there is not, or that has
-        expired. now_ms: the time, in ms since 1970."""
+        """Return the credential against which a login with the token is checked; None for a token that does not exist
+        or has expired. now_ms: the time, in ms since 1970."""
         record = self._records().get(token_id)
         if record is None or has_expired(record, now_ms):
             return None
@@ -66,7 +66,7 @@ class DelegationTokens:
 
 
 def has_expired(record: Record, now_ms: int) -> bool:
-    """Return whether a token is of no use any more."""
+    """Return whether a token has passed its expiry timestamp or its max timestamp."""
     return bool(record["maxTimestamp"] < now_ms or record["expirationTimestamp"] < now_ms)
 
 

@@ -5,9 +5,9 @@
     Attribute                   SEQUENCE of an object identifier and a value: KEYWORD=text, or NUMBERS=#HEX of the
                                 value's DER where the attribute has no keyword of RFC 2253 or the value is no text
 
-Source: Java's X500Principal.getName() (AVA.toRFC2253String), which Kafka's DefaultKafkaPrincipalBuilder asks; RFC 2253,
-RFC 5280. Java 17 reads every kind of text as UTF-8, so that names that are neither ASCII nor UTF8Strings are garbled
-there; newer ones read them as they are meant, and so does kcli.
+Source: Java's X500Principal.getName() (AVA.toRFC2253String), called by Kafka's DefaultKafkaPrincipalBuilder; RFC 2253,
+RFC 5280. Java 17 decodes every string type as UTF-8, which garbles names that are neither ASCII nor of type UTF8String;
+newer versions of Java decode each string by its type, and so does kcli.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MARGIN: Final = " \r"
 
 
 class InvalidCertificate(KcliError):
-    """Bytes that are no certificate, or a subject that Java does not read either."""
+    """Bytes that are no certificate, or a certificate whose subject Java cannot parse either."""
 
 
 def subject_name(certificate: bytes) -> str:
@@ -95,9 +95,9 @@ def _text(value: Element) -> str | None:
 
 
 def _bmp_text(content: bytes) -> str:
-    """The text of a BMPString, of two bytes a character. Raises InvalidDer for two halves of a character outside the
-    basic plane. Java's decoder makes one U+FFFD of a first half and the character behind it, one of a second half
-    alone, and one of what is left where the bytes end too early."""
+    """The text of a BMPString, two bytes a character. Raises InvalidDer for a surrogate pair. As in Java's decoder, one
+    U+FFFD stands for a high surrogate with the character behind it, for a lone low surrogate, and for the rest where
+    the bytes end within a character."""
     text: list[str] = []
     at = 0
     while at < len(content):
@@ -114,7 +114,7 @@ def _bmp_text(content: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The text with backslashes as RFC 2253 wants them; a margin of blanks and carriage returns gets them, too."""
+    """The text escaped as RFC 2253 demands; blanks and carriage returns at both ends are escaped too, as in Java."""
     inner = text.translate(_ESCAPED)
     begin = len(inner) - len(inner.lstrip(_MARGIN))
     end = max(begin, len(inner.rstrip(_MARGIN)))

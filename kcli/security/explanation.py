@@ -12,14 +12,15 @@ from kcli.security.authorizer import Access, Authorizer, AuthorizerConfig, Rule
 SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 SETTINGS: Final = frozenset((SUPER_USERS, ALLOW_EVERYONE))
-"""The configurations of a broker that decide beside its ACLs. Nobody is told their values: DescribeConfigs says only
-whether a broker has them."""
+"""The configurations of a broker that decide beside its ACLs. Clients cannot read their values: DescribeConfigs only
+shows whether a broker has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The rule that decides an access. concerning: every ACL that concerns it, in the order in which Kafka searches
-    them. unless: what would allow the access that the rule denies, by settings whose values are not known."""
+    them. unless: where the rule denies the access, the unknown values of SETTINGS that would allow it, as clauses
+    ("allow.everyone.if.no.acl.found is true")."""
 
     access: Access
     rule: Rule
@@ -30,8 +31,8 @@ class Explanation:
 def explain(
     config: AuthorizerConfig, acls: Iterable[Acl], access: Access, unknown: Collection[str] = ()
 ) -> Explanation:
-    """Return how StandardAuthorizer decides the access with these ACLs. unknown: those of SETTINGS that the broker has,
-    with values that `config` does not have."""
+    """Return how StandardAuthorizer decides the access with these ACLs. unknown: the SETTINGS that the broker has, but
+    whose values are unknown and so not in `config`."""
     records = {str(number): _record(acl) for number, acl in enumerate(acls)}
     authorizer = _authorizer(config, records)
     rule, unless = authorizer.rule(access), []
@@ -47,14 +48,14 @@ def explain(
 def is_super_user(
     acls: Iterable[Acl], principal: str, operations: Collection[Operation], unknown: Collection[str] = ()
 ) -> bool | None:
-    """Return whether a principal is a super user: one with more operations than its ACLs allow. None where they may
-    allow them all.
+    """Return whether a principal is a super user: its operations on the cluster are more than its ACLs allow. None
+    where the ACLs may allow all of them, or the broker lists no operations.
 
-    acls: of the cluster as a resource. operations: those that a broker says the principal has there. unknown: as for
-    `explain`.
+    acls: of the cluster as a resource. operations: the principal's authorized operations on the cluster, as a broker
+    answers them. unknown: as for `explain`.
     """
     every = SUPPORTED[ResourceType.CLUSTER]
-    if not operations:  # without DESCRIBE a broker says none
+    if not operations:  # a broker lists no operations for a principal without DESCRIBE
         return None
     if not set(every) <= set(operations):
         return False

@@ -1,17 +1,18 @@
-"""sasl.jaas.config: the login module of a SASL mechanism, with its options; and JAAS files, whose sections have some.
+"""sasl.jaas.config: the login module of a SASL mechanism, with its options; and JAAS files, with sections of them.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" user_admin="secret" ;
 
-    section  name "{" entry* "}" ";"        in files only; a name is there once
+    section  name "{" entry* "}" ";"        in files only; each name occurs once
     entry    module flag option* ";"        flag: required, requisite, sufficient, optional, in any case
     option   key "=" value
 
-A word consists of letters, digits and . - _ $; one that begins with a digit, "." or "-" is a number, which Kafka takes
-for no value. Everything else is quoted, by " or ', on one line, with the escapes of C. // and /* */ are comments, and
-any other slash outside quotes comments out the rest of its line. In a file * is a letter too, words are quoted by "
-alone, and Java replaces ${name} in a value by a system property; kcli has none, and refuses such a value.
+A word consists of letters, digits and . - _ $; one that begins with a digit, "." or "-" is a number, which Kafka does
+not accept as a value. Everything else is quoted, by " or ', on one line, with the escapes of C. // and /* */ are
+comments, and any other slash outside quotes comments out the rest of its line. In a file * is a letter too, words are
+quoted by " alone, and Java replaces ${name} in a value by a system property; kcli has no system properties, and refuses
+such a value.
 
-No error of this module has a part of the text in it: it may be a secret. Source: JaasConfig, JaasContext;
+The errors of this module quote nothing of the text, which may be a secret. Source: JaasConfig, JaasContext;
 java.io.StreamTokenizer, sun.security.provider.ConfigFile.
 """
 
@@ -37,16 +38,16 @@ _OCTAL: Final = frozenset("01234567")
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LINE_ENDS: Final = frozenset("\n\r")
 _PAST_THE_END: Final = "\uffff"
-"""What Java takes for the character behind a backslash at the end of the text."""
+"""The character that Java reads after a backslash at the end of the text."""
 
 
 class InvalidJaasConfig(KcliError):
-    """A text that is no JAAS configuration, or not one of a single login module that is allowed."""
+    """A text that is no JAAS configuration, has more or less than one login module, or one that Kafka disallows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """One entry: the class of a login module, its control flag in lower case, its options. `repr` has no values."""
+    """One entry: the class of a login module, its control flag in lower case, its options. `repr` omits the options."""
 
     name: str
     flag: str
@@ -54,8 +55,8 @@ class LoginModule:
 
 
 class _Token(NamedTuple):
-    """at: the index where it begins. kind: "word" (with quotes or without), "number", or a character that is a token of
-    its own."""
+    """A token of the text. at: the index where it begins. kind: "word" (with quotes or without), "number", or a
+    character that is a token of its own."""
 
     at: int
     kind: str
@@ -88,8 +89,8 @@ def parse_jaas(text: str) -> list[LoginModule]:
 
 
 def parse_jaas_file(text: str) -> dict[str | None, list[LoginModule]]:
-    """Return the sections of a JAAS file: name, None for one that is no word -> entries. Raises InvalidJaasConfig, with
-    the line."""
+    """Return the sections of a JAAS file: the entries by the section's name, which is None where the name is no word.
+    Raises InvalidJaasConfig, with the line."""
     return _JaasFile(text).sections()
 
 

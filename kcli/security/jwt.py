@@ -1,8 +1,9 @@
 """Signed tokens: the signature of a JWT, checked with the keys of a JWKS.
 
-The algorithm of a token is used only with a key that is made for it: a token that names another one, `none` among them,
-is refused, whatever it says. Nothing that a token's header refers to (jku, x5u, jwk) is read. Signatures are checked by
-joserfc, on cryptography. Source: BrokerJwtValidator, JwksFileVerificationKeyResolver; RFC 7515, 7517, 7519, 8725.
+A token is checked by the algorithm that its header names, but only with a key that is made for that algorithm; a token
+with any other algorithm, such as `none`, is refused. Keys and addresses of keys in a token's header (jku, x5u, jwk) are
+ignored. Signatures are checked by joserfc, on cryptography. Source: BrokerJwtValidator,
+JwksFileVerificationKeyResolver; RFC 7515, 7517, 7519, 8725.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", None),
 }
-"""alg -> the kty, and the curve where there is but one, of the keys that it is used with."""
+"""A token's `alg` -> the `kty` of the keys for that algorithm, and their curve where the algorithm has only one."""
 _NESTED: Final = frozenset({"jwt", "application/jwt"})
-"""The cty of a token whose payload is a token, in lower case."""
+"""The values of `cty`, in lower case, of a token whose payload is another token."""
 _PARTS: Final = 3
 _TOKEN_MAX: Final = 1 << 17
-"""Characters of a token; a longer one is not looked at."""
+"""The most characters of a token; a longer one is refused before it is parsed."""
 _RSA_BITS_MIN: Final = 2048
 
 
 class InvalidKeys(KcliError):
-    """A JWKS that is none, or has no key for signatures."""
+    """A text that is no JWKS, or a JWKS without a key for signatures."""
 
 
 class UnknownKey(InvalidToken):
-    """No key is there for a token: the keys may have been replaced by new ones, which are worth fetching. key_id: the
-    name of the key in the token, None where it has none."""
+    """No key of the JWKS fits the token. The issuer may have new keys, so the caller may fetch the JWKS again. key_id:
+    the token's `kid`, None without one."""
 
     def __init__(self, key_id: str | None) -> None:
         super().__init__("no key is there for the token")
@@ -117,7 +118,7 @@ def _key(fields: dict[str, Any]) -> Key | None:
 
 
 def _bits(number: str) -> int:
-    """The bits of a number of a JWK, whatever zeros are in front. Raises ValueError, TypeError."""
+    """The number of bits, without leading zeros, of a number in a JWK (base64url). Raises ValueError, TypeError."""
     return int.from_bytes(base64.urlsafe_b64decode(number + "==")).bit_length()
 
 

@@ -1,9 +1,9 @@
-"""SASL OAUTHBEARER: a token that somebody else has issued, in one message.
+"""SASL OAUTHBEARER: the client sends, in one message, a token that an OAuth provider has issued.
 
     message   n,[a=AUTHZID],^A KEY=VALUE ^A ... ^A      ^A is the byte 1; one key is "auth", its value "Bearer TOKEN"
     answer    empty; or {"status":"invalid_token"}, which the client answers with ^A, and then the exchange fails
 
-`check_claims` decides whether the claims of a token whose signature is valid let somebody in.
+`check_claims` decides whether a client may log in with the claims of a token whose signature is valid.
 Source: OAuthBearerSaslServer, OAuthBearerClientInitialResponse, BrokerJwtValidator, ClaimValidationUtils; RFC 7628,
 KIP-255, KIP-768.
 """
@@ -29,14 +29,14 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9\-_~+/.]++=*+")
 _FIRST_MESSAGE: Final = re.compile(
     r"n,(?:a=([\x01-\x2b\x2d-\x7f]++))?,((?:\x01[A-Za-z]++=[\x20-\x7e\t\r\n]++)*+)\x01\x01"
 )
-"""authorization id, and the pairs of key and value. No quantifier gives back what it has taken: that takes a tenth of
+"""Groups: the authorization id, and the pairs of key and value. All quantifiers are possessive, which takes a tenth of
 the time."""
 _SECONDS_MAX: Final = (2**63 - 1) // 1_000
 _REFUSED: Final = '{"status":"invalid_token"}'
 
 
 class InvalidToken(KcliError):
-    """A token that lets nobody in. `str` is for the log of the broker; it has nothing of the token in it."""
+    """A token with which no client can log in. `str` is for the log of the broker, and quotes nothing of the token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class OAuthConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthToken:
-    """What a valid token says. name: of the user. expires_ms: in ms since 1970."""
+    """The claims of a valid token that a login uses. name: of the user. expires_ms: in ms since 1970."""
 
     name: str
     expires_ms: int
@@ -61,7 +61,8 @@ class OAuthToken:
 
 
 def check_claims(claims: Mapping[str, Any], config: OAuthConfig, now_ms: int) -> OAuthToken:
-    """Return what the claims of a token with a valid signature say. now_ms: the time, in ms since 1970.
+    """Check the claims of a token with a valid signature; return those that a login uses. now_ms: the time, in ms since
+    1970.
 
     Raises InvalidToken. A token with an audience is refused also where no audience is expected, as by Kafka.
     """
@@ -93,7 +94,7 @@ def check_claims(claims: Mapping[str, Any], config: OAuthConfig, now_ms: int) ->
 
 
 def _check_audience(claim: object, expected: frozenset[str]) -> None:
-    """Raises InvalidToken."""
+    """Raises InvalidToken where the `aud` claim has none of the expected audiences, or no audience is expected."""
     audiences = claim if isinstance(claim, list) else [] if claim is None else [claim]
     if not all(isinstance(each, str) for each in audiences):
         raise InvalidToken("aud is no string, nor a list of strings")
@@ -104,7 +105,7 @@ def _check_audience(claim: object, expected: frozenset[str]) -> None:
 
 
 def _seconds(claims: Mapping[str, Any], name: str) -> int | None:
-    """Raises InvalidToken."""
+    """Return a claim that is a time in s since 1970; None where it is missing. Raises InvalidToken."""
     value = claims.get(name)
     if value is None:
         return None
@@ -114,7 +115,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> int | None:
 
 
 def _text(name: str, value: object) -> str:
-    """Raises InvalidToken."""
+    """Return a claim's text, trimmed. Raises InvalidToken where it is missing or empty. name: of the claim."""
     text = java_trim(value) if isinstance(value, str) else ""
     if not text:
         raise InvalidToken(f"{name} is missing or empty")
@@ -122,7 +123,7 @@ def _text(name: str, value: object) -> str:
 
 
 class OAuthServer:
-    """The server's side of one exchange. validate: a token to what it says; it raises InvalidToken."""
+    """The server's side of one exchange. validate(token): returns the claims of a valid token, raises InvalidToken."""
 
     def __init__(self, validate: Callable[[str], OAuthToken]) -> None:
         self.login: Login | None = None
@@ -132,7 +133,7 @@ class OAuthServer:
 
     @property
     def refusal(self) -> str | None:
-        """Why the token is refused, until the client has answered that."""
+        """The reason why the token was refused; None again once the client has answered the refusal."""
         return self._reason
 
     def step(self, message: bytes) -> bytes:
@@ -180,7 +181,7 @@ def _first_message(message: bytes) -> tuple[str, str]:
 
 
 def is_extension(name: str, value: str) -> bool:
-    """Return whether a message may have that pair of name and value."""
+    """Return whether name and value are valid as a key and value of the client's message."""
     return bool(name and value) and _LETTERS.issuperset(name) and _VALUE.issuperset(value)
 
 

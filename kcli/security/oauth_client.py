@@ -29,8 +29,8 @@ _AUTH: Final = "auth"
 
 @dataclass(frozen=True, slots=True)
 class ClientToken:
-    """A token that a client logs in with. text: a secret, which `repr` has not. name: its subject. expires_ms: in ms
-    since 1970."""
+    """A token that a client logs in with. text: the token, a secret that `repr` omits. name: its subject. expires_ms:
+    in ms since 1970."""
 
     text: str = field(repr=False)
     name: str
@@ -40,7 +40,7 @@ class ClientToken:
 def token_request(client_id: str, client_secret: str, scope: str) -> tuple[dict[str, str], bytes]:
     """Return the headers and the body of a request for a token. scope: "" for none.
 
-    All three stand there as they are given: Kafka encodes them only where sasl.oauthbearer.header.urlencode says so.
+    All three are sent as they are given: Kafka URL-encodes them only where sasl.oauthbearer.header.urlencode is true.
     """
     login = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
     headers = {
@@ -67,7 +67,7 @@ def token_in(answer: bytes) -> str:
 
 
 def client_token(text: str) -> ClientToken:
-    """Return a token with what its claims say; its signature is for the broker to check. Raises InvalidToken."""
+    """Return a token with its subject and its expiry; only the broker checks its signature. Raises InvalidToken."""
     parts = text.split(".")
     if len(parts) != _PARTS:
         raise InvalidToken("no JWT: not three parts")

@@ -21,7 +21,7 @@ LOGIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USER_PREFIX: Final = "user_"
 _TOKENS: Final = 3
 _NOBODYS: Final = "\0"
-"""No password: none has a NUL."""
+"""The password compared for an unknown user: no password contains a NUL."""
 
 
 def passwords_of(module: LoginModule) -> dict[str, str]:

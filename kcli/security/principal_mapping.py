@@ -26,11 +26,11 @@ _SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(,\s*|{_END})", re.ASCII)
 _PARSER: Final = re.compile(_RULE, re.ASCII)
 _REFERENCE: Final = re.compile(r"\$([0-9]+)")
 _DIGITS_MAX: Final = 9
-"""Of the number of a group, which Java reads as an int."""
+"""The most digits of the number of a group, which Java reads as an int."""
 
 
 class InvalidMappingRule(KcliError):
-    """A rule that is none, or whose pattern is invalid or not supported."""
+    """A text that is no rule, or a rule whose pattern is invalid or not supported."""
 
 
 class InvalidReplacement(InvalidMappingRule):
@@ -38,7 +38,7 @@ class InvalidReplacement(InvalidMappingRule):
 
 
 class NoMatchingRule(KcliError):
-    """No rule applies to a distinguished name: its owner is not let in."""
+    """No rule applies to a distinguished name: a client with such a certificate cannot connect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Principals: who a connection has proved to be. Source: KafkaPrincipal, SecurityUtils.parseKafkaPrincipal."""
+"""Principals: the authenticated identity of a connection. Source: KafkaPrincipal, SecurityUtils.parseKafkaPrincipal."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 from kcli.errors import KcliError
 
 USER: Final = "User"
-"""The principal type of everybody whom Kafka's own listeners authenticate."""
+"""The type of the principals that Kafka's own listeners authenticate."""
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of a connection that nobody authenticates: PLAINTEXT, or SSL without a client's certificate."""
+"""The principal of a connection without authentication: PLAINTEXT, or SSL without a client's certificate."""
 EVERYBODY: Final = "User:*"
 """The principal of an ACL that concerns all principals, of whatever type."""
 

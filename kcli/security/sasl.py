@@ -1,8 +1,8 @@
 """What all SASL mechanisms share: how an exchange goes on, and how it ends.
 
-A mechanism's server is given the client's messages one after another by `step`, which returns the answer to each.
-When `login` is set the client is who it says; AuthenticationFailed ends the exchange, and whatever comes after it fails
-as well. Source: SaslServerAuthenticator; RFC 4422.
+`step` of a mechanism's server takes the client's messages one after another, and returns the answer to each. Once
+`login` is set, the client is authenticated. AuthenticationFailed ends the exchange, and every later message fails too.
+Source: SaslServerAuthenticator; RFC 4422.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class AuthenticationFailed(KcliError):
 
 
 class Unanswered(AuthenticationFailed):
-    """The end of an exchange by a message on which Kafka fails itself: the connection ends at once, without answer."""
+    """The end of an exchange by a message that makes Kafka's own code fail: the connection is closed without answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Who has logged in. name: of the user. expires_ms: when the credentials end, in ms since 1970; None: never."""
+    """An authenticated user. expires_ms: when the credentials expire, in ms since 1970; None: never. with_token:
+    whether the login was by a delegation token."""
 
     name: str
     with_token: bool = False
@@ -54,11 +55,12 @@ class SaslServer(Protocol):
 
     @property
     def login(self) -> Login | None:
-        """Who has logged in; None while the exchange goes on, and after it has failed."""
+        """The authenticated user; None while the exchange goes on, and after it has failed."""
 
     @property
     def refusal(self) -> str | None:
-        """Why the client is refused, while it has not said yet that it knows; None for an exchange that goes on."""
+        """The reason why the client was refused, until the client has acknowledged the refusal (OAUTHBEARER); else
+        None."""
 
     def step(self, message: bytes) -> bytes:
         """Return the answer to the client's message. Raises AuthenticationFailed."""

@@ -1,4 +1,5 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512: a proof of the password that tells neither side what it does not know.
+"""SCRAM-SHA-256 and SCRAM-SHA-512: the client proves that it knows the password, and the server that it has the
+credential, and neither sends its secret.
 
     client first   n,[a=AUTHZID],n=NAME,r=CLIENT NONCE[,tokenauth=true]
     server first   r=CLIENT NONCE SERVER NONCE,s=SALT,i=ITERATIONS
@@ -36,13 +37,13 @@ EXTENSION: Final = "tokenauth"
 _BASE36: Final = digits + ascii_lowercase
 _BASE36_PAIRS: Final = [one + other for one in _BASE36 for other in _BASE36]
 _MESSAGE_MAX: Final = 64 << 10
-"""The longest message of a client, in bytes: whoever can connect may send as many as they like. Kafka does not answer
-one with 10 KB of extensions."""
+"""The longest message of a client, in bytes, as a client sends messages before it is authenticated. Kafka does not
+answer a message with 10 KB of extensions."""
 _NONCE_BITS: Final = 130
 _RANDOM_BYTES: Final = 17
 _NONCE_CHARACTERS: Final = 26
 _CHARACTERS: Final = (_BASE36 * 8)[:256].encode()
-"""Byte -> a letter or a digit."""
+"""A translation table of bytes: each random byte to a letter or a digit."""
 _BASE64: Final = frozenset(ascii_letters + digits + "+/")
 
 
@@ -81,7 +82,7 @@ MECHANISMS: Final = {each.name: each for each in (SCRAM_SHA_256, SCRAM_SHA_512)}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password. `repr` has none of it."""
+    """The values that a server stores in place of a password; `repr` omits all but the iterations."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -107,7 +108,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCredential:
-    """The credential of a delegation token. owner: the name of the user whom it logs in."""
+    """The credential of a delegation token. owner: the name of the user that a login with the token authenticates."""
 
     owner: str
     credential: ScramCredential
@@ -116,12 +117,12 @@ class TokenCredential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramUsers:
-    """Who may log in with one mechanism.
+    """The users that may log in with one mechanism.
 
     of_user: name -> credential. of_token: token id -> credential; None where there is none. decoy_key: a secret from
-    which the salts of names without a credential are made, the same on all nodes of a cluster and after a restart, as
-    a name must have one salt. usual_iterations: returns those of most users, which names without a credential have
-    too; None for the least.
+    which the salts of names without a credential are derived; the same on all nodes of a cluster and after a restart,
+    so that such a name always gets the same salt. usual_iterations: returns the iterations of most users, which a name
+    without a credential gets too; None: the mechanism's minimum.
     """
 
     mechanism: ScramMechanism
@@ -131,7 +132,7 @@ class ScramUsers:
     usual_iterations: Callable[[], int] | None = None
 
     def decoy(self, name: str) -> ScramCredential:
-        """Return a credential for a name that has none; no password belongs to it."""
+        """Return a credential for a name that has none; no password matches it."""
         bits = hmac.digest(self.decoy_key, name.encode("utf-8", "surrogatepass"), "sha256")
         salt, nothing = base36(bits).encode(), bytes(self.mechanism.digest_bytes)
         usual = self.mechanism.iterations_min if self.usual_iterations is None else self.usual_iterations()
@@ -156,8 +157,8 @@ def new_nonce() -> str:
 
 
 def server_nonce() -> str:
-    """Return a server's part of a nonce, at a tenth of the cost: 26 letters and digits, of five random bits or more
-    each."""
+    """Return a server's part of a nonce, at a tenth of the cost of `new_nonce`: 26 letters and digits, each of five
+    random bits or more."""
     import secrets
 
     return secrets.token_bytes(_NONCE_CHARACTERS).translate(_CHARACTERS).decode()
@@ -171,13 +172,13 @@ def sasl_name(name: str) -> str:
 _CLIENT_FIRST: Final = re.compile(
     r"(n,(?:a=([^,\0]++))?,)((?:m=[^,\0]++,)?n=([^,\0]++),r=([\x21-\x2b\x2d-\x7e]++)((?:,[A-Za-z]++=[^,\0]++)*+))"
 )
-"""header, authorization id, the rest, name, nonce, extensions: of a text in ASCII. No quantifier gives back what it has
-taken: that takes a tenth of the time."""
+"""Groups, of a text in ASCII: header, authorization id, the message without its header, name, nonce, extensions. All
+quantifiers are possessive, which takes a tenth of the time."""
 _EXTENSIONS: Final = re.compile(r"(?:,[A-Za-z]++=[^,\0]++)*+")
 
 
 class _State(Enum):
-    """FIRST --client first--> FINAL --client final--> COMPLETE; from each to FAILED by whatever is not expected."""
+    """FIRST --client first--> FINAL --client final--> COMPLETE; an unexpected message leads from each to FAILED."""
 
     FIRST = auto()
     FINAL = auto()
@@ -196,7 +197,7 @@ class _ClientFirst:
 
 
 class ScramServer:
-    """The server's side of one exchange. nonce: the server's part of it, never used before."""
+    """The server's side of one exchange. nonce: the server's part of the nonce, never used before."""
 
     refusal: str | None = None
 
@@ -234,7 +235,8 @@ class ScramServer:
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
             raise AuthenticationFailed(error_message, error_message)
-        decoy = self._users.decoy(first.name)  # also where it is not needed: it takes its time
+        # Made for every name, so that the time of an answer does not show whether the name has a credential.
+        decoy = self._users.decoy(first.name)
         found: ScramCredential | None
         if first.with_token:
             token = self._users.of_token(first.name)
@@ -285,7 +287,7 @@ def _ascii(message: bytes) -> str:
 
 
 def _client_first(message: str) -> _ClientFirst:
-    """message: ASCII. Raises AuthenticationFailed."""
+    """Parse a client first message, which is ASCII. Raises AuthenticationFailed."""
     found = _CLIENT_FIRST.fullmatch(message)
     if found is None:
         raise AuthenticationFailed("SCRAM client first message of an invalid format")
@@ -313,7 +315,7 @@ def _last_value(extensions: str, name: str) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Raises AuthenticationFailed."""
+    """Return the bytes of a text in base64. Raises AuthenticationFailed."""
     if len(text) % 4 or not _BASE64.issuperset(text.removesuffix("=").removesuffix("=")):
         raise AuthenticationFailed("SCRAM message of an invalid format")
     return base64.b64decode(text)

@@ -1,8 +1,8 @@
-"""The arguments of --add-scram, by which a cluster begins with users: `SCRAM-SHA-256=[name=alice,password=...]`.
+"""The arguments of --add-scram, the first users of a new cluster: `SCRAM-SHA-256=[name=alice,password=...]`.
 
     name             the user's name
     password         the password, or
-    saltedpassword   the salted password, base64; then with its salt; a password beside it counts
+    saltedpassword   the salted password, base64, which needs the salt too; ignored beside a password
     salt             base64; random where it is not given
     iterations       4,096 to 16,384; 4,096 where it is not given
 
@@ -22,7 +22,7 @@ from kcli.security.scram import MECHANISMS, ScramCredential, ScramMechanism, new
 
 
 class ScramArgument(NamedTuple):
-    """A user, and what a server keeps of the password."""
+    """A user, and the credential that the metadata log stores in place of the password."""
 
     name: str
     mechanism: ScramMechanism

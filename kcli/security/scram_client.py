@@ -11,7 +11,7 @@ from kcli.security.scram import EXTENSION, ScramMechanism, sasl_name
 
 _HEADER: Final = "n,,"
 _ITERATIONS_MAX: Final = 1_000_000
-"""More would hold the client for a second and longer."""
+"""The most iterations that kcli's client accepts from a server: more would take it a second and longer."""
 _SHOWN_MAX: Final = 200
 
 
@@ -20,7 +20,8 @@ def converse(
 ) -> Conversation:
     """Log in. with_token: the name is the id of a delegation token, the password its HMAC in base64.
 
-    Raises NotTrusted, also for fewer iterations than the mechanism has at least: they would help to guess the password.
+    Raises NotTrusted, also where the server demands fewer iterations than the mechanism's minimum: a proof with few
+    iterations would help a false server to guess the password.
     """
     first = f"n={sasl_name(name)},r={nonce}" + (f",{EXTENSION}=true" if with_token else "")
     said = (yield f"{_HEADER}{first}".encode()).decode(errors="replace")
@@ -45,7 +46,7 @@ def _fields(message: str) -> dict[str, str]:
 
 
 def _decoded(text: str) -> bytes:
-    """Raises NotTrusted."""
+    """Return the bytes of a text in base64. Raises NotTrusted."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:

@@ -68,7 +68,10 @@ class _Maker:
         self.message = f"{error.name}, as a fault rule says"
 
     def make(self, cls: type, item: Any, *, is_top: bool = False, too: bool = False) -> Any:
-        """Return the `cls` object of the response for an item of the request, or for the request itself (`is_top`)."""
+        """Return the `cls` object of the response for an item of the request, or for the request itself (`is_top`).
+
+        too: the top of the response has the error too, beside its items.
+        """
         values: dict[str, Any] = {}
         own_error = _error_field(cls)
         known = _identity(item)

@@ -132,7 +132,8 @@ class Security:
             found |= self._login(user)
         if self.kind == "oauth":
             found["sasl_oauth_token_provider"] = _provider(
-                _token_provider("kafka-python", "kafka.net.sasl.oauth", "kafka.sasl.oauth"),  # from 3.0 on, and before
+                # The second module is that of kafka-python before 3.0.
+                _token_provider("kafka-python", "kafka.net.sasl.oauth", "kafka.sasl.oauth"),
                 self.token(user or ""),
                 is_async=False,
             )
@@ -209,8 +210,8 @@ def plain_config(library: str, bootstrap_servers: str) -> dict[str, Any]:
 
 
 def _token_provider(library: str, *homes: str) -> Any:
-    """The library's base class of token providers, from the first of the modules that there is. The library is the
-    test's, not one that kcli needs. Raises UsageError."""
+    """The library's base class of token providers, from the first of the modules `homes` that can be imported. The
+    test brings the library; kcli does not need it. Raises UsageError."""
     for home in homes:
         try:
             return import_module(home).AbstractTokenProvider

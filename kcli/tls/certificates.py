@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate, ExtensionType, GeneralName, Name
 
 EARLIER = dt.timedelta(hours=1)
-"""How long before its making a certificate is valid: clocks differ."""
+"""A certificate is valid from so long before the time when it was made, as the clocks of machines differ."""
 YEARS_10 = dt.timedelta(days=3_652)
 
 
@@ -160,8 +160,8 @@ def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
 
 
 def write_secret(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner may read (0600), and make sure that it is on the disk. Raises OSError, where
-    it is there already too."""
+    """Write a new file that only its owner may read (0600), and make sure that it is on the disk. Raises OSError, also
+    where the file exists."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(data)

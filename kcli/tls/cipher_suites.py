@@ -24,7 +24,7 @@ _SETTING: Final = "ssl.cipher.suites"
 
 
 def openssl_name(suite: str) -> str | None:
-    """Return OpenSSL's name of a suite of TLS 1.2; None for a name that is none."""
+    """Return OpenSSL's name of a suite of TLS 1.2; None for a text that is not the name of one."""
     found = _NAME.fullmatch(suite)
     if found is None:
         return None
@@ -36,7 +36,7 @@ def openssl_name(suite: str) -> str | None:
 def older_suites(suites: tuple[str, ...]) -> str | None:
     """Return OpenSSL's list of the suites of TLS 1.2 among those named; None where there is none.
 
-    Raises InvalidTlsSetting for a name that is none.
+    Raises InvalidTlsSetting for a text that is not the name of a suite.
     """
     names = []
     for suite in suites:
@@ -52,9 +52,9 @@ def older_suites(suites: tuple[str, ...]) -> str | None:
 def newer_suites(suites: tuple[str, ...]) -> frozenset[str]:
     """Return the suites of TLS 1.3 among those named.
 
-    Python cannot take single ones from OpenSSL: a connection that agrees on one that is left out is closed. So that no
-    client is closed that knows one of those named, the suite that OpenSSL agrees on first must be among them. Raises
-    InvalidTlsSetting.
+    Python cannot disable single suites of TLS 1.3 in OpenSSL, so kcli closes a connection that has agreed on a suite
+    that is not named. To keep the connections of all clients that support a named suite, the suite that OpenSSL
+    prefers must be among the named ones. Raises InvalidTlsSetting.
     """
     named = frozenset(suites) & frozenset(TLS_1_3)
     if named and TLS_1_3[0] not in named:

@@ -33,7 +33,8 @@ class TlsContext:
     """A context and what it was made of.
 
     refused_suites: of TLS 1.3, those that ssl.cipher.suites leaves out; a connection that has agreed on one of them
-    must be closed. entries: the private keys. warnings: what will fail though the settings are sound, one line each.
+    must be closed. entries: the private keys. warnings: one line for each certificate that has expired or is not valid
+    yet.
     """
 
     context: ssl.SSLContext
@@ -57,7 +58,7 @@ def listener_context(settings: Mapping[str, str], now: dt.datetime) -> TlsContex
 
 def client_context(settings: Mapping[str, str], now: dt.datetime) -> TlsContext:
     """Return the context of connections to other nodes, which shows a certificate if there is a key. Without a trust
-    store the system's authorities are trusted. settings, now: as above. Raises InvalidTlsSetting."""
+    store the system's authorities are trusted. settings, now: as for `listener_context`. Raises InvalidTlsSetting."""
     read = read_settings(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = read.checks_host
@@ -121,7 +122,8 @@ def _equip(
 
 
 def _choose_suites(context: ssl.SSLContext, settings: TlsSettings) -> frozenset[str]:
-    """Set protocols and cipher suites. Return the suites of TLS 1.3 that are left out, if others are not."""
+    """Set protocols and cipher suites. Return the suites of TLS 1.3 that ssl.cipher.suites leaves out, where it names
+    others of TLS 1.3."""
     lowest, highest = settings.protocols
     refused: frozenset[str] = frozenset()
     if settings.cipher_suites:

@@ -47,7 +47,7 @@ class KeyEntry:
 
 
 class _Unusable(Exception):
-    """What is wrong with a store. setting: the one to look at, None: the one that names the store."""
+    """The reason why a store cannot be used. setting: the setting at fault; None: the one that names the store."""
 
     def __init__(self, reason: str, setting: str | None = None) -> None:
         super().__init__(reason)

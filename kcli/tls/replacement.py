@@ -47,7 +47,7 @@ def check_replacement(old: TlsContext, new: TlsContext, *, allows_names: bool, a
 
 
 def _canonical(certificate: Certificate) -> str:
-    """The subject, for a comparison that passes over case and the number of blanks, as Java's does."""
+    """The subject in a form that ignores case and the number of blanks, as Java's comparison does."""
     return " ".join(certificate.subject.rfc4514_string().casefold().split())
 
 

@@ -26,7 +26,7 @@ _ONLY: Final[Mapping[str, frozenset[str]]] = {
     "ssl.keymanager.algorithm": frozenset({"SunX509"}),
     "ssl.trustmanager.algorithm": frozenset({"PKIX", "SunPKIX", "X509", "X.509"}),
 }
-"""Settings that choose a part of Java's TLS -> the values that mean what kcli does."""
+"""Settings that choose a part of Java's TLS -> the values that kcli accepts, as they choose what kcli does anyway."""
 CLIENT_AUTH: Final = frozenset({"required", "requested", "none"})
 
 

@@ -253,8 +253,8 @@ class ClassicGroup:
         return not self.candidates().isdisjoint(names) if self.members else any(True for _ in names)
 
     def candidates(self) -> frozenset[str]:
-        """Return the protocols that all members support. They are found when they are needed: counted member by member,
-        tens of thousands of protocols that leave with many members would hold the event loop."""
+        """Return the protocols that all members support. The set is computed here, on demand, and not updated with each
+        member: many members that leave with tens of thousands of protocols each would hold the event loop."""
         if self._common is None:
             fewest, *others = sorted((each.names for each in self.members.values()), key=len) or [frozenset[str]()]
             self._common = fewest.intersection(*others)
@@ -297,7 +297,8 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def elect(self) -> bool:
-        """Where the leader has not joined again, make a member that has the leader. False: no member has joined."""
+        """Where the leader has not joined again, make the first member that has joined the new leader. Return False
+        where no member has joined."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is None:

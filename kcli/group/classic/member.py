@@ -27,7 +27,7 @@ class Member:
     sync_token: Token | None = None
     is_new: bool = False
     names: frozenset[str] = field(init=False, repr=False)
-    """Of its protocols."""
+    """The names of the member's protocols."""
 
     def __post_init__(self) -> None:
         self.support(self.protocols)

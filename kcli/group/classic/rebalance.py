@@ -113,7 +113,8 @@ def prepare(turn: Turn, group: ClassicGroup) -> None:
 
 
 def complete_if_joined(turn: Turn, group: ClassicGroup) -> None:
-    """Complete the rebalance if all members have joined; not the first one of a group, whose delay must pass."""
+    """Complete the rebalance if all members have joined; but the first rebalance of a group lasts until its initial
+    delay is over."""
     is_prepared = group.state is State.PREPARING_REBALANCE and group.previous_state is not State.EMPTY
     if is_prepared and group.has_all_joined:
         complete(turn, group)

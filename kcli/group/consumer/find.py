@@ -39,8 +39,8 @@ def find_static(
 ) -> ConsumerMember:
     """Return the static member of that instance id.
 
-    A member that joins replaces the one that has its instance id, where that has left or either of them is classic; the
-    records of the replacement are added to `records`. is_classic: whether the joining member is classic.
+    A member that joins replaces the member with its instance id, where the old member has left or one of the two is
+    classic; the records of the replacement are added to `records`. is_classic: whether the joining member is classic.
     Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID.
     """
     existing = group.static_member(instance_id)

@@ -77,8 +77,8 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
 def find_group(turn: Turn, group_id: str, records: list[Pair], *, may_create: bool) -> ConsumerGroup:
     """Return the consumer group of that id, or, where `may_create`, a new one or one upgraded from a classic group.
 
-    The shard has such a group only once `records`, to which its records are added, are replayed. Raises GroupError
-    GROUP_ID_NOT_FOUND.
+    The records that replace a classic group are added to `records`. The shard has a new group only once its records are
+    replayed. Raises GroupError GROUP_ID_NOT_FOUND.
     """
     group = turn.shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):

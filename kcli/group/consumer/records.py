@@ -9,9 +9,9 @@
     8     group, member    the member's epochs, its state, its partitions with the epoch of each
     16    group, regex     the topics that the regular expression matches
 
-A member is removed by tombstones of its records 8, 7 and 5; a group by those of all its members' 8, 7, of 6, of the
-members' 5, of 16, 4 and 3, in this order. Source:
-GroupCoordinatorRecordHelpers, GroupMetadataManager (replay).
+A member is removed by tombstones of its records of types 8, 7 and 5; a group by tombstones of types 8 (of all members),
+7 (of all members), 6, 5 (of all members), 16, 4 and 3, in this order. Source: GroupCoordinatorRecordHelpers,
+GroupMetadataManager (replay).
 """
 
 from __future__ import annotations

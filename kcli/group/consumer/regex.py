@@ -1,9 +1,10 @@
 """Subscriptions by regular expression: the coordinator resolves them to topics, and appends records of the result.
 
-All regular expressions of a group are resolved together, by a timer right after the heartbeat that finds it due: when
-a member brings a new expression, when topics were created, and every group.consumer.regex.refresh.interval.ms, but
-never twice within ten seconds. Members get partitions of the new topics with one of their next heartbeats. Topics that
-the client of that heartbeat may not describe are left out, for all members of the group.
+All regular expressions of a group are resolved together, by a timer right after the heartbeat that finds a resolution
+due: when a member brings a new expression, when topics were created, and every
+group.consumer.regex.refresh.interval.ms, but never twice within ten seconds. Members get partitions of the new topics
+with one of their next heartbeats. Topics that the client of the first heartbeat may not describe are left out, for all
+members of the group.
 
 Source: GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpressionsResult), TopicRegexResolver.
 """
@@ -27,8 +28,8 @@ REFRESH_INTERVAL_MIN_MS = 10_000
 
 
 class RegexChange(Enum):
-    """How a request has changed a member's regular expression. RESOLVED: changed, and the topics of the new one (or of
-    none) are known already."""
+    """How a request has changed a member's regular expression. UPDATED: the new expression must be resolved first.
+    RESOLVED: its topics are known already, or the member has no expression any more."""
 
     NONE = auto()
     UPDATED = auto()

@@ -1,9 +1,9 @@
 """Matching of topic names by regular expression (KIP-848): RE2's syntax, in time linear in the length of the name.
 
-Kafka uses RE2/J, kcli uses RE2. Both have one syntax, apart from what `compile_regex` refuses as RE2/J does. RE2 also
-refuses nested repetitions of more than 1,000 in total, and `kcli.java.linear_regex` long expressions, both of which
-RE2/J accepts, at a cost in time and memory for its broker. Source: Utils.throwIfRegularExpressionIsInvalid,
-TopicRegexResolver.
+Kafka uses RE2/J, kcli uses RE2. Where RE2's syntax has more than RE2/J's, `compile_regex` refuses the expression. Two
+kinds of expressions that RE2/J accepts are refused here, as they cost the broker time and memory: RE2 refuses nested
+repetitions of more than 1,000 in total, `kcli.java.linear_regex` refuses long expressions. Source:
+Utils.throwIfRegularExpressionIsInvalid, TopicRegexResolver.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMPILED_AT_ONCE = 10_000
 """The number of a program's instructions that RE2 compiles in some milliseconds."""
 
 AUTHORIZED_AT_ONCE = 500
-"""The number of topics about which an authorizer with many ACLs is asked in some milliseconds."""
+"""The number of topics that an authorizer with many ACLs authorizes in some milliseconds."""
 
 QUOTED_ESCAPED_OR_NAMED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)|\(\?P?<(\w+)>", re.DOTALL)
 

@@ -2,7 +2,7 @@
 
     high watermark   the offset up to which a majority of the voters has the log on disk, once it is above the epoch's
                      first record. A voter has the log below the offset of its last Fetch, the leader what it flushed
-    check quorum     where 1.5 fetch timeouts go by without a fetch from a majority, it resigns
+    check quorum     the leader resigns where no majority of the voters has fetched for 1.5 fetch timeouts
 
 A VotersRecord is in effect as soon as it is appended. Source: LeaderState.
 """

@@ -1,4 +1,4 @@
-"""Prospective: asks the voters whether a majority would elect it (pre-vote). Source: ProspectiveState; KIP-996."""
+"""Prospective: requests pre-votes, to learn whether a majority would elect it. Source: ProspectiveState; KIP-996."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class Prospective:
         return Election(self.epoch, self.leader_id, self.voted)
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether it may grant a vote, or a pre-vote, to `candidate`."""
+        """Whether this node may grant a vote, or a pre-vote, to `candidate`."""
         return may_vote(self.election, candidate, up_to_date=up_to_date, pre_vote=pre_vote)

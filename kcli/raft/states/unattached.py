@@ -30,5 +30,5 @@ class Unattached:
         return ()
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether it may grant a vote, or a pre-vote, to `candidate`."""
+        """Whether this node may grant a vote, or a pre-vote, to `candidate`."""
         return may_vote(self.election, candidate, up_to_date=up_to_date, pre_vote=pre_vote)
