@@ -145,7 +145,9 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
     anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
     instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"
     for directory_id, partitions in around.in_absent_directories.items():
-        if directory_id in around.mended_ids:  # the meta.properties of that directory is wrong, which is found there
+        if (
+            directory_id in around.mended_ids.values()
+        ):  # the meta.properties of that directory is wrong, which is found there
             continue
         is_lost = not all(around.is_replicated(each) for each in partitions)
         outcome = "those without other replicas have no leader" if is_lost else "fetches them from other replicas"
@@ -210,8 +212,9 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     if own is None or twin is None:
         return
     right = around.registered_directory_id
-    its_right = None if right is not None else around.of(twin).registered_directory_id
-    is_here = right is not None or (its_right is None and _is_first(twin, around.path))
+    its_right = None if right is not None else around.mended_ids.get(twin)
+    is_copy = around.directory_ids.get(around.path) != own and _is_first(twin, around.path)
+    is_here = right is not None or (its_right is None and (is_copy or around.directory_ids.get(twin) == own))
     if not is_here and around.is_given(twin):
         return
     wrong, other = (path, twin / FileKind.META_PROPERTIES) if is_here else (twin / FileKind.META_PROPERTIES, path)
