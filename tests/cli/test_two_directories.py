@@ -122,6 +122,17 @@ def with_a_copy_and_one_id(directories: Directories, number: int) -> str:
     return own
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_directory_is_no_copy_of_another_for_copies_of_partitions(directories: Directories, copies: int) -> None:
+    """The partitions of the first directory counted as missing in the second, and neither obstacle was named."""
+    one, two, _ = directories
+    for name in MOVED[:copies]:
+        shutil.copytree(two / name, one / name)
+    shutil.copy(one / PAIR[0], two / PAIR[0])
+    kinds = {each.kind for each in found(directories, with_config=False)}
+    assert kinds == {"meta-properties-node", "directory-duplicate"}
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_one_directory_id_beside_a_copy_of_a_partition(directories: Directories, number: int, tmp_path: Path) -> None:
     """Most partitions of each directory tell its id; the copy alone took it from the first directory."""

@@ -410,13 +410,16 @@ class Surroundings:
         return NodeDirectories(self.path, listed, home, self._is_left_out, self._is_placed, node_id)
 
     def _is_beside(self, other: Path) -> bool:
-        """Whether another directory belongs to the same node. One with the same directory.id and the same partitions is
-        a copy of this one."""
+        """Whether another directory belongs to the same node. One with the same directory.id and at least half of the
+        partitions of the smaller one is a copy of this one, but where the metadata log has two ids for them."""
         meta = meta_of(other)
         if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
             return False
         mine, others = ({each.name for each in LogDirectory(path).partitions()} for path in (self.path, other))
-        return meta.directory_id != self.properties.directory_id or not mine & others
+        if meta.directory_id != self.properties.directory_id or 2 * len(mine & others) < min(len(mine), len(others)):
+            return True
+        ids = self._directory_ids([self.path, other])
+        return not mine & others or len({*ids.values()}) > 1
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
         from kcli.metadata.image import MetadataImage
