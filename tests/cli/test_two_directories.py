@@ -133,6 +133,25 @@ def test_a_directory_is_no_copy_of_another_for_copies_of_partitions(directories:
     assert kinds == {"meta-properties-node", "directory-duplicate"}
 
 
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_the_spelling_of_a_path_changes_no_finding(
+    directories: Directories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool
+) -> None:
+    """log.dirs has other spellings than the command. Nothing but the path tells which of the equal copies is moved."""
+    one, two, config = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    shutil.copy(one / PAIR[0], two / PAIR[0])
+    shutil.rmtree(one / "__cluster_metadata-0")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "links").symlink_to(tmp_path)
+    spelt = [Path("links" if is_linked else "") / each.name for each in (one, two)]
+    kinds = [
+        sorted((each.kind, Path(each.path).resolve()) for each in found((*both, config)) if each.refuses_start)
+        for both in ((one, two), (spelt[0], spelt[1]))
+    ]
+    assert kinds[0] == kinds[1] == [("directory-duplicate", one / MOVED[0]), ("meta-properties-node", two / PAIR[0])]
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_one_directory_id_beside_a_copy_of_a_partition(directories: Directories, number: int, tmp_path: Path) -> None:
     """Most partitions of each directory tell its id; the copy alone took it from the first directory."""

@@ -78,7 +78,7 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
     if not around.is_broker:
         return
     for copy in around.node.copies:
-        if not copy.is_kept or not around.is_given(copy.other):
+        if not copy.is_kept or not around.is_given(copy.other.parent):
             yield _duplicate(copy)
     for each in around.node.unformatted:
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):  # its own checks report it
@@ -171,7 +171,7 @@ def _names(partitions: Sequence[TopicPartition]) -> str:
 
 def _is_first(one: Path, other: Path) -> bool:
     """Whether a finding about both is found at `one`."""
-    return str(one.absolute()) < str(other.absolute())
+    return str(one.resolve()) < str(other.resolve())
 
 
 def _duplicate(copy: Copy) -> Finding:

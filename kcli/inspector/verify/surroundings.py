@@ -394,7 +394,7 @@ class Surroundings:
 
     def is_given(self, path: Path) -> bool:
         """Whether a path is verified, too."""
-        return any(path.absolute().is_relative_to(each.absolute()) for each in self._others)
+        return any(path.resolve().is_relative_to(each.resolve()) for each in self._others)
 
     @cached_property
     def node(self) -> NodeDirectories:

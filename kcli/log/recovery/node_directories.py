@@ -178,9 +178,8 @@ class NodeDirectories:
         ends = end_offset(here.path), end_offset(there.path)
         ranked = []
         for each, end in zip((here, there), ends, strict=True):
-            ranked.append(
-                (-1 if end is None else end, not each.path.is_symlink(), self._is_placed(each), str(each.path))
-            )
+            place = str(each.path.parent.resolve())  # however the path is spelt
+            ranked.append((-1 if end is None else end, not each.path.is_symlink(), self._is_placed(each), place))
         return Copy(here.path, there.path, *ends, is_kept=ranked[0] > ranked[1])
 
 
