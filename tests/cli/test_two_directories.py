@@ -133,6 +133,20 @@ def test_a_directory_is_no_copy_of_another_for_copies_of_partitions(directories:
     assert kinds == {"meta-properties-node", "directory-duplicate"}
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_lost_and_found_on_an_empty_disk_is_named_at_once(directories: Directories, count: int) -> None:
+    """It was named only when meta.properties was there again."""
+    two = directories[1]
+    shutil.rmtree(two)
+    (two / "lost+found").mkdir(parents=True)
+    findings = list(Verification([*directories[:count]], server=read_properties(directories[2])).findings())
+    refusing = [each for each in findings if each.refuses_start]
+    assert [Path(each.path).name for each in refusing] == ["meta.properties", "lost+found"]
+    for each in refusing:
+        subprocess.run(["sh", "-c", str(each.command)], check=True)
+    assert not [each for each in found(directories) if each.refuses_start]
+
+
 @pytest.mark.parametrize("is_linked", [False, True])
 def test_the_spelling_of_a_path_changes_no_finding(
     directories: Directories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool

@@ -1,6 +1,6 @@
 """Checks a log directory beside the others of its broker.
 
-    no meta.properties in another       a start ends; its disk is not mounted, or lost
+    no meta.properties in another       a start ends; its disk is not mounted, or lost; likewise at lost+found on it
     one partition in two                a start ends with "Duplicate log directories"
     cluster.id, node.id, directory.id   a start ends where two disagree, or have the same directory.id
     a second __cluster_metadata-0       a start ends, unless it lies in the directory of the metadata log
@@ -14,11 +14,14 @@ Source: kcli.log.recovery.node_directories.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from formats.file_name import METADATA_DIRECTORY, FileKind
+from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.broker_directory import odd_name
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
@@ -83,6 +86,7 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
     for each in around.node.unformatted:
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):  # its own checks report it
             yield _unformatted(around, each)
+            yield from _odd_names(each)
     yield from _absent(around)
     yield from _meta_properties(around)
     if around.node.has_second_metadata_log:
@@ -132,6 +136,14 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
         command=command,
         refuses_start=True,
     )
+
+
+def _odd_names(directory: Path) -> Iterator[Finding]:
+    """Yield the findings of directories in an unformatted log directory that keep Kafka from starting, too, as
+    lost+found on a new disk."""
+    with suppress(UnreadableInput):
+        for each in LogDirectory(directory).misnamed() if directory.is_dir() else ():
+            yield from odd_name(each)
 
 
 def _absent(around: Surroundings) -> Iterator[Finding]:
