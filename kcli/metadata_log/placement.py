@@ -1,4 +1,4 @@
-"""What the metadata log places in a log directory: its directory id, and partitions whose directory is missing.
+"""What the metadata log places in a log directory, and the partitions whose directory is missing there.
 
     directory.id   a broker registers the directory.id of each meta.properties; where another id is registered, and
                    partitions are placed in that, Kafka leaves these partitions offline
@@ -109,22 +109,13 @@ class Placement:
     futures: Sequence[PartitionDirectory] = ()
     elsewhere: Mapping[TopicPartition, Path] = field(default_factory=dict)
 
-    def registered_directory_id(self, others: Iterable[str] = ()) -> str | None:
-        """The directory id that the node has registered and in which all partitions here are placed, where
-        meta.properties has none, one that is not registered, or that of another log directory; None where the id in
-        meta.properties is right, or the right one is not certain.
-
-        others: the ids of the node's other log directories.
-        """
-        broker = None if self.node_id is None else self.image.brokers.get(self.node_id)
-        if broker is None:
-            return None
-        others, own = set(others), self.directory_id
-        if own is not None and own not in others and to_uuid(own) in broker.directories:
-            return None
-        placed = {self._directory_of(each.partition) for each in self.directories if self._is_of_topic(each)}
-        known = set(broker.directories) & placed - {to_uuid(each) for each in others}
-        return from_uuid(known.pop()) if len(known) == 1 else None
+    def places(self) -> dict[TopicPartition, UUID]:
+        """The partitions that have a directory here under a plain name, each with the id of the log directory in which
+        the metadata log places the node's replica."""
+        found = {
+            each.partition: self._directory_of(each.partition) for each in self.directories if self._is_of_topic(each)
+        }
+        return {partition: each for partition, each in found.items() if each is not None}
 
     def missing(self) -> Iterator[MissingPartition]:
         """Yield the partitions that the metadata log places in the log directory and that have no directory, or one of

@@ -41,6 +41,7 @@ from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid, to_uuid
 from kcli.metadata_log.bootstrap import bootstrap_refusal
+from kcli.metadata_log.directory_ids import directory_ids
 from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
@@ -149,14 +150,16 @@ class MetadataRecovery:
         if not any(same_path(each, self.directory) for each in listed):
             return NodeDirectories(self.directory)
         node_id = node_id_of(self.server)
-        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._assigned, node_id)
+        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._is_placed, node_id)
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
         """Whether the start renames a directory to -stray, by all records of the metadata log that can be read."""
         return is_left_out(self._readable, directory, self._node_id())
 
-    def _assigned(self, partition: TopicPartition) -> str | None:
-        return self._placement(None).directory_id_of(partition)
+    def _is_placed(self, directory: PartitionDirectory) -> bool:
+        """Whether the metadata log places a partition in the log directory where this directory of it lies."""
+        right = self._directory_ids_by_log.get(directory.path.parent)
+        return right is not None and right == self._placement(None).directory_id_of(directory.partition)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -296,12 +299,23 @@ class MetadataRecovery:
 
     @cached_property
     def registered_directory_id(self) -> str | None:
-        """The directory.id that the metadata log has for this directory, where meta.properties has an id that the node
-        has not registered; None where the id in meta.properties is right, or the right one is not certain. Raises
-        UnreadableInput."""
-        if not self.is_log_directory or self.registered_node_id is not None:
-            return None
-        return self._placement(None).registered_directory_id(self.node.ids_elsewhere)
+        """The directory.id that the metadata log has for this directory, where meta.properties has a wrong one; None
+        where the id in meta.properties is right, or the right one is not certain. Raises UnreadableInput."""
+        return None if self.registered_node_id is not None else self._right_id
+
+    @property
+    def _right_id(self) -> str | None:
+        """See `registered_directory_id`."""
+        right, meta = self._directory_ids_by_log.get(self.directory), meta_of(self.directory)
+        return None if meta is not None and meta.directory_id == right else right
+
+    @cached_property
+    def _directory_ids_by_log(self) -> Mapping[Path, str]:
+        """The directory.id of each log directory of the node, by the metadata log; without those that are not sure."""
+        if not self.is_log_directory:
+            return {}
+        node_id = self.registered_node_id or self._node_id()
+        return directory_ids(self._readable, node_id, self.node.directories)
 
     @property
     def mended_directory_id(self) -> str | None:
@@ -314,9 +328,8 @@ class MetadataRecovery:
         ids are not known. Raises UnreadableInput."""
         if not self.is_log_directory:
             return None
-        registered = self._placement(None).registered_directory_id(self.node.ids_elsewhere)
         alone = [each for each in voters(self._log) if each != self._node_id()]
-        return known_properties(self.node, self.server, self._readable, registered, alone)
+        return known_properties(self.node, self.server, self._readable, self._right_id, alone)
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:

@@ -15,6 +15,7 @@ from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.verify import Finding, Verification
 from kcli.log.log_directory import read_properties
 from kcli.metadata.partition import from_uuid
+from kcli.metadata_log.directory_ids import directory_ids
 from tests.cli.run import kcli
 from tests.two_directories import MOVED, SECOND_ID, two_directories
 
@@ -108,6 +109,112 @@ def test_salvage_gives_a_directory_its_own_id(directories: Directories, tmp_path
         assert "Duplicate directory ID" in str(row["reason"])
     assert kcli("recover", "--salvage", "--config", config, "--out", tmp_path / "out", two).status == 0
     assert f"directory.id={SECOND_ID}" in (tmp_path / "out" / PAIR[0]).read_text()
+
+
+def with_a_copy_and_one_id(directories: Directories, number: int) -> str:
+    """Copy a partition of the second directory, and the meta.properties of the other than `number` over its own.
+    Returns the id that was there."""
+    one, two, _ = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    path = directories[number] / PAIR[0]
+    own = path.read_text().split("directory.id=")[1].split()[0]
+    shutil.copy(directories[1 - number] / PAIR[0], path)
+    return own
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_directory_is_no_copy_of_another_for_copies_of_partitions(directories: Directories, copies: int) -> None:
+    """The partitions of the first directory counted as missing in the second, and neither obstacle was named."""
+    one, two, _ = directories
+    for name in MOVED[:copies]:
+        shutil.copytree(two / name, one / name)
+    shutil.copy(one / PAIR[0], two / PAIR[0])
+    kinds = {each.kind for each in found(directories, with_config=False)}
+    assert kinds == {"meta-properties-node", "directory-duplicate"}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_lost_and_found_on_an_empty_disk_is_named_at_once(directories: Directories, count: int) -> None:
+    """It was named only when meta.properties was there again."""
+    two = directories[1]
+    shutil.rmtree(two)
+    (two / "lost+found").mkdir(parents=True)
+    findings = list(Verification([*directories[:count]], server=read_properties(directories[2])).findings())
+    refusing = [each for each in findings if each.refuses_start]
+    assert [Path(each.path).name for each in refusing] == ["meta.properties", "lost+found"]
+    for each in refusing:
+        subprocess.run(["sh", "-c", str(each.command)], check=True)
+    assert not [each for each in found(directories) if each.refuses_start]
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_the_spelling_of_a_path_changes_no_finding(
+    directories: Directories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool
+) -> None:
+    """log.dirs has other spellings than the command. Nothing but the path tells which of the equal copies is moved."""
+    one, two, config = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    shutil.copy(one / PAIR[0], two / PAIR[0])
+    shutil.rmtree(one / "__cluster_metadata-0")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "links").symlink_to(tmp_path)
+    spelt = [Path("links" if is_linked else "") / each.name for each in (one, two)]
+    kinds = [
+        sorted((each.kind, Path(each.path).resolve()) for each in found((*both, config)) if each.refuses_start)
+        for both in ((one, two), (spelt[0], spelt[1]))
+    ]
+    assert kinds[0] == kinds[1] == [("directory-duplicate", one / MOVED[0]), ("meta-properties-node", two / PAIR[0])]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_one_directory_id_beside_a_copy_of_a_partition(directories: Directories, number: int, tmp_path: Path) -> None:
+    """Most partitions of each directory tell its id; the copy alone took it from the first directory."""
+    own = with_a_copy_and_one_id(directories, number)
+    (finding,) = [each for each in found(directories) if each.kind == "meta-properties-node"]
+    assert (finding.path, own in str(finding.command)) == (str(directories[number] / PAIR[0]), True)
+    for each in (0, 1):
+        out = tmp_path / f"out{each}"
+        kcli("recover", "--salvage", "--config", directories[2], "--out", out, directories[each])
+    texts = [(tmp_path / f"out{each}" / PAIR[0]).read_text() for each in (0, 1)]
+    assert [f"directory.id={own}" in text for text in texts] == [number == 0, number == 1]
+
+
+def test_of_equal_copies_that_where_the_partition_is_placed_is_kept(directories: Directories) -> None:
+    one, two, _ = directories
+    name = next(path.parent.name for path in sorted(one.glob("java-*/partition.metadata")))
+    shutil.copytree(one / name, two / name)
+    shutil.copy(two / PAIR[0], one / PAIR[0])
+    assert [each.path for each in found(directories) if each.kind == "directory-duplicate"] == [str(two / name)]
+
+
+def test_no_directory_gets_an_id_where_two_have_most_partitions_of_one(directories: Directories) -> None:
+    one, two, _ = directories
+    shutil.copy(one / PAIR[0], two / PAIR[0])
+    for path in [each.parent for each in one.glob("*/partition.metadata") if "__cluster" not in str(each)]:
+        shutil.rmtree(path)
+    for name in MOVED[1:]:
+        shutil.move(two / name, one / name)
+    image = read_image(one)
+    assert image is not None
+    assert directory_ids(image, min(image.brokers), [one, two]) == {}
+    twins = [each for each in found(directories) if "Duplicate directory ID" in str(each.found)]
+    assert [("sed" in str(each.command), SECOND_ID in str(each.expected)) for each in twins] == [(False, False)]
+    for number in (0, 1):
+        assert "directory-id" not in [row["kind"] for row in recovered(directories, number, "--salvage", "--dry-run")]
+
+
+def test_no_directory_gets_the_id_that_another_one_keeps(directories: Directories, tmp_path: Path) -> None:
+    """A third directory lacks its id, and has only partitions of the first one, whose id it would get; the first and
+    the second have one id, of which the first has no partition left to tell that it is its own."""
+    one, two, _ = directories
+    shutil.copy(one / PAIR[0], two / PAIR[0])
+    third = tmp_path / "third"
+    third.mkdir()
+    for path in [each.parent for each in one.glob("*/partition.metadata") if "__cluster" not in str(each)]:
+        shutil.move(path, third / path.name)
+    image = read_image(one)
+    assert image is not None
+    assert directory_ids(image, min(image.brokers), [one, two, third]) == {two: SECOND_ID}
 
 
 def test_two_copies_of_one_directory_are_no_two_directories(directories: Directories, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Checks a log directory beside the others of its broker.
 
-    no meta.properties in another       a start ends; its disk is not mounted, or lost
+    no meta.properties in another       a start ends; its disk is not mounted, or lost; likewise at lost+found on it
     one partition in two                a start ends with "Duplicate log directories"
     cluster.id, node.id, directory.id   a start ends where two disagree, or have the same directory.id
     a second __cluster_metadata-0       a start ends, unless it lies in the directory of the metadata log
@@ -14,11 +14,14 @@ Source: kcli.log.recovery.node_directories.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from formats.file_name import METADATA_DIRECTORY, FileKind
+from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.broker_directory import odd_name
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
@@ -78,11 +81,12 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
     if not around.is_broker:
         return
     for copy in around.node.copies:
-        if not copy.is_kept or not around.is_given(copy.other):
+        if not copy.is_kept or not around.is_given(copy.other.parent):
             yield _duplicate(copy)
     for each in around.node.unformatted:
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):  # else its own checks report it
             yield _unformatted(around, each)
+            yield from _odd_names(each)
     yield from _absent(around)
     yield from _meta_properties(around)
     if around.node.has_second_metadata_log:
@@ -134,6 +138,14 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
     )
 
 
+def _odd_names(directory: Path) -> Iterator[Finding]:
+    """Yield the findings of directories in an unformatted log directory that keep Kafka from starting, too, as
+    lost+found on a new disk."""
+    with suppress(UnreadableInput):
+        for each in LogDirectory(directory).misnamed() if directory.is_dir() else ():
+            yield from odd_name(each)
+
+
 def _absent(around: Surroundings) -> Iterator[Finding]:
     """Yield a finding for each log directory that is lost: the metadata log places partitions in it, and no log
     directory of the node has its directory.id. The first verified directory of the node has these findings."""
@@ -145,7 +157,7 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
     anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
     instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"
     for directory_id, partitions in around.in_absent_directories.items():
-        if directory_id in around.mended_ids:  # reported for the directory with the wrong id
+        if directory_id in around.mended_ids.values():  # reported for the directory with the wrong id
             continue
         is_lost = not all(around.is_replicated(each) for each in partitions)
         outcome = "those without other replicas have no leader" if is_lost else "fetches them from other replicas"
@@ -169,7 +181,7 @@ def _names(partitions: Sequence[TopicPartition]) -> str:
 
 def _is_first(one: Path, other: Path) -> bool:
     """Whether a finding about two log directories belongs to `one`: its path sorts first."""
-    return str(one.absolute()) < str(other.absolute())
+    return str(one.resolve()) < str(other.resolve())
 
 
 def _duplicate(copy: Copy) -> Finding:
@@ -210,8 +222,9 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     if own is None or twin is None:
         return
     right = around.registered_directory_id
-    its_right = None if right is not None else around.of(twin).registered_directory_id
-    is_here = right is not None or (its_right is None and _is_first(twin, around.path))
+    its_right = None if right is not None else around.mended_ids.get(twin)
+    is_copy = around.directory_ids.get(around.path) != own and _is_first(twin, around.path)
+    is_here = right is not None or (its_right is None and (is_copy or around.directory_ids.get(twin) == own))
     if not is_here and around.is_given(twin):
         return
     wrong, other = (path, twin / FileKind.META_PROPERTIES) if is_here else (twin / FileKind.META_PROPERTIES, path)

@@ -215,10 +215,25 @@ class Surroundings:
 
     @cached_property
     def registered_directory_id(self) -> str | None:
-        """The directory.id that the metadata log has for this log directory, where meta.properties has an id that the
-        node has not registered; None where the id in meta.properties is right, or the right one is not certain."""
-        placement = self._placement()
-        return None if placement is None else placement.registered_directory_id(self.node.ids_elsewhere)
+        """The directory.id that the metadata log has for this log directory, where meta.properties has a wrong one;
+        None where the id in meta.properties is right, or the right one is not certain."""
+        return self.mended_ids.get(self.path)
+
+    @cached_property
+    def directory_ids(self) -> Mapping[Path, str]:
+        """The directory.id of each log directory of the node, by the metadata log; without those that are not sure."""
+        return self._directory_ids(self.node.directories)
+
+    def _directory_ids(self, directories: Sequence[Path]) -> Mapping[Path, str]:
+        from kcli.metadata_log.directory_ids import directory_ids
+
+        return {} if self.image is None else directory_ids(self.image, self._node_in(self.image), directories)
+
+    def _node_in(self, image: MetadataImage) -> int | None:
+        """The id of the node in the metadata: the only one there, where meta.properties has another, which is a finding
+        of its own."""
+        is_other = self.node_id not in image.brokers and len(image.brokers) == 1
+        return next(iter(image.brokers)) if is_other else self.node_id
 
     @cached_property
     def has_topic_ids(self) -> bool:
@@ -302,10 +317,11 @@ class Surroundings:
         return is_new or any(same_path(each, self.path) for each in log_directories_of(self._server))
 
     @cached_property
-    def mended_ids(self) -> Collection[str]:
+    def mended_ids(self) -> Mapping[Path, str]:
         """The right directory.id of each log directory of the node whose meta.properties has a wrong one."""
-        found = (each.registered_directory_id for each in (self, *map(self.of, self.node.others)))
-        return {each for each in found if each is not None}
+        metas = {each: meta_of(each) for each in self.directory_ids}
+        own = {each: None if meta is None else meta.directory_id for each, meta in metas.items()}
+        return {path: right for path, right in self.directory_ids.items() if right != own[path]}
 
     def properties_of_unknown(self) -> MetaProperties | None:
         """The content for a missing meta.properties: its directory.id is the only one that the node has registered and
@@ -336,15 +352,13 @@ class Surroundings:
         meta.properties."""
         from kcli.metadata_log.placement import Placement, futures_in
 
-        image, node = self.image, self.node_id
+        image = self.image
         if image is None:
             return None
-        if node not in image.brokers and len(image.brokers) == 1:
-            (node,) = image.brokers  # meta.properties is wrong, which is a finding of its own
         points, high = self.recovery_points, self.high_watermarks
         return Placement(
             image,
-            node,
+            self._node_in(image),
             directory_id or (None if self.properties is None else self.properties.directory_id),
             LogDirectory(self.path).partitions(),
             {each: max(points.get(each, 0), high.get(each, 0)) for each in {*points, *high}},
@@ -381,7 +395,7 @@ class Surroundings:
 
     def is_given(self, path: Path) -> bool:
         """Whether a path is, or lies below, one of the paths that are verified."""
-        return any(path.absolute().is_relative_to(each.absolute()) for each in self._others)
+        return any(path.resolve().is_relative_to(each.resolve()) for each in self._others)
 
     @cached_property
     def node(self) -> NodeDirectories:
@@ -394,16 +408,19 @@ class Surroundings:
             listed = [each for each in self._others if self._is_beside(each)]
             homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
             home = homes[0] if len(homes) == 1 else None
-        return NodeDirectories(self.path, listed, home, self._is_left_out, self._assigned, node_id)
+        return NodeDirectories(self.path, listed, home, self._is_left_out, self._is_placed, node_id)
 
     def _is_beside(self, other: Path) -> bool:
-        """Whether another directory belongs to the same node. One with the same directory.id and the same partitions is
-        a copy of this one."""
+        """Whether another directory belongs to the same node. One with the same directory.id and at least half of the
+        partitions of the smaller one is a copy of this one, but where the metadata log has two ids for them."""
         meta = meta_of(other)
         if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
             return False
         mine, others = ({each.name for each in LogDirectory(path).partitions()} for path in (self.path, other))
-        return meta.directory_id != self.properties.directory_id or not mine & others
+        if meta.directory_id != self.properties.directory_id or 2 * len(mine & others) < min(len(mine), len(others)):
+            return True
+        ids = self._directory_ids([self.path, other])
+        return not mine & others or len({*ids.values()}) > 1
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
         from kcli.metadata.image import MetadataImage
@@ -411,9 +428,9 @@ class Surroundings:
 
         return is_left_out(self.image or MetadataImage(lenient=True), directory, self.node_id)
 
-    def _assigned(self, partition: TopicPartition) -> str | None:
-        placement = self._placement()
-        return None if placement is None else placement.directory_id_of(partition)
+    def _is_placed(self, directory: PartitionDirectory) -> bool:
+        right, placement = self.directory_ids.get(directory.path.parent), self._placement()
+        return placement is not None and right is not None and right == placement.directory_id_of(directory.partition)
 
     @cached_property
     def refused(self) -> Mapping[Path, str]:

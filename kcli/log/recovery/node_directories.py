@@ -49,16 +49,12 @@ def _none_is(_: PartitionDirectory) -> bool:
     return False
 
 
-def _not_known(_: TopicPartition) -> str | None:
-    return None
-
-
 class NodeDirectories:
     """A log directory, and the others of its broker; none where they are not known.
 
     metadata_home: the log directory of the metadata log; None where it is not known. is_stray: whether a start renames
-    a partition's directory to -stray. assigned: the directory.id where the metadata log places a partition; None where
-    it is not known. node_id: the node.id in server.properties; None where it is not known.
+    a partition's directory to -stray. is_placed: whether the metadata log places a partition where
+    this directory of it lies. node_id: the node.id in server.properties; None where it is not known.
     """
 
     def __init__(
@@ -67,7 +63,7 @@ class NodeDirectories:
         others: Sequence[Path] = (),
         metadata_home: Path | None = None,
         is_stray: Callable[[PartitionDirectory], bool] = _none_is,
-        assigned: Callable[[TopicPartition], str | None] = _not_known,
+        is_placed: Callable[[PartitionDirectory], bool] = _none_is,
         node_id: int | None = None,
     ) -> None:
         self.directory = directory
@@ -77,7 +73,12 @@ class NodeDirectories:
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
         """The others without meta.properties, also those that do not exist, as of a disk that is not mounted."""
         self.metadata_home = metadata_home
-        self._is_stray, self._assigned = is_stray, assigned
+        self._is_stray, self._is_placed = is_stray, is_placed
+
+    @property
+    def directories(self) -> Sequence[Path]:
+        """All log directories of the broker, also those that do not exist: `directory`, then the others."""
+        return [self.directory, *self.others, *(each for each in self.unformatted if each not in self.others)]
 
     @property
     def may_fail(self) -> bool:
@@ -174,13 +175,11 @@ class NodeDirectories:
         ]
 
     def _compared(self, here: PartitionDirectory, there: PartitionDirectory) -> Copy:
-        assigned = self._assigned(here.partition)
         ends = end_offset(here.path), end_offset(there.path)
         ranked = []
         for each, end in zip((here, there), ends, strict=True):
-            meta = meta_of(each.path.parent)
-            is_placed = meta is not None and meta.directory_id == assigned
-            ranked.append((-1 if end is None else end, not each.path.is_symlink(), is_placed, str(each.path)))
+            place = str(each.path.parent.resolve())  # however the path is spelt
+            ranked.append((-1 if end is None else end, not each.path.is_symlink(), self._is_placed(each), place))
         return Copy(here.path, there.path, *ends, is_kept=ranked[0] > ranked[1])
 
 

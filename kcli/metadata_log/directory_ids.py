@@ -1,0 +1,101 @@
+"""The directory.id that the metadata log has for each log directory of a node.
+
+    right     the id in meta.properties, where the node has registered it and no other log directory of it has it
+    decided   where meta.properties has no id, one that is not registered, or that of another log directory: the
+              registered id in which the metadata log places most of the partitions that lie in the directory
+    not sure  two directories have most of their partitions in one id, or none has most of them in any: neither gets it
+
+No two directories get the same id, and none gets one that another has. Ids that are right, or decided, are those of no
+other directory: partitions that were moved from there by hand do not count. A partition that lies in several
+directories is a copy in all but one of them: it counts only where a directory has no other. Source: KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+from formats.errors import FormatError
+from kcli.errors import KcliError
+from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.node_directories import meta_of
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import from_uuid, to_uuid
+from kcli.metadata_log.placement import Placement
+from kcli.protocol.topic_partition import TopicPartition
+
+Votes = Mapping[TopicPartition, UUID]
+"""The ids in which the metadata log places the partitions that lie in a log directory."""
+
+
+def directory_ids(image: MetadataImage, node_id: int | None, directories: Sequence[Path]) -> Mapping[Path, str]:
+    """Return the directory.id of each log directory of a node, but of those for which it is not sure.
+
+    directories: all log directories of the node that are known, also those that do not exist.
+    """
+    broker = None if node_id is None else image.brokers.get(node_id)
+    if broker is None:
+        return {}
+    registered, own = {*broker.directories}, {each: _own_id(each) for each in directories}
+    holders = Counter(own.values())
+    sure = {path: each for path, each in own.items() if each is not None and each in registered and holders[each] == 1}
+    if len(sure) < len(own):
+        votes = {each: _votes(image, node_id, each) for each in own}
+        sure |= _decided(votes, registered, sure)
+        _withdraw(sure, own)
+    return {path: from_uuid(each) for path, each in sure.items()}
+
+
+def _own_id(directory: Path) -> UUID | None:
+    """The directory.id in meta.properties; None where there is none, or it is no id."""
+    meta = meta_of(directory)
+    if meta is None or meta.directory_id is None:
+        return None
+    with suppress(FormatError):
+        return to_uuid(meta.directory_id)
+    return None
+
+
+def _votes(image: MetadataImage, node_id: int | None, directory: Path) -> Votes:
+    with suppress(KcliError, OSError):  # one that cannot be read has findings of its own
+        return Placement(image, node_id, None, LogDirectory(directory).partitions(), {}).places()
+    return {}
+
+
+def _decided(votes: Mapping[Path, Votes], registered: Collection[UUID], right: Mapping[Path, UUID]) -> dict[Path, UUID]:
+    """Decide for each directory that is not in `right`, but for those that are not sure."""
+    copies = Counter(partition for each in votes.values() for partition in each)
+    own = {path: {each: has[each] for each in has if copies[each] == 1} for path, has in votes.items()}
+    decided: dict[Path, UUID] = {}
+    for counted in (own, {path: own[path] or has for path, has in votes.items()}):
+        while True:
+            free = {*registered} - {*right.values(), *decided.values()}
+            left = [each for each in votes if each not in right and each not in decided]
+            most = {each: _most([placed for placed in counted[each].values() if placed in free]) for each in left}
+            claims = Counter(most.values())
+            found = {path: each for path, each in most.items() if each is not None and claims[each] == 1}
+            if not found:
+                break
+            decided |= found
+    return decided
+
+
+def _most(votes: Collection[UUID]) -> UUID | None:
+    """The id that has more than half of the votes; None where there is none."""
+    counts = Counter(votes)
+    return next((each for each, count in counts.items() if 2 * count > counts.total()), None)
+
+
+def _withdraw(sure: dict[Path, UUID], own: Mapping[Path, UUID | None]) -> None:
+    """Take from `sure` each id that another directory, which stays as it is, has in its meta.properties."""
+    while True:
+        after = {path: sure.get(path, each) for path, each in own.items()}
+        holders = Counter(after.values())
+        taken = [path for path, each in sure.items() if each != own[path] and holders[each] > 1]
+        if not taken:
+            return
+        for path in taken:
+            del sure[path]
