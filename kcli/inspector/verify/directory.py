@@ -89,7 +89,7 @@ Logs = dict[TopicPartition, LogBounds]
 class LogsFound(NamedTuple):
     """The logs of a partition under other names. lost: see LogVerifier. right_names, outdated: see OddFiles. foreign:
     what was found of each log that is another partition's, by its name. moved, elsewhere: see MisplacedLogs.moved and
-    found."""
+    found. replaced: see Placed."""
 
     renamed: Sequence[RenamedLog] = ()
     lost: Sequence[tuple[int, int | None]] = ()
@@ -98,6 +98,7 @@ class LogsFound(NamedTuple):
     foreign: Mapping[str, str] = MappingProxyType({})
     moved: Mapping[str, str] = MappingProxyType({})
     elsewhere: Mapping[str, Path] = MappingProxyType({})
+    replaced: Mapping[str, str] = MappingProxyType({})
 
 
 class Verification:
@@ -421,7 +422,9 @@ class Verification:
         )
         of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
         if parsed_name is not None and parsed_name.state == "":
-            self.logs_found[path] = logs._replace(renamed=[*longer, *verifier.renamed], lost=verifier.lost)
+            self.logs_found[path] = logs._replace(
+                renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
+            )
         is_served = parsed_name is not None and not parsed_name.state
         own += inside.foretold(path, of_log, completed) if is_served else of_log
         own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
