@@ -312,10 +312,13 @@ class Verification:
         named = {str(each.path) for each in logs_found.renamed}
         self.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
-        if around is not None:
-            yield from salvage_first(with_refusals(self._as_broker(around, below, found), around), around)
-        else:
-            yield from salvage_first(with_refusals(found, inside.around), inside.around)
+        whole = found if around is None else self._as_broker(around, below, found)
+        near = inside.around if around is None else around
+        yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
+
+    def _with_renamed(self, home: Path) -> set[str]:
+        """The directories of partitions in a log directory that have logs under other names."""
+        return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
         """Yield the findings in a directory within another. is_left: whether that is a partition's."""
