@@ -239,6 +239,19 @@ def test_a_file_is_not_moved_away_where_the_start_then_loses_what_salvage_keeps(
     assert finding.command == f"kcli recover --salvage --dry-run '{directory}'"
 
 
+def test_a_checkpoint_is_not_written_anew_before_logs_have_their_names_back(directory: Path) -> None:
+    """Recovery would write it from the emptied logs; salvage takes the logs beside them."""
+    path = directory / "recovery-point-offset-checkpoint"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert of_log(directory, path).command == f"kcli recover --dry-run '{directory}'"
+    log = logs(directory)[0]
+    shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+    log.write_bytes(b"")
+    finding = of_log(directory, path)
+    assert f"recovery would lose sound records of {log.parent.name}: salvage keeps them" in finding.action
+    assert finding.command == f"kcli recover --salvage --dry-run '{directory}'"
+
+
 @pytest.mark.parametrize("other", [0, 1, -1])
 @pytest.mark.parametrize("at_start", [False, True])
 def test_batches_of_another_partition_in_a_segment_that_a_start_deletes(

@@ -2,15 +2,21 @@
 
 import os
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from formats.file_name import FileKind
 from kcli.inspector.verify import Verification
+from kcli.inspector.verify.segment_names import SegmentFiles, place
+from tests.cli.run import kcli
 from tests.conftest import GOLDEN
+from tests.damage import frames
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, logs, loud, nexts, run, swap
+from tests.log.batches import batch
 
 __all__ = ["directory"]  # a fixture
 
@@ -195,3 +201,54 @@ def test_a_segment_that_came_back_after_the_cleaner_replaced_it(tmp_path: Path, 
     assert "has replaced by 0000000000000000000" in str(finding.found)
     next_of(after)
     assert loud(after) == []
+
+
+@pytest.mark.parametrize(("partition", "base"), [("c-ooo-0", 2), ("c-txn-0", 3)])
+def test_a_segment_that_came_back_where_no_index_tells_which_one_is_right(
+    tmp_path: Path, partition: str, base: int
+) -> None:
+    """What the cleaner has left of its batches is in the segment in front of it, whose name is right: salvage leaves
+    the replaced segment out."""
+    after = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "after", copy_function=shutil.copyfile))
+    for path in (GOLDEN / "compact/before" / partition).glob(f"{base:020}.*"):
+        shutil.copyfile(path, after / partition / path.name)
+    for index in (after / partition).glob("*index"):
+        index.unlink()
+    (finding,) = loud(after)
+    assert (finding.kind, finding.path) == ("log-replaced", str(after / partition / f"{base:020}.log"))
+    shown = kcli("recover", "--salvage", "--out", tmp_path / "salvaged", after)
+    assert f"left-out         {partition}/{base:020}.log" in shown.stdout
+    assert loud(tmp_path / "salvaged") == []
+    next_of(after)
+    assert loud(after) == []
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset", "kind"), [(1_007, 7, "log-replaced"), (1_006, 7, "file-name"), (1_007, 6, "file-name")]
+)
+def test_a_cleaned_segment_with_one_entry_in_its_time_index(
+    tmp_path: Path, timestamp: int, offset: int, kind: str
+) -> None:
+    """It is that of the batch with the max timestamp, which need not be the first."""
+    logs = {base: tmp_path / f"{base:020}.log" for base in (0, 5, 9)}
+    for base, log in logs.items():
+        offsets = (3, 5, 7) if base == 0 else (base,)
+        log.write_bytes(b"".join(batch(b"%d" % base, base_offset=each, timestamp_ms=1_000 + each) for each in offsets))
+    logs[0].with_suffix(".timeindex").write_bytes(struct.pack(">qi", timestamp, offset))
+    segments = [SegmentFiles(base, {FileKind.LOG: log}) for base, log in logs.items()]
+    segments[0].files[FileKind.TIME_INDEX] = logs[0].with_suffix(".timeindex")
+    ((finding, _),) = place(segments, {}, (), is_compacted=True).wrong
+    assert finding.kind == kind
+
+
+def test_a_wrong_base_offset_replaces_no_segment(tmp_path: Path) -> None:
+    """A flipped bit of a base offset reaches beyond all segments behind: none of them is called replaced."""
+    after = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "after", copy_function=shutil.copyfile))
+    log = after / "c-ooo-0" / f"{49:020}.log"
+    data = bytearray(log.read_bytes())
+    position, _ = frames(data)[-1]
+    data[position + 5] ^= 8
+    log.write_bytes(data)
+    found = loud(after)
+    assert [each.path for each in found if each.kind == "log-replaced"] == []
+    assert str(log) in {each.path for each in found}

@@ -89,7 +89,7 @@ Logs = dict[TopicPartition, LogBounds]
 class LogsFound(NamedTuple):
     """Logs of a partition under other names, and logs of other partitions in its directory. renamed, lost: see
     LogVerifier. right_names, outdated: see OddFiles. foreign, moved, elsewhere: see MisplacedLogs.copies, moved and
-    found."""
+    found. replaced: see Placed."""
 
     renamed: Sequence[RenamedLog] = ()
     lost: Sequence[tuple[int, int | None]] = ()
@@ -98,6 +98,7 @@ class LogsFound(NamedTuple):
     foreign: Mapping[str, str] = MappingProxyType({})
     moved: Mapping[str, str] = MappingProxyType({})
     elsewhere: Mapping[str, Path] = MappingProxyType({})
+    replaced: Mapping[str, str] = MappingProxyType({})
 
 
 class Verification:
@@ -312,10 +313,13 @@ class Verification:
         named = {str(each.path) for each in logs_found.renamed}
         self.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
-        if around is not None:
-            yield from salvage_first(with_refusals(self._as_broker(around, below, found), around), around)
-        else:
-            yield from salvage_first(with_refusals(found, inside.around), inside.around)
+        whole = found if around is None else self._as_broker(around, below, found)
+        near = inside.around if around is None else around
+        yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
+
+    def _with_renamed(self, home: Path) -> set[str]:
+        """The directories of partitions in a log directory that have logs under other names."""
+        return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
         """Yield the findings in a directory within another. is_left: whether the outer directory is a partition's."""
@@ -422,7 +426,9 @@ class Verification:
         )
         of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
         if parsed_name is not None and parsed_name.state == "":
-            self.logs_found[path] = logs._replace(renamed=[*longer, *verifier.renamed], lost=verifier.lost)
+            self.logs_found[path] = logs._replace(
+                renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
+            )
         is_served = parsed_name is not None and not parsed_name.state
         own += inside.foretold(path, of_log, completed) if is_served else of_log
         own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -99,8 +99,8 @@ class LogVerifier:
     log. causes: takes the causes in the log; those known before are in it.
 
     Filled by `findings`: bounds of the log, epochs of its batches (leader epoch, first offset), unreadable files, the
-    logs that have other names (renamed), and the first and last offset of each range that no log of its own name has
-    (lost), the last None where it is not known.
+    logs that have other names (renamed), the first and last offset of each range that no log of its own name has
+    (lost), the last None where it is not known, and the files of segments that the cleaner has replaced (see Placed).
     """
 
     def __init__(
@@ -137,6 +137,7 @@ class LogVerifier:
         self.bounds: LogBounds | None = None
         self.renamed: list[RenamedLog] = []
         self.lost: list[tuple[int, int | None]] = []
+        self.replaced: Mapping[str, str] = {}
 
     def _load(self, snapshots: Sequence[tuple[int, Path]]) -> Iterator[tuple[int, SnapshotFile]]:
         """Yield the producer snapshots that can be read, with their offsets."""
@@ -190,12 +191,13 @@ class LogVerifier:
     def _place(self) -> None:
         """Bring segments with wrong names into their true order."""
         try:
-            is_compacted = self._known.gaps is Gaps.NORMAL
+            is_compacted = {Gaps.NORMAL: True, Gaps.LOSS: False}.get(self._known.gaps)
             snapshots = (offset for offset, _ in self._snapshots)
             placed = place(self._segments, self._orphans, snapshots, is_compacted=is_compacted)
         except UnreadableInput:
             return  # the check of the segment reports this error
         self._segments = placed.segments
+        self.replaced = placed.replaced
         for offset in placed.used:
             self._orphans.pop(offset, None)
         for finding, stems in placed.wrong:

@@ -114,8 +114,9 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
     contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
     if logs.outdated:  # the start that made the empty logs has set the epochs back to their offsets
         contradicted.add(FileKind.LEADER_EPOCHS)
-    foreign = [LeftOut(name, what) for name, what in logs.foreign.items() if name.endswith(FileKind.LOG)]
-    removed = {*logs.outdated, *logs.foreign}
+    others = {**logs.foreign, **logs.replaced}
+    foreign = [LeftOut(name, what) for name, what in others.items() if name.endswith(FileKind.LOG)]
+    removed = {*logs.outdated, *others}
     return Checked(contradicted, renamed, removed, compressed, [*damaged, *foreign], logs.lost, logs.moved)
 
 

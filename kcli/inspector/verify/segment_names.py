@@ -7,7 +7,7 @@ name makes one finding and not one for each batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -26,6 +26,8 @@ LEAST_LENGTH = 49
 COMPARED_BYTES = 1 << 20
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OFFSET_MAX = 2**63 - 1
+DELETE_HORIZON = 0x40
+"""The bit of a batch's attributes."""
 
 
 @dataclass(slots=True)
@@ -38,7 +40,8 @@ class SegmentFiles:
 
 class Header(NamedTuple):
     """A batch header: first and last offset, size in bytes with the length field, leader epoch (-1: none), CRC, max
-    timestamp (ms; -1: none)."""
+    timestamp (ms; -1: none), whether the cleaner has set a delete horizon, producer (id, epoch and base sequence), and
+    the number of records; the last three are those of magic 2."""
 
     first: int
     last: int
@@ -46,6 +49,17 @@ class Header(NamedTuple):
     leader_epoch: int
     crc: int
     max_timestamp: int
+    has_horizon: bool = False
+    producer: bytes = b""
+    records: int = 0
+
+    def may_be_cleaned(self, other: Header) -> bool:
+        """Whether this may be what the cleaner has left of another batch, or the whole: it removes records, and sets
+        the delete horizon; offsets, leader epoch and producer stay."""
+        if self[:2] != other[:2] or (self.leader_epoch, self.producer) != (other.leader_epoch, other.producer):
+            return False
+        is_rewritten = self.records < other.records or (self.has_horizon and self.records == other.records)
+        return self.crc == other.crc or is_rewritten
 
 
 @dataclass(slots=True)
@@ -53,11 +67,30 @@ class Placed:
     """The segments of a log in their true order.
 
     wrong: findings of wrong names, each with the names of the files (without suffix). used: base offsets in the names
-    of index files without a log that turned out to belong to a log under another name."""
+    of index files without a log that turned out to belong to a log under another name. replaced: the files of segments
+    that the cleaner has certainly replaced, each with what it is, by their names."""
 
     segments: list[SegmentFiles]
     wrong: list[tuple[Finding, set[str]]]
     used: set[int]
+    replaced: dict[str, str] = field(default_factory=dict)
+
+
+class _Returned(NamedTuple):
+    """Segments that the cleaner once replaced, and that are there again. by: the one that replaced them. is_certain:
+    whether its batches at their offsets are what the cleaner leaves of theirs."""
+
+    by: SegmentFiles
+    others: list[SegmentFiles]
+    is_certain: bool
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the replaced segments, with their producer snapshots."""
+        snapshots = (each.files[FileKind.LOG].with_suffix(FileKind.PRODUCER_SNAPSHOT) for each in self.others)
+        return [path for each in self.others for path in each.files.values()] + [
+            path for path in snapshots if path.is_file()
+        ]
 
 
 def other_case(name: str, right: str) -> str:
@@ -76,42 +109,81 @@ def place(
     orphans: Mapping[int, SegmentFiles],
     snapshots: Iterable[int],
     *,
-    is_compacted: bool = False,
+    is_compacted: bool | None = False,
 ) -> Placed:
     """Return the segments of a log in their true order.
 
     orphans: index files without a log, by the offset in their names. snapshots: offsets in the names of producer
-    snapshots. is_compacted: whether the cleaner works on the log. Raises UnreadableInput.
+    snapshots. is_compacted: whether the cleaner works on the log, None where that is not known. Raises UnreadableInput.
     """
-    returned = _returned(segments) if is_compacted else []
-    gone = {segment.base for _, others in returned for segment in others}
-    placed = _placed([segment for segment in segments if segment.base not in gone], orphans, snapshots)
-    placed.wrong += [_replaced(by, others) for by, others in returned]
+    found = [] if is_compacted is False else _returned(segments)
+    returned = [each for each in found if is_compacted or each.is_certain]
+    gone = {segment.base for each in returned for segment in each.others}
+    right = {each.by.base for each in returned}
+    placed = _placed([segment for segment in segments if segment.base not in gone], orphans, snapshots, right)
+    placed.wrong += map(_replaced, returned)
+    for each in (each for each in returned if each.is_certain):
+        what = f"the cleaner has replaced it by {each.by.files[FileKind.LOG].name}"
+        placed.replaced |= {path.name: what for path in each.files}
     return placed
 
 
-def _returned(segments: Sequence[SegmentFiles]) -> list[tuple[SegmentFiles, list[SegmentFiles]]]:
+def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
     """Return each segment that once replaced others in a cleaning, with those of them that are in the directory again.
-    The replacing segment has batches beyond the base offsets of the others, and indexes that fit its name."""
+
+    The replacing segment has batches beyond the base offsets of the others. Either it has, at the offsets of the others,
+    only what the cleaner leaves of their batches. Or its indexes fit its name and reach beyond the base offsets of the
+    others, and these end below the active segment, which the cleaner does not replace: a wrong base offset of one batch
+    is no such evidence."""
     found = []
     left = sorted(segments, key=lambda each: each.base)
+    active = left[-1].base if left else 0
     while len(left) > 1:
         segment, *left = left
-        end = _end_by_index(segment)
+        fits = _fits(segment, segment.base)
+        end = _end_by_index(segment) if fits else end_of(segment.files[FileKind.LOG])
         others = [each for each in left if each.base < end]
-        if others and not _ends_with_copy(segment, others[0]):
-            found.append((segment, others))
+        if not others:
+            continue
+        copies = [first for each in others if (first := _copy_at_end(segment, each)) is not None]
+        is_certain = not copies and _is_left_of(segment, others)
+        reached = max([others[0].base, *copies])
+        if is_certain or (fits and others[-1].base < active and _last_indexed(segment) >= reached):
+            found.append(_Returned(segment, others, is_certain))
             left = left[len(others) :]
     return found
 
 
+def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
+    """Whether the batches of a segment at the offsets of others are what the cleaner has left of their batches, and the
+    segment is no copy: it has batches at other offsets, too, or one without some of its records."""
+    whole: dict[tuple[int, int], Header] = {}
+    ranges: list[tuple[int, int]] = []
+    for other in others:
+        end = other.base
+        for header in headers(other.files[FileKind.LOG]):
+            whole[header.first, header.last] = header
+            end = header.last + 1
+        ranges.append((other.base, end))
+    is_cleaned = is_matched = False
+    for header in headers(segment.files[FileKind.LOG]):
+        before = whole.get((header.first, header.last))
+        if before is not None:
+            if not header.may_be_cleaned(before):
+                return False
+            is_matched, is_cleaned = True, is_cleaned or header.crc != before.crc
+        elif any(first <= header.last and header.first < end for first, end in ranges):
+            return False
+        else:
+            is_cleaned = True
+    return is_matched and is_cleaned
+
+
 def _end_by_index(segment: SegmentFiles) -> int:
-    """The offset behind the last batch, found from the last entry of the offset index; the base offset where the
-    indexes do not fit the log."""
+    """The offset behind the last batch, found from the last entry of the offset index; the base offset where there is
+    none. The indexes fit the log."""
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, load
 
-    if not _fits(segment, segment.base):
-        return segment.base
     position = 0
     if FileKind.OFFSET_INDEX in segment.files:
         entries, _ = load(segment.files[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
@@ -119,41 +191,58 @@ def _end_by_index(segment: SegmentFiles) -> int:
     return max((header.last + 1 for header in headers(segment.files[FileKind.LOG], position)), default=segment.base)
 
 
-def _ends_with_copy(segment: SegmentFiles, other: SegmentFiles) -> bool:
-    """Whether the log of a segment ends with a copy of another one, or of its begin."""
+def _last_indexed(segment: SegmentFiles) -> int:
+    """The highest offset in the last entries of the indexes; the base offset where they have none."""
+    from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
+
+    last = segment.base
+    for kind, size, at in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY_BYTES, 0), (FileKind.TIME_INDEX, TIME_ENTRY_BYTES, 1)):
+        if kind in segment.files:
+            entries, _ = load(segment.files[kind], size)
+            last = max(last, segment.base + entries.fields(entries.count - 1)[at]) if entries.count else last
+    return last
+
+
+def _copy_at_end(segment: SegmentFiles, other: SegmentFiles) -> int | None:
+    """The first offset of a copy of another log, or of its begin, with which the log of a segment ends; None where it
+    ends with none."""
     log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
     first, position = first_header(copied), 0
     for header in headers(log):
         if header == first:
-            return ends_with(log, position, copied)
+            return header.first if ends_with(log, position, copied) else None
         position += header.size
-    return False
+    return None
 
 
-def _replaced(by: SegmentFiles, others: Sequence[SegmentFiles]) -> tuple[Finding, set[str]]:
-    log, *more = (each.files[FileKind.LOG] for each in others)
-    snapshots = (each.files[FileKind.LOG].with_suffix(FileKind.PRODUCER_SNAPSHOT) for each in others)
-    files = [path for each in others for path in each.files.values()] + [path for path in snapshots if path.is_file()]
-    cleaned = by.files[FileKind.LOG]
+def _replaced(returned: _Returned) -> tuple[Finding, set[str]]:
+    log, *more = (each.files[FileKind.LOG] for each in returned.others)
+    cleaned = returned.by.files[FileKind.LOG]
     rest = f", and so is {', '.join(path.name for path in more)}" if more else ""
     finding = Finding(
         path=str(log),
         kind="log-replaced",
         severity="error",
         position=0,
-        offset=others[0].base,
+        offset=returned.others[0].base,
         expected=f"no such file: the batches of {cleaned.name} go up to offset {end_of(cleaned) - 1:,}",
         found=f"a segment that the cleaner has replaced by {cleaned.name}{rest}",
         action="consumers read records again that compaction has removed; stop the broker, and move the files away",
-        command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in files]),
+        command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in returned.files]),
     )
     return finding, {path.stem for path in (log, *more)}
 
 
-def _placed(segments: Sequence[SegmentFiles], orphans: Mapping[int, SegmentFiles], snapshots: Iterable[int]) -> Placed:
+def _placed(
+    segments: Sequence[SegmentFiles],
+    orphans: Mapping[int, SegmentFiles],
+    snapshots: Iterable[int],
+    right: Collection[int],
+) -> Placed:
+    """right: the base offsets of segments whose names are right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
-    held = {segment.base: _held(segment, bases, named) for segment in segments}
+    held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}
     odd = [segment for segment in segments if held[segment.base] is not None]
     if not odd:
         return Placed(sorted(segments, key=lambda each: each.base), [], set())
@@ -208,7 +297,9 @@ def read_header(source: Source, position: int) -> Header | None:
         return None
     leader_epoch = int.from_bytes(data[12:16], signed=True)
     crc, max_timestamp = int.from_bytes(data[17:21]), int.from_bytes(data[35:43], signed=True)
-    return Header(first, first + delta, length + 12, leader_epoch, crc, max_timestamp)
+    has_horizon, records = bool(data[22] & DELETE_HORIZON), int.from_bytes(data[57:61], signed=True)
+    size, producer = length + 12, bytes(data[43:57])
+    return Header(first, first + delta, size, leader_epoch, crc, max_timestamp, has_horizon, producer, records)
 
 
 def read_any_header(source: Source, position: int) -> Header | None:
@@ -362,24 +453,27 @@ def _under(
 def _fits(segment: SegmentFiles, base: int) -> bool:
     """Whether the indexes beside a log fit it if its base offset is `base`.
 
-    The last entry of the offset index decides; where it has none, the first entry of the time index.
+    The last entry of the offset index decides; where it has none, the first entry of the time index, which may be that
+    of any batch.
     """
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 
-    source = FileSource(segment.files[FileKind.LOG])
-    try:
-        position, relative = 0, None
-        if FileKind.OFFSET_INDEX in segment.files:
-            entries, _ = load(segment.files[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
-            if entries.count:
-                relative, position = entries.fields(entries.count - 1)
-        if relative is None and FileKind.TIME_INDEX in segment.files:
-            times, _ = load(segment.files[FileKind.TIME_INDEX], TIME_ENTRY_BYTES)
-            relative = times.fields(0)[1] if times.count else None
-        header = read_header(source, position) if position >= 0 else None
-    finally:
-        source.close()
-    return header is not None and relative is not None and header.last == base + relative
+    log = segment.files[FileKind.LOG]
+    if FileKind.OFFSET_INDEX in segment.files:
+        entries, _ = load(segment.files[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
+        if entries.count:
+            relative, position = entries.fields(entries.count - 1)
+            header = next(headers(log, position), None) if position >= 0 else None
+            return header is not None and header.last == base + relative
+    if FileKind.TIME_INDEX in segment.files:
+        times, _ = load(segment.files[FileKind.TIME_INDEX], TIME_ENTRY_BYTES)
+        if times.count:
+            timestamp, relative = times.fields(0)
+            return any(
+                header.last == base + relative and (not number or header.max_timestamp == timestamp)
+                for number, header in enumerate(headers(log))
+            )
+    return False
 
 
 def end_of(log: Path) -> int:

@@ -7,7 +7,7 @@ damage. One plan of the start gives the outcome for all findings of the partitio
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,23 +99,28 @@ def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> I
             yield replace(each, severity="error", found=f"{each.found}{REFUSES}", refuses_start=True)
 
 
-def salvage_first(findings: Iterable[Finding], around: Surroundings | None) -> Iterator[Finding]:
+def salvage_first(
+    findings: Iterable[Finding], around: Surroundings | None, renamed: Collection[str] = ()
+) -> Iterator[Finding]:
     """Yield findings; where a file keeps Kafka from starting, and the start without it would lose what salvage keeps,
-    the next step is salvage, and not to move the file away.
+    the next step is salvage, and not to move the file away, nor to write it anew.
 
-    around: the log directory.
+    around: the log directory. renamed: the directories of partitions with logs under other names, which a start does
+    not read, and salvage does.
     """
     for each in findings:
         is_file = each.refuses_start and each.command is not None and Path(each.path).is_file()
-        if not is_file or around is None or not moves(each):
+        is_anew = around is not None and each.command == next_steps.recover_log_directory(around.path)
+        if not is_file or around is None or not (is_anew or moves(each)):
             yield each
             continue
-        harmed = (around.harmed or frozenset()) - {Path(each.path).parent.name}  # harmed by the file itself
+        harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}  # harmed by the file itself
         if not harmed:
             yield each
             continue
         names = ", ".join(sorted(harmed)[:OTHERS_SHOWN]) + (", ..." if len(harmed) > OTHERS_SHOWN else "")
-        action = f"{each.action}; but that start would lose sound records of {names}: salvage keeps them, in a copy"
+        start = "recovery" if is_anew else "that start"
+        action = f"{each.action}; but {start} would lose sound records of {names}: salvage keeps them, in a copy"
         yield replace(each, action=action, command=next_steps.salvage_log_directory(around.path))
 
 

@@ -9,7 +9,7 @@ left out   a batch that its readers do not read; a batch with offsets that anoth
            all bytes between kept batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
 renamed    a log whose name is above its first offset gets the name of that offset, if the logs before it end below
 exchanged  logs that have each other's names, by the offsets of their first batches, get their own
-removed    a log whose batches are those of another partition
+removed    a log whose batches are those of another partition, or that the cleaner has replaced
 rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches
 swap       of the logs that a damaged swap file replaced, the batches behind those of the swap file are kept
 """
@@ -112,11 +112,11 @@ class Checked:
 
     contradicted: the names of indexes and of the leader-epoch checkpoint that contradict the batches. renamed: the
     files with batches that the logs lack, and those beside them, by the name that each gets. removed: the names of
-    files that salvage leaves out: those of another partition, and those of empty logs, in the place of which others
-    come. compressed: the content of compressed files with such batches, by the name that it gets. unused: what salvage
-    does not take, and says so. lost: the first and last offset of each range that no log of its own name has; last is
-    None where it is not known. moved: the logs that salvage puts into the directories of other partitions, each with
-    what it is, by its name."""
+    files that salvage leaves out: those of another partition, those of segments that the cleaner has replaced, and
+    those of empty logs, in the place of which others come. compressed: the content of compressed files with such
+    batches, by the name that it gets. unused: what salvage does not take, and says so. lost: the first and last offset
+    of each range that no log of its own name has; last is None where it is not known. moved: the logs that salvage puts
+    into the directories of other partitions, each with what it is, by its name."""
 
     contradicted: Collection[str] = ()
     renamed: Mapping[str, Path] = field(default_factory=dict)
