@@ -77,7 +77,7 @@ def _find(
     broker: Broker, call: types.FindCoordinatorCall, view: View, key_type: int, key: str
 ) -> tuple[ErrorCode, Node]:
     if key_type not in (GROUP, TRANSACTION, SHARE):
-        return ErrorCode.UNKNOWN_SERVER_ERROR, NO_COORDINATOR
+        return ErrorCode.INVALID_REQUEST, NO_COORDINATOR
     if key_type == GROUP and not broker.access.allows(call, Operation.DESCRIBE, ResourceType.GROUP, key):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED, NO_COORDINATOR
     if key_type == TRANSACTION and not broker.access.allows(

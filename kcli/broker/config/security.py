@@ -108,6 +108,7 @@ OF_TLS: Final = frozenset(
 )
 OF_SASL: Final = PER_MECHANISM | {"sasl.enabled.mechanisms", "sasl.server.max.receive.size"}
 PER_LISTENER: Final = OF_TLS | OF_SASL
+_CLAIM_NAMES: Final = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.sub.claim.name")
 _FILES: Final = ("ssl.keystore.location", "ssl.truststore.location")
 _MAY_BE_EMPTY: Final = "ssl.endpoint.identification.algorithm"
 
@@ -203,6 +204,9 @@ class ListenerSecurity:
         def text(name: str) -> str | None:
             return self.of_mechanism(oauth.MECHANISM, f"sasl.oauthbearer.{name}")
 
+        for name in _CLAIM_NAMES:
+            if self.settings.get(f"{oauth.MECHANISM.lower()}.{name}", self.settings.get(name)) == "":
+                raise self.wrong(f"{oauth.MECHANISM.lower()}.{name}", "names no claim")
         audiences = text("expected.audience")
         return oauth.OAuthConfig(
             audiences=frozenset(each for word in (audiences or "").split(",") if (each := java_trim(word))),

@@ -131,8 +131,8 @@ def place(
 def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
     """Return each segment that once replaced others in a cleaning, with those of them that are in the directory again.
 
-    The replacing segment has batches beyond the base offsets of the others. Either it has, at the offsets of the others,
-    only what the cleaner leaves of their batches. Or its indexes fit its name and reach beyond the base offsets of the
+    The replacing segment has batches beyond the base offsets of the others. At the offsets of the others it has only
+    what the cleaner leaves of their batches. Or its indexes fit its name and reach beyond the base offsets of the
     others, and these end below the active segment, which the cleaner does not replace: a wrong base offset of one batch
     is no such evidence."""
     found = []
