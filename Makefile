@@ -36,7 +36,7 @@ demo:
 
 test: ready
 	@$(MAKE) --no-print-directory -j2 types style compiled
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist loadfile
 
 check: lint
 	$(BIN)/python -m tests.check
