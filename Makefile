@@ -15,7 +15,7 @@ BUILT := $(VENV)/.stamp-built
 export PYTHONDONTWRITEBYTECODE :=
 KERNELS := $(wildcard $(foreach kind,pyx pxd h,formats/kernels/*.$(kind) formats/kernels/*/*.$(kind)))
 
-.PHONY: help demo test ready check lint types style compiled bench soak sanitize chaos wheel lock clean
+.PHONY: help demo test check lint types style compiled bench soak sanitize chaos wheel lock clean
 
 help:
 	@echo "make demo    the commands on the samples, a broker, and a cluster that loses a node"
@@ -34,18 +34,14 @@ demo:
 	@$(MAKE) --no-print-directory -j2 $(BUILT) $(SPARK)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh
 
-test: ready
+test: $(DEPS) $(BUILT)
 	@$(MAKE) --no-print-directory -j2 types style compiled
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n auto --dist worksteal
 
 check: lint
 	$(BIN)/python -m tests.check
 
-# One core fetches and unpacks while the other compiles.
-ready:
-	@$(MAKE) --no-print-directory -j2 $(DEPS) $(BUILT)
-
-lint: ready
+lint: $(DEPS) $(BUILT)
 	@$(MAKE) --no-print-directory -j2 types style
 
 # The parts of lint, side by side: mypy takes as long as all else.
