@@ -131,10 +131,11 @@ def test_topic_ids_follow_from_a_damaged_or_old_metadata_log(
     assert (first.consequences.get("partition-stray", 0) > 0) == (has_id or not is_old)
     kind = "partition-metadata-missing" if content is None else "partition-metadata-content"
     assert [each.kind for each in others] == ([] if has_id else [kind])
-    assert all("kcli recover --dry-run" in str(each.command) for each in others)
+    steps = ("kcli recover --dry-run", "kcli recover --salvage --dry-run")  # the latter where a start loses records
+    assert all(any(step in str(each.command) for step in steps) for each in others)
     if content == "damaged":
         (finding,) = loud(file.parent)
-        assert "kcli recover --dry-run" in str(finding.command)
+        assert any(step in str(finding.command) for step in steps)
 
 
 @pytest.mark.parametrize("name", ["JAVA-GZIP-0", "java-gzip-1"])

@@ -204,7 +204,10 @@ def test_the_default_is_always_taken(name: str) -> None:
             {**SASL, **login("PLAIN", "org.example.Login required;"), **enabled("PLAIN")},
             "listener.name.plaintext.plain.sasl.jaas.config: the login module of PLAIN is org.apache",
         ),
-        ({**OAUTH, "sasl.oauthbearer.scope.claim.name": ""}, "oauthbearer.sasl.oauthbearer.scope.claim.name: names no"),
+        (
+            {**OAUTH, "sasl.oauthbearer.scope.claim.name": ""},
+            "listener.name.plaintext.oauthbearer.sasl.oauthbearer.scope.claim.name: ",
+        ),
         ({**OAUTH, CALLBACKS: ""}, f"{CALLBACKS}: only org.apache.kafka.common.security.oauthbearer.OAuthBearerVal"),
         ({**OAUTH, CALLBACKS: "org.example.Handler"}, f"{CALLBACKS}: only org.apache"),
         (

@@ -313,7 +313,7 @@ def test_those_who_never_authenticate_cost_little(secured: Secured) -> None:
     ("change", "line"),
     [
         ({"ssl.keystore.location": "/nowhere.pem"}, "listener SSL: ssl.keystore.location: "),
-        ({"ssl.keystore.type": "PKCS12", "ssl.keystore.password": "x"}, "listener SSL: ssl.keystore.location: "),
+        ({"ssl.keystore.type": "PKCS12", "ssl.keystore.password": "x"}, "listener SSL: ssl.keystore.type: "),
         ({"ssl.provider": "SunJSSE"}, "listener SSL: ssl.provider: "),
         ({"sasl.oauthbearer.jwks.endpoint.url": "file:///nowhere.json"}, "listener.name.sasl.oauthbearer.sasl.oauthb"),
         ({"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}, "listener.name.sasl.sasl.enabled.mechanisms: GSSAPI"),
