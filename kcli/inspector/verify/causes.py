@@ -24,12 +24,13 @@ Takes = Callable[[Finding], bool]
 class _Cause:
     finding: Finding
     takes: list[Takes]
+    is_of_many: bool
     counted: Counter[str] = field(default_factory=Counter)
 
     def take(self, other: Finding) -> None:
         self.counted[other.kind] += 1
         self.counted.update(other.consequences)
-        if self.finding.kind == "copy-incomplete":  # the offsets of one partition of many
+        if self.is_of_many:  # the lost offsets are those of one partition
             return
         first, last = other.lost_first_offset, other.lost_last_offset
         if first is not None and self.finding.lost_first_offset is None and self.finding.lost_last_offset is None:
@@ -47,11 +48,12 @@ class Causes:
     def __bool__(self) -> bool:
         return bool(self._causes)
 
-    def add(self, cause: Finding, takes: Takes) -> None:
-        """Add a cause. takes: whether another finding is a consequence of it."""
+    def add(self, cause: Finding, takes: Takes, *, is_of_many: bool = False) -> None:
+        """Add a cause. takes: whether another finding is a consequence of it. is_of_many: whether its consequences are
+        in several partitions."""
         earlier = self._taker(cause)
         if earlier is None:
-            self._causes.append(_Cause(cause, [takes], Counter(cause.consequences)))
+            self._causes.append(_Cause(cause, [takes], is_of_many, Counter(cause.consequences)))
         else:
             self._tell(cause)
             earlier.take(cause)

@@ -342,7 +342,7 @@ class Verification:
             try:
                 for each in (without_logs(around), _closed_files(around.path)):
                     if each is not None:
-                        causes.add(*each)
+                        causes.add(*each, is_of_many=True)
             except (UnreadableInput, OSError):  # another check reports this error
                 pass
         return causes
@@ -371,7 +371,7 @@ class Verification:
         missing = [each for each in whole if each.kind == "partition-missing"]
         try:
             for cause, takes in half_copies(around):
-                causes.add(cause, takes)
+                causes.add(cause, takes, is_of_many=True)
         except (UnreadableInput, OSError):  # another check reports this error
             pass
         if damage:
