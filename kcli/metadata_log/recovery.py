@@ -305,7 +305,8 @@ class MetadataRecovery:
 
     @property
     def _right_id(self) -> str | None:
-        """See `registered_directory_id`."""
+        """The directory.id that the metadata log has for this directory; None where meta.properties has that id, or the
+        right one is not certain."""
         right, meta = self._directory_ids_by_log.get(self.directory), meta_of(self.directory)
         return None if meta is not None and meta.directory_id == right else right
 

@@ -119,7 +119,7 @@ class Server:
         self.login_memory = RequestMemory(LOGIN_BYTES)
         """Of the long requests of clients that have to log in by SASL, and have not done so."""
         self.login_turns = Turns()
-        """In which these requests are taken, one in a round of the event loop."""
+        """The turns of these requests: one of them is taken in a round of the event loop."""
         self.connections: set[Connection] = set()
         self.yielding = 0
         """How many connections wait for their next turn."""

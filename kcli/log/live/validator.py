@@ -1,6 +1,6 @@
 """A leader's validation of a batch before it appends it: checks, offsets, and conversion to the topic's codec.
 
-    checks of a client's batch: magic 2, base offset 0, one batch, CRC, size, offsets 0..n-1, records, keys, timestamps
+    checks of a client's batch: magic 2, base offset 0, size, CRC, one batch, offsets 0..n-1, records, keys, timestamps
       same codec, LogAppendTime or not   patched in place: base offset, leader epoch, max timestamp (then a new CRC)
       another codec than the topic's     rewritten with the topic's codec
 
