@@ -23,6 +23,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "securing.md"
 ACLS = "org.apache.kafka.tools.AclCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
+OF_LOGGERS = ["--entity-type", "broker-loggers", "--entity-name", "1"]
 ALICE, BOB = ["--allow-principal", "User:alice"], ["--deny-principal", "User:bob"]
 AUTHORIZED = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -109,6 +110,12 @@ def test_users(address: str, tools: ToolServer, tmp_path: Path) -> None:
     assert run(address, "users", "list") == ("", "", 0)
 
 
+def lines_of_the_guide() -> list[str]:
+    """Return the arguments of each kafka-configs.sh that the guide to securing a cluster gives."""
+    found: list[str] = re.findall(r"^    kafka-configs\.sh (.*)$", GUIDE.read_text(), re.MULTILINE)
+    return found
+
+
 def test_kafkas_tools_take_the_admins_file(tools: ToolServer, tmp_path: Path) -> None:
     node = ServedNode(tmp_path / "data", "--secure")
     try:
@@ -117,11 +124,13 @@ def test_kafkas_tools_take_the_admins_file(tools: ToolServer, tmp_path: Path) ->
         created = tools.run(TOPICS, [*given, "--create", "--topic", "orders"], tmp_path)
         assert created.exit == 0, created
         assert tools.run(TOPICS, [*given, "--list"], tmp_path).stdout.split() == ["orders"]
-        (line,) = re.findall(r"^    kafka-configs\.sh (.*)$", GUIDE.read_text(), re.MULTILINE)
-        of_page = line.replace("127.0.0.1:9092", node.bootstrap).replace("data-secure/client.properties", client)
-        altered = tools.run(CONFIGS, shlex.split(of_page), tmp_path)
-        assert altered.stdout == "Completed updating config for user alice.\n", altered
+        for line, of in zip(lines_of_the_guide(), ("user alice", "broker-logger 1"), strict=True):
+            of_page = line.replace("127.0.0.1:9092", node.bootstrap).replace("data-secure/client.properties", client)
+            altered = tools.run(CONFIGS, shlex.split(of_page), tmp_path)
+            assert altered.stdout == f"Completed updating config for {of}.\n", altered
         shown = tools.run(CONFIGS, [*given, "--describe", "--entity-type", "users"], tmp_path)
         assert "consumer_byte_rate=2097152.0, producer_byte_rate=1048576.0" in shown.stdout, shown
+        loggers = tools.run(CONFIGS, [*given, "--describe", *OF_LOGGERS], tmp_path)
+        assert "kafka.authorizer.logger=ERROR" in loggers.stdout, loggers
     finally:
         node.signal(signal.SIGTERM)

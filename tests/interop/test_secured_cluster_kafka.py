@@ -154,7 +154,7 @@ def started(folder: Path, kind: str) -> Iterator[MixedCluster]:
             each.result(WAIT_S)
         running.wait_heard()
         yield running
-        running.stop()
+        running.stop(*sorted(running.kcli))  # real Kafka waits five minutes for a quorum that is gone
 
 
 class SharedCluster:
