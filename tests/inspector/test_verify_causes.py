@@ -593,3 +593,28 @@ def test_a_flipped_base_offset_of_the_last_batch(directory: Path, bit: int) -> N
     assert finding.found == f"base offset {right ^ 1 << bit:,}, a flipped bit, which no CRC covers"
     assert str(finding.expected).startswith(f"{right:,}, behind the batch before it")
     assert "--salvage" in str(finding.command)
+
+
+@pytest.mark.parametrize("bit", [0, 4, 10, 24])
+@pytest.mark.parametrize("number", [1, 9, -1])
+@pytest.mark.parametrize("segment", [0, 1])
+def test_a_flipped_base_offset_of_another_batch(directory: Path, segment: int, number: int, bit: int) -> None:
+    """The batches beside it leave one place for it. What the check of the indexes and of the batches behind it notices
+    is no damage of its own."""
+    log = logs(directory)[segment]
+    data = bytearray(log.read_bytes())
+    place = number % len(frames(data))
+    position, length = frames(data)[number]
+    right = int.from_bytes(data[position : position + 8])
+    wrong = right ^ 1 << bit
+    data[position : position + 8] = wrong.to_bytes(8)
+    log.write_bytes(data)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path, finding.position) == ("offsets-order", str(log), position)
+    assert (finding.length, finding.offset) == (length, wrong)
+    assert finding.found == f"base offset {wrong:,}, a flipped bit, which no CRC covers"
+    assert str(finding.expected).startswith(f"{right:,}, which the batches beside it leave")
+    assert (finding.valid_batches_before, finding.valid_batches_behind) == (place, len(frames(data)) - 1 - place)
+    skipped = "it" if wrong < right else "the batches behind it"
+    assert finding.action.startswith(f"Kafka keeps this batch as it is, and consumers skip {skipped};")
+    assert "--salvage" in str(finding.command)

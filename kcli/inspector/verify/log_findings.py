@@ -38,6 +38,10 @@ from kcli.log.segment_reader import Damage, Window
 
 RECOVER = "Kafka would cut the file here at its next unclean start"
 SALVAGE = "Kafka keeps this batch as it is: read what there is, or fetch it from another replica"
+AHEAD = (
+    "Kafka keeps this batch as it is, and consumers skip the batches behind it: salvage puts its base offset right, in "
+    "a copy, where the batches beside it leave one place for it"
+)
 STOPS = "Kafka starts with it, and consumers stop at offset "
 """The beginning of the action for a batch that Kafka keeps and consumers cannot read; the offset follows."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
@@ -87,11 +91,11 @@ _EVENTS = {
         "error",
         "{expected:,} or below: the next segment begins there",
         "last offset {found:,}",
-        SALVAGE,
+        AHEAD,
     ),
     "back": _Wording("offsets-order", "error", "{expected:,} or above", "base offset {found:,}", SALVAGE),
     "ahead": _Wording(
-        "offsets-order", "error", "{expected:,}, where the batches behind it go on", "base offset {found:,}", SALVAGE
+        "offsets-order", "error", "{expected:,}, where the batches behind it go on", "base offset {found:,}", AHEAD
     ),
     "runs-into-next": _Wording(
         "offsets-overlap",
@@ -261,7 +265,7 @@ def _command(path: str, action: str, offset: int | None) -> str | None:
     """The shell command for an action; None where there is none."""
     if action in (RECOVER, RENAME):
         return next_steps.recover(Path(path).parent)
-    if action.startswith(STOPS):
+    if action == AHEAD or action.startswith(STOPS):
         return next_steps.salvage(Path(path).parent)
     return None if action == NO_LOSS else next_steps.dump(path, offset)
 

@@ -18,7 +18,7 @@ from kcli.inspector.verify.disk_damage import with_causes
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
-from kcli.inspector.verify.log_findings import REORDER, TAIL_DAMAGE, LogFindings
+from kcli.inspector.verify.log_findings import REORDER, SALVAGE, TAIL_DAMAGE, LogFindings
 from kcli.inspector.verify.lost_offsets import (
     REFETCH,
     Known,
@@ -129,6 +129,7 @@ class LogVerifier:
         self._short_by: FileKind | None = None
         self._reached = 0
         self._end: int | None = None
+        self._put_back_end = 0
         self._errors = False
         self._found: list[Finding] = []
         self._of_indexes: list[Finding] = []  # of the segment that is being checked
@@ -210,7 +211,7 @@ class LogVerifier:
         if number == 0 or not self._is_whole:
             return
         before = self._segments[number - 1]
-        end = max(end, before.base)
+        end = max(end, before.base, self._put_back_end)
         if self._tail is not None:
             self._close_tail(segment.base)
         elif end < segment.base:
@@ -423,47 +424,65 @@ class LogVerifier:
     ) -> list[Finding]:
         """Replace the findings of wrong offsets in a log by the one cause of them, where it is found. Returns the other
         findings. Raises UnreadableInput."""
-        put_back = self._put_back(path, following, of_log) if self._is_whole else None
-        if put_back is not None:
-            return self._as_put_back(put_back, of_log)
+        if self._is_whole:
+            for put_back in self._put_back(path, base, following, of_log):
+                of_log = self._as_put_back(put_back, following, of_log)
         return self._as_disordered(path, size, base, of_log)
 
-    def _put_back(self, path: Path, following: int | None, of_log: list[Finding]) -> PutBack | None:
-        """The last batch of the partition with its right base offset, where its own is wrong, and the batch before it
-        and the log end offset in the checkpoints leave only one possible; else None. Raises UnreadableInput."""
-        reached = max(self._known.ends.values(), default=0)
-        of_offsets = ("offset-gap", "offset-range", "offsets-order")
-        noticed = [
-            each for each in of_log if each.kind in of_offsets and each.next_valid_position in (None, each.position)
-        ]
-        if not noticed or following is not None or not reached:
-            return None
-        from kcli.log.recovery.salvage import is_log, last_put_back, topic_of  # imported where a log has such a batch
+    def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
+        """The batches of a log with their right base offsets, where their own are wrong and their neighbours leave only
+        one possible. Behind the last one is the next log, or the log end offset in the checkpoints. Raises
+        UnreadableInput."""
+        reached = max(self._known.ends.values(), default=0) or None
+        noticed = {each.position for each in of_log if _is_out_of_place(each)}
+        if following is None and reached:
+            at_end = [each for each in of_log if each.next_valid_position in (None, each.position)]
+            noticed |= {each.position for each in at_end if each.kind in ("offset-gap", "offset-range")}
+        if not noticed:
+            return []
+        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported where a log has such a batch
 
         paths = [each.files[FileKind.LOG] for each in self._segments]
         logs = {each.name: Content((FileRange(each, 0, each.stat().st_size),)) for each in paths if is_log(each.name)}
-        found = last_put_back(logs, topic_of(path.parent), reached) if path.name in logs else None
-        return found if found is not None and found.position in {each.position for each in noticed} else None
+        if path.name not in logs:
+            return []
+        found = put_back(logs, path.name, topic_of(path.parent), (base, reached if following is None else following))
+        overlapped = {each.offset for each in of_log if each.kind == "offsets-order"}
+        return [each for each in found if each.position in noticed or not overlapped.isdisjoint(each.overlapped)]
 
-    def _as_put_back(self, put_back: PutBack, of_log: list[Finding]) -> list[Finding]:
-        """Make the wrong base offset of the last batch the cause of all findings that the check of the log made of that
-        batch. Returns the other findings in the log."""
-        noticed = next(each for each in of_log if each.position == put_back.position)
+    def _as_put_back(self, put_back: PutBack, following: int | None, of_log: list[Finding]) -> list[Finding]:
+        """Make the wrong base offset of a batch the cause of all findings that the check of the log made of that batch,
+        and of those behind it whose offsets it covers. Returns the other findings in the log."""
+        own = [each for each in of_log if each.position == put_back.position]
+        covered = [each for each in of_log if each.kind == "offsets-order" and each.offset in put_back.overlapped]
+        covered = [each for each in covered if (each.position or 0) > put_back.position]
+        noticed = own[0] if own else _moved_to(put_back.position, covered[0])
         log = Path(noticed.path)
-        reached = max(self._known.ends.values())
-        is_gap = noticed.kind == "offset-gap"
-        outcome = "consumers see its records at wrong offsets" if is_gap else noticed.action
+        is_last = following is None and noticed.next_valid_position in (None, noticed.position)
+        reached = max(self._known.ends.values(), default=0)
+        place = "which the batches beside it leave for it"
+        if is_last:
+            place = f"behind the batch before it: the log had reached {reached:,}"
+        outcome = noticed.action
+        if noticed.kind == "offset-gap" and not covered:
+            outcome = "consumers see its records at wrong offsets"
+        elif covered or _is_out_of_place(noticed):
+            skipped = "the batches behind it" if put_back.before > put_back.base_offset else "it"
+            outcome = f"Kafka keeps this batch as it is, and consumers skip {skipped}"
         cause = replace(
             noticed,
             kind="offsets-order",
             severity="error",
-            expected=f"{put_back.base_offset:,}, behind the batch before it: the log had reached {reached:,}",
+            offset=put_back.before,
+            expected=f"{put_back.base_offset:,}, {place}",
             found=f"base offset {put_back.before:,}, a flipped bit, which no CRC covers",
             lost_first_offset=None,
             lost_last_offset=None,
             action=f"{outcome}; salvage puts the base offset right, in a copy",
             command=next_steps.salvage(log.parent),
             next_valid_position=put_back.position,
+            valid_batches_behind=(noticed.valid_batches_behind or 0) + len(covered),
+            valid_bytes_behind=(noticed.valid_bytes_behind or 0) + sum(each.length or 0 for each in covered),
         )
 
         def follows(other: Finding) -> bool:
@@ -474,10 +493,12 @@ class LogVerifier:
             is_of_index = Path(other.path).stem == log.stem and other.kind.startswith(("index-", "timeindex-"))
             return is_of_index or other.kind in ("snapshot-offset", *OF_PRODUCERS)
 
-        self._end = reached
+        if is_last:
+            self._end = reached
+        self._put_back_end = put_back.last_offset + 1
         self._errors = True
         self._causes.add(cause, follows)
-        return [each for each in of_log if each.position != put_back.position]
+        return [each for each in of_log if each not in own and each not in covered]
 
     def _as_disordered(self, path: Path, size: int, base: int, of_log: list[Finding]) -> list[Finding]:
         """Where sound batches are not in the order of their offsets, make that the cause of what the check of the log
@@ -878,6 +899,26 @@ class LogVerifier:
 
 def _log_of(base: int) -> str:
     return f"the log of {log_name(base)[: -len(FileKind.LOG)]}{FileKind.OFFSET_INDEX}"
+
+
+def _is_out_of_place(finding: Finding) -> bool:
+    """Whether Kafka keeps a batch whose offsets are not between those of the batches beside it."""
+    return finding.kind in ("offsets-order", "offsets-overlap") or (
+        finding.kind == "offset-range" and finding.action == SALVAGE
+    )
+
+
+def _moved_to(position: int, noticed: Finding) -> Finding:
+    """What was noticed of the batch behind one with a wrong base offset, as a finding of that one. position: its first
+    byte."""
+    length = (noticed.position or 0) - position
+    return replace(
+        noticed,
+        position=position,
+        length=length,
+        valid_batches_before=(noticed.valid_batches_before or 0) - 1,
+        valid_bytes_before=(noticed.valid_bytes_before or 0) - length,
+    )
 
 
 def _is_beside_log(finding: Finding) -> bool:

@@ -16,7 +16,7 @@ from formats.file_name import INTERNAL_TOPICS, FileKind, parse_directory
 from kcli.errors import KcliError
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, Finding, offsets_text
-from kcli.inspector.verify.log_findings import RECOVER, RENAME, REORDER, SALVAGE, STOPS
+from kcli.inspector.verify.log_findings import AHEAD, RECOVER, RENAME, REORDER, SALVAGE, STOPS
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
@@ -33,7 +33,7 @@ OTHERS_SHOWN = 3
 """The most partitions that a finding names beside its own."""
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
-GUESSED = (RECOVER, SALVAGE, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
+GUESSED = (RECOVER, SALVAGE, AHEAD, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:

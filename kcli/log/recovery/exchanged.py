@@ -18,7 +18,7 @@ from formats.file_name import METADATA_TOPIC, FileKind, parse
 from kcli.log.log_directory import PartitionDirectory
 
 HEADER = struct.Struct(">qiibIhi")
-"""The begin of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
+"""The beginning of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
 INDEX_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 MAGIC = 2

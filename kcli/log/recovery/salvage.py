@@ -63,13 +63,19 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """A sound batch with a wrong base offset, which no CRC covers, and the only base offset that it can have. before:
-    the base offset in the file."""
+    """A sound batch with a wrong base offset, which no CRC covers, and the only offsets that it can have. before: the
+    base offset in the file."""
 
     file: str
     position: int
     before: int
     base_offset: int
+    last_offset: int
+
+    @property
+    def overlapped(self) -> range:
+        """The offsets of batches behind it that those in the file run into."""
+        return range(self.last_offset + 1, self.before + self.last_offset - self.base_offset + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,18 +381,16 @@ def salvage(
     return salvaged
 
 
-def last_put_back(logs: Mapping[str, Content], topic: str, reached: int) -> PutBack | None:
-    """The last batch of a partition's last log with its right base offset, where its own is wrong, and the batch before
-    it and `reached`, the log end offset in the checkpoints, leave only one possible; else None. logs: all logs, by
-    name. Raises UnreadableInput."""
-    name = max(logs, key=_base_of)
-    room = Room(_base_of(name), reached, is_copy=partial(_is_copy, logs))
-    last = None
-    for last in in_place(name, logs[name], topic, room=room):  # noqa: B007 (the last one is looked for)
-        pass
-    if last is None or last.position not in room.moved or last.last_offset != reached - 1:
-        return None
-    return PutBack(name, last.position, room.moved[last.position], last.base_offset)
+def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int, int | None]) -> list[PutBack]:
+    """The batches of a log with their right base offsets, where their own are wrong and their neighbours leave only one
+    possible. logs: all logs of the partition, by name. room: the first offset of the log, and the offset behind its
+    last; None where that is not known. Raises UnreadableInput."""
+    place = Room(*room, is_copy=partial(_is_copy, logs))
+    return [
+        PutBack(name, row.position, place.moved[row.position], row.base_offset, row.last_offset)
+        for row in in_place(name, logs[name], topic, room=place)
+        if row.position in place.moved
+    ]
 
 
 def _is_copy(logs: Mapping[str, Content], row: BatchRow) -> bool:
@@ -663,7 +667,7 @@ class _Kept:
             return False
         stored = moved.get(row.position)
         if stored is not None:
-            self.put_back.append(PutBack(self._name, row.position, stored, row.base_offset))
+            self.put_back.append(PutBack(self._name, row.position, stored, row.base_offset, row.last_offset))
             self.ranges.append(struct.pack(">q", row.base_offset))
             self._keep(content, row.position + OFFSET_BYTES, row.size - OFFSET_BYTES)
         else:

@@ -509,10 +509,10 @@ def test_a_flipped_bit_of_a_base_offset_is_put_back(
     """No CRC covers the base offset. The neighbours, or the logs around, show which one the batch had."""
     directory = tmp_path / "p-0"
     batches = made(directory)
-    expected = rows_of(directory / f"{6:020}.log")[number].base_offset
+    row = rows_of(directory / f"{6:020}.log")[number]
     start, before = with_bit_flipped(directory, number, byte)
     done = plan(directory, options, with_salvage=True)
-    assert done.saved.put_back == [PutBack(f"{6:020}.log", start, before, expected)]
+    assert done.saved.put_back == [PutBack(f"{6:020}.log", start, before, row.base_offset, row.last_offset)]
     assert done.saved.gaps == []
     apply_in_place(done.view, CrashDisk())
     assert batches_of(reopened(directory)) == batches
@@ -531,7 +531,8 @@ def test_that_of_the_last_batch_where_the_checkpoints_tell_the_end(
     expected, last = rows_of(path)[-1].base_offset, rows_of(path)[-1].last_offset
     data[start : start + 8] = (expected ^ 1 << bit).to_bytes(8)
     path.write_bytes(data)
-    for reached, put_back in ((last + 1, [PutBack(path.name, start, expected ^ 1 << bit, expected)]), (last, [])):
+    right = PutBack(path.name, start, expected ^ 1 << bit, expected, last)
+    for reached, put_back in ((last + 1, [right]), (last, [])):
         done = plan(directory, replace(options, reached=reached, recovery_point=reached), with_salvage=True)
         assert done.saved.put_back == put_back
     done = plan(directory, replace(options, reached=last + 1, recovery_point=last + 1), with_salvage=True)
