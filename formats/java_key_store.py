@@ -65,7 +65,8 @@ class JavaKeyStore:
 
 
 def read_java_key_store(data: bytes, password: str | None) -> JavaKeyStore:
-    """Return the entries of a store. password None: its digest is not checked. Raises WrongPassword, FormatError."""
+    """Return the keys and certificates of a key store. password: that of the store; None: the store's digest is not
+    checked. Private keys stay encrypted. Raises WrongPassword, FormatError."""
     reader = _Reader(data)
     if reader.take(4) != MAGIC:
         raise BadMagic("no Java key store", 0)

@@ -81,7 +81,7 @@ class NotInOrder(KcliError):
 
 @runtime_checkable
 class SupportsClose(Protocol):
-    """A network with channels to close."""
+    """A Network whose channels must be closed when the node stops; NoNetwork has none."""
 
     def close(self) -> None:
         """Close all channels."""

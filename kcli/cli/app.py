@@ -48,7 +48,7 @@ COMMANDS = {
     "consume": Target(
         "kcli.cli.consume",
         "consume",
-        "Show the records of a topic's partitions, and those that come, until interrupted.",
+        "Show the records of a topic's partitions, then new ones as they are appended, until interrupted.",
     ),
     "groups": Target(
         "kcli.cli.groups",

@@ -125,7 +125,7 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
     *,
     options: ClusterOptions,
 ) -> None:
-    """Show the records of a topic's partitions, and those that come, until interrupted.
+    """Show the records of a topic's partitions, then new ones as they are appended, until interrupted.
 
     Without --group no group is joined and no offset committed. Records of one partition come in order; those of several
     as brokers answer. A range of times that has an end, -e and -c end the command. In a group, assigned and revoked

@@ -454,7 +454,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     if plan.lost_state is not None:
         state: Row = {"partition": plan.name, "kind": "state-lost", "file": "", "what": plan.lost_state.what}
         yield state | {"count": len(plan.lost_state.names), "names": [*plan.lost_state.names]}
-    is_damaged = plan.has_losses or plan.saved.gaps  # in an undamaged log the coordinator ends the transaction
+    is_damaged = plan.has_losses or plan.saved.gaps  # without losses the coordinator ends the open ones
     for first_offset, producer_id in plan.open_transactions if is_damaged else plan.lost_markers:
         transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
         marker = plan.lost_markers.get((first_offset, producer_id))

@@ -99,7 +99,8 @@ def read(
 def _anew(split: Split) -> list[Split]:
     """Return new splits for the offsets of a split whose segment was cleaned or deleted after planning.
 
-    Raises DataLoss where no replica has the offsets any more, and UnreadableInput. With may_vanish no error is raised.
+    Raises DataLoss where no replica has the offsets any more, and UnreadableInput. With `split.may_vanish` it raises
+    neither, but logs a warning and returns splits for what can still be read.
     """
     first, last = max(split.first_offset, split.from_offset), min(split.next_offset, split.to_offset)
     try:

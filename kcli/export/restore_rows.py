@@ -298,8 +298,8 @@ class _Head:
         return int(self._batch.column("offset")[-1].as_py())
 
     def take(self, until: int) -> pa.RecordBatch:
-        """Remove and return the rows of the current batch with offsets up to `until`; read the next batch after the
-        last."""
+        """Remove and return the rows of the current batch with offsets at or below `until`. Where that leaves no row,
+        the run's next batch becomes the current one; where the run has no next batch, `is_left` becomes false."""
         taken = self._batch
         cut = bisect_right(_numbers(taken.column("offset")), until)
         if cut < taken.num_rows:

@@ -72,7 +72,11 @@ def _small_file(path: Path, file_type: FileType, options: KafkaDumpOptions, note
 def dump_log(
     source: Source, path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0
 ) -> int:
-    """`dump_file` for the log that a source holds; path: only for the names to print."""
+    """Write what Kafka's tool prints of a log, but without the line "Dumping PATH". Returns how many batches or records
+    it printed.
+
+    source: the log. path: only for the names in the output. notes, start: as in `dump_file`. Raises UnreadableInput.
+    """
     write(memoryview(log_title(path).encode()))
     outcome = print_log(source, options.log, write, selection=options.selection, start=start, name=path.name)
     notes.errors += outcome.errors

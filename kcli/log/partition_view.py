@@ -103,7 +103,8 @@ class ContentSource:
             raise
 
     def _open(self, part: FileRange) -> Source:
-        """The source of a range. All ranges of a file share one: it is inflated once, and open once."""
+        """Return the source for a range of a file. Ranges of one file share a source: the file is opened once, and a
+        compressed one is not decompressed again for each range. Raises UnreadableInput."""
         key = part.path, part.codec if isinstance(part, InflatedRange) else 0, part.is_before_text_mode
         if key not in self._opened:
             if isinstance(part, InflatedRange):

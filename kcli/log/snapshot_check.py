@@ -87,7 +87,10 @@ def _beyond(entry: ProducerEntry, offset: int) -> tuple[str, str] | None:
 
 
 def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, str] | None:
-    """The contradiction of an entry whose epoch or last offset is below that of a batch of the producer."""
+    """The contradiction (expected, found) of an entry whose epoch is below that of its producer's last batch in the
+    log, or whose last offset is below that of this batch at the same epoch; None without one.
+
+    offset: that of the snapshot; a last offset of the batch at or above it is no contradiction."""
     least = check.least(entry.producer_id)
     if least is None:
         return None

@@ -60,7 +60,8 @@ from kcli.raft.states.unattached import Unattached
 from kcli.raft.voters import Endpoints, ReplicaKey, VoterSet
 
 ELECTED_WITHIN_MS: Final = 1500
-"""The time within which a voter that has received EndQuorumEpoch is elected, if it can be."""
+"""How long a resigned leader that shuts down waits for another voter to be elected, in ms, from the time at which every
+other voter has acknowledged EndQuorumEpoch or is unreachable; an election that can succeed takes less."""
 STEPS_MAX: Final = 8
 """A bound above the number of changes of state that one event can cause."""
 PEER_DIED_STEP_MS: Final = 100

@@ -55,7 +55,7 @@ class Request:
 
 @dataclasses.dataclass(slots=True)
 class LoggedRequest:
-    """A request as the log stores it; it becomes a Request only when a test reads it."""
+    """A request as RequestLog stores it; `for_tests` makes a Request of it only when a test reads the request log."""
 
     api: str
     header: RequestHeader

@@ -360,7 +360,8 @@ def _read(one: _Fetch, partitions: Iterable[FetchedPartition]) -> Parts[_Found]:
     answers, is_last = reading.part()
     if is_last:
         return _Found(reading.is_enough, reading.size, answers)
-    while not is_last and (not reading.is_enough or one.broker.quotas.is_active):  # a quota is charged with all records
+    # with quotas all records are read even when the response is due, as the quota counts them all
+    while not is_last and (not reading.is_enough or one.broker.quotas.is_active):
         yield
         _, is_last = reading.part()
     return _Found(reading.is_enough, reading.size, None)

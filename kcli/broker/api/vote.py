@@ -1,5 +1,7 @@
-"""Vote (52): a candidate requests this node's vote; in a pre-vote, whether it would get the vote. v1 directories,
-endpoints (KIP-853). v2 pre-vote (KIP-996)."""
+"""Vote (52): a candidate asks this node for its vote; in a pre-vote, it asks whether it would get the vote.
+
+v1 directory ids of voters, and endpoints (KIP-853). v2 pre-vote (KIP-996).
+"""
 
 from __future__ import annotations
 

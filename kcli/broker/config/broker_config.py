@@ -117,7 +117,7 @@ class BrokerConfig:
         self.static_jaas = StaticJaas(os.environ.get("KAFKA_OPTS", ""))
         self.static = _with_broker_id(self.resolved.properties)
         self.cluster: Mapping[str, str] = {}
-        """The dynamic configurations of all brokers."""
+        """The cluster-wide default of each dynamic broker configuration (--entity-default)."""
         self.broker: Mapping[str, str] = {}
         """The dynamic configurations of this broker."""
         self.warnings = [f"{name}: no configuration of Kafka 4.3" for name in properties if not is_known(name)]

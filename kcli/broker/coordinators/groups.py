@@ -74,8 +74,9 @@ def speaks_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> bool
 
 
 def _follow(image: MetadataImage, changes: Changes) -> Iterator[Any]:
-    """Yield the requests to every machine that follow from a change of the metadata: consumer groups compute their
-    assignments anew for changed topics, and the offsets of deleted topics are deleted."""
+    """Yield the requests to send to the state machines of all groups after a change of the metadata: where topics have
+    changed, that consumer groups compute their assignments anew; where topics were deleted, that their offsets are
+    deleted."""
     changed = topics_changed(image, changes)
     if changed is not None:
         yield changed

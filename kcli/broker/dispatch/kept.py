@@ -36,7 +36,7 @@ ENTRY_BYTES: Final = 16 << 10
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8  # the frame's size and its correlation id
 THROTTLE_BYTES: Final = 4
-CLIENT_ID_AT: Final = 8  # the length of the client id in a request, behind API key, version and correlation id
+CLIENT_ID_AT: Final = 8  # position of the client id's length in a request: after API key, version and correlation id
 CLIENT_ID_LENGTH_BYTES: Final = 2
 REQUEST_BYTES: Final = 4 << 10
 """The largest request that is found by its bytes."""

@@ -233,7 +233,16 @@ def _format(
     *,
     now_ms: int,
 ) -> Formatted:
-    """Format new and empty directories, and give an id to each directory without one."""
+    """Format the log directories that are online, empty and without meta.properties, and add a directory.id to each
+    meta.properties that lacks one.
+
+    every: all log directories, whose `id` is set here. found: those with a meta.properties. cluster_id, node_id: None
+    for those in `found`; where it is empty, a random cluster id and node id 1. Returns the ids of cluster, node and
+    directories.
+
+    Raises LogDirsRefused for a meta.properties without node.id or cluster.id, and for a directory that has files but no
+    meta.properties; NotThisNode, StartRefused, UnreadableInput, OSError.
+    """
     for each, meta in found.items():
         if meta.node_id is None or meta.cluster_id is None:
             lacks = "node ID" if meta.node_id is None else "cluster ID"

@@ -387,8 +387,8 @@ class LogManager:
     # removed partitions
 
     def _remove(self, removed: Partition) -> bool:
-        """Stop serving a partition that was removed. Return whether its directory is online, and so is to be
-        renamed."""
+        """Stop serving a partition that was removed from this broker. Return whether its directory is now to be renamed
+        to -delete: not where the log directory that it lies in is offline or unknown."""
         self.partitions.remove(removed)
         self.moves.abort(removed)
         removed.delete()

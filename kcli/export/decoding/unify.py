@@ -22,12 +22,14 @@ from kcli.export.decoding.errors import SchemaError
 
 
 def unify_all(types: Iterable[pa.DataType], *, text: bool = False) -> pa.DataType:
-    """Return the common type of all types, null for no types. Raises SchemaError, but not with `text`."""
+    """Return the common type of all types; the null type where there are none. text: where types have no common type,
+    string is used for them. Raises SchemaError where they have none and `text` is false."""
     return reduce(lambda one, other: unify(one, other, text=text), types, pa.null())
 
 
 def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str = "") -> pa.DataType:
-    """Return the common type of both. path: of their field, for errors. Raises SchemaError, but not with `text`."""
+    """Return the common type of both. path: that of their field, for errors. text: string is used where they have no
+    common type. Raises SchemaError where they have none and `text` is false."""
     if one == other or pt.is_null(other):
         return one
     if pt.is_null(one):

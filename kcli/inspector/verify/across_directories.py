@@ -84,7 +84,8 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
         if not copy.is_kept or not around.is_given(copy.other.parent):
             yield _duplicate(copy)
     for each in around.node.unformatted:
-        if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):  # else its own checks report it
+        # the checks of a directory that is verified, too, report its missing meta.properties
+        if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):
             yield _unformatted(around, each)
             yield from _odd_names(each)
     yield from _absent(around)

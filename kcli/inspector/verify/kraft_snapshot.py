@@ -24,8 +24,9 @@ FETCH = "delete the file while the node is stopped: it fetches a snapshot from t
 
 
 def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
-    """Yield the findings in a snapshot of the metadata log, with what Kafka does with it at its start; in a sound one
-    that Kafka reads: whether it contradicts the log. Raises UnreadableInput."""
+    """Yield the findings in a KRaft snapshot; a finding of damage says what Kafka does with the snapshot when it
+    starts. Where the snapshot is sound, and the one that Kafka loads (the latest), also yield a finding if it
+    contradicts the metadata log. advance: called with a number of bytes that were read. Raises UnreadableInput."""
     is_sound = True
     for finding in _findings(path, advance):
         is_sound = is_sound and finding.severity != "error"

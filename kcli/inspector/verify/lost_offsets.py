@@ -333,11 +333,13 @@ def without_marker(log: Path, size: int, end: int, entry: AbortedTxn) -> Finding
 def believed(
     index: IndexFile | None, events: Sequence[IndexEvent], base: int, end: int, max_timestamp: int, *, is_sound: bool
 ) -> IndexFile | None:
-    """An index that may say where its log ended before a cut; None where it contradicts itself or the log.
+    """Return the index if it can be evidence of where its log ended before the log was cut; None without an index, or
+    where it contradicts itself or the log.
 
-    events: the entries that the log contradicts, from LogCheck. end: the offset behind the log's last batch.
-    max_timestamp: the log's largest, ms; -1 without any. is_sound: whether the log is; entries that point into damage
-    say nothing."""
+    events: the entries that contradict the log, from LogCheck; those below `end` count, and only where `is_sound`.
+    base: the segment's base offset. end: the offset after the log's last batch. max_timestamp: the largest timestamp of
+    the log's batches, ms; -1 where it has none. is_sound: whether the log is undamaged; in a damaged one the entries of
+    `events` may point into the damage."""
     if index is None or not index.ascends():
         return None
     if is_sound and any(index.offset_of(number, base) < end for number, _, _ in events):

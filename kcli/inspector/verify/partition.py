@@ -642,8 +642,9 @@ class LogVerifier:
         """
         behind = sum(index.offset_of(number, segment.base) >= end for number in range(index.count)) if is_cut else 0
         inside, wrong_inside = index.count - behind, wrong - behind
+        # Entries behind the end of a cut log are no sign of a foreign index: only those below the end count.
         if wrong_inside < FOREIGN_LEAST or 2 * wrong_inside <= inside:
-            return found  # where only entries behind the end are wrong, the log was cut
+            return found
         log = segment.files[FileKind.LOG]
         is_in_place = following is None or following == end or self._check.cleaned or not index.ascends()
         others = [kind for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX) if kind in segment.files]

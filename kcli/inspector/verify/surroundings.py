@@ -456,8 +456,9 @@ class Surroundings:
 
     @cached_property
     def failing(self) -> Collection[Path]:
-        """The files that are I/O errors for Kafka, which then starts without this log directory. Empty where files
-        cannot be read; like `refused` it raises no error."""
+        """The files of this log directory at which Kafka has an I/O error when it starts: it takes the directory
+        offline, and starts with the others. Empty where Kafka cannot start without this directory, and where a check of
+        its files ends in an error, which is not raised here."""
         from kcli.log.recovery.run import Recovery
 
         if not self.node.may_fail:

@@ -34,8 +34,8 @@ from kcli.protocol.error_code import ErrorCode
 NO_TIMESTAMP = -1
 ERRORS_SHOWN = 3
 ERRORS_LISTED = 1 << 16
-"""The number of a batch's invalid records that are listed; all are counted. A batch of some hundred bytes may have
-millions of them, and Kafka lists them all."""
+"""The largest number of invalid records of a batch for which RefusedRecords keeps index and reason; its `total` counts
+all of them. Kafka has no such limit, but a batch of some hundred bytes may have millions of invalid records."""
 NO_KEY = "Compacted topic cannot accept message without key"
 COMPRESSING = 32  # compressing a byte takes at most 32 times as long as reading it
 SLICE_RECORDS = 1024  # small enough for the allocator to reuse the memory

@@ -170,8 +170,11 @@ class ReadOnlySegment:
     def windows(
         self, start: int, stop: int | None = None, window_bytes: int = WINDOW_BYTES_MIN
     ) -> Iterator[Window | Damage]:
-        """The batches in bytes [start, stop); stop None: the end of the surveyed bytes. Raises UnreadableInput,
-        OSError."""
+        """Yield the batches in bytes [start, stop) of the file, as windows, and the damaged byte ranges between them.
+
+        start: where a batch begins. stop: None for the end of the bytes surveyed so far. window_bytes: how many bytes
+        to read at a time, more where a batch is larger. Raises UnreadableInput, OSError.
+        """
         source = FileSource(self.path)
         stop = self._survey.end if stop is None else stop
         try:

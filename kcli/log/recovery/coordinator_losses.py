@@ -33,8 +33,11 @@ class LostState:
 
 
 def lost_state(topic: str, events: Iterable[Event]) -> LostState | None:
-    """Return the names in the records that the events of a start lose; None where there are none, or the topic is no
-    coordinator's. Raises UnreadableInput."""
+    """Return the ids of the groups, or the transactional ids, whose records a broker's start deletes from a partition.
+
+    topic: that of the partition. events: what the start changes in its log. None where no such record is deleted, or
+    `topic` is not an internal topic of a coordinator. Raises UnreadableInput.
+    """
     if topic not in KEYS_OF:
         return None
     names: set[str] = set()

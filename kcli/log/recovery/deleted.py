@@ -1,16 +1,25 @@
-"""Logs that a start deletes for good, though the log lacks their offsets: .deleted logs, and .swap logs.
+"""Missed logs: .deleted and .swap logs that Kafka deletes when it starts, although the partition's log lacks their
+offsets.
 
-Kafka renames the files of a segment to .deleted in three cases, all of which leave the offsets in the log, or outside
-of its bounds: retention (below the first segment), compaction and splits (another log has replaced it), truncation
-(behind the end of the log). A .deleted log is missed where it fits between two segments, or behind the last segment and
-below an offset that the checkpoints say the log had reached; and directly below the first segment, where the leader
-epochs still begin at or below its batches: retention raises the log start offset, and the leader epochs with it. In a
-log that is compacted a gap is normal: there it must also begin where the segment before it ends.
+Kafka renames the files of a segment to .deleted in three cases, after which the remaining log still has the segment's
+offsets, or no longer needs them: retention (they are below the first segment), compaction and splits of segments
+(another segment has replaced this one), truncation (they are at or above the log end offset). A .deleted log that none
+of these cases explains is a missed log. It lies
 
-A start deletes a .swap log at or above a .cleaned file: the cleaner had not renamed all its output, and what it was to
-replace is still there. Where that is gone, the .swap log alone has its batches, and is missed like a .deleted log; in a
-log that is compacted, too, where the segment before it may end below it. Other .swap logs take their places. Source:
-LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
+    between two segments            in a compacted topic, where gaps are normal, only if it also begins at the offset
+                                    at which the segment before it ends
+    after the last segment          below an offset that, by the checkpoints, the log had reached; in a compacted topic
+                                    as above
+    directly below the first one    if the first leader epoch begins at or below its batches: retention would have
+                                    raised the log start offset, and with it the start of the first leader epoch
+
+Where .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it
+starts, the .swap logs whose base offset is at or above the lowest one of a .cleaned file, because the segments that
+they were to replace still exist. Where these segments are gone, only the .swap log has their batches: it is a missed
+log by the same rules, except that in a compacted topic gaps before and after it are allowed. All other .swap logs
+replace their segments at the start, and are not missed.
+
+Source: LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
 """
 
 from __future__ import annotations

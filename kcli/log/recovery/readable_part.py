@@ -38,7 +38,8 @@ def readable_part(path: Path) -> Content:
 
 
 def unread_bytes(content: Content) -> int:
-    """The number of bytes in a readable part that could not be read."""
+    """The number of bytes of a file that could not be read. content: the file, from `readable_part`, which has zeros in
+    their places."""
     return sum(len(part) for part in content.parts if isinstance(part, bytes))
 
 
