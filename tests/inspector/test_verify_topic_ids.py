@@ -1,5 +1,6 @@
 """A directory with the topic id of another topic: what Kafka does with it, and how the directory is restored."""
 
+import json
 import shutil
 import subprocess
 from dataclasses import replace
@@ -9,9 +10,11 @@ import pytest
 
 from kcli.inspector.verify import Finding, next_steps
 from kcli.log.partition_directory import topic_id_of
+from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import OTHER, PARTITION, SOURCE, directory, loud, swap
 from tests.inspector.test_verify_misplaced import contents
 from tests.metadata_damage import LOG, NEW_ID, batch_around, byte_of, created_again, flip
+from tests.two_directories import two_directories
 
 __all__ = ["directory"]
 
@@ -184,3 +187,19 @@ def test_a_directory_of_a_deleted_topic_in_the_place_of_another(directory: Path)
     subprocess.run(["bash", "-c", finding.command], check=True)
     assert not loud(directory)
     assert topic_id_of(directory / OTHER) == NEW_ID
+
+
+def test_the_other_topic_has_its_directory_on_another_disk(tmp_path: Path) -> None:
+    """Only partition.metadata is wrong: with the name of the other topic there would be two directories of it."""
+    one, two, server = two_directories(tmp_path)
+    file = two / "mixed-0" / "partition.metadata"
+    before = file.read_text()
+    shutil.copyfile(one / PARTITION / file.name, file)
+    for arguments in ([one, two], ["--config", server, two]):
+        ended = kcli("verify", "--format", "jsonl", *arguments)
+        (row,) = [row for row in map(json.loads, ended.stdout.splitlines()) if row["severity"] == "error"]
+        assert (row["kind"], row["path"]) == ("partition-metadata-topic", str(file))
+        assert f"which has its own directory in {one}: " in row["found"]
+        assert FAULT in row["found"]
+    subprocess.run(["bash", "-c", row["command"]], check=True)
+    assert file.read_text() == before

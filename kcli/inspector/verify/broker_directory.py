@@ -544,10 +544,12 @@ class BrokerDirectory:
                 finding = self._exchange(cycle, paths)
                 self.exchanged.append((finding, {each.name for each in paths}))
                 yield finding
-        elif (other, partition.partition) in self._partitions:
+        elif (own := TopicPartition(other, partition.partition)) in self._partitions or not self._is_missing(own):
+            home = self._around.node.elsewhere.get(own)
+            where = "" if home is None else f" in {home.parent}"
             yield replace(
                 _partition_metadata("topic", path, right, f"topic id {found.topic_id}{whose}"),
-                found=f"topic id {found.topic_id}{whose}, which has its own directory: {NOT_PUBLISHED}",
+                found=f"topic id {found.topic_id}{whose}, which has its own directory{where}: {NOT_PUBLISHED}",
             )
         else:
             target = found.path.with_name(f"{other}-{partition.partition}")
@@ -558,6 +560,10 @@ class BrokerDirectory:
                 f"{found.path.name}: then only the file is wrong",
                 command=next_steps.move([(found.path, target)]),
             )
+
+    def _is_missing(self, partition: TopicPartition) -> bool:
+        """Whether this log directory lacks a partition that it should have: the node has it nowhere else."""
+        return any(each.partition == partition for each in self._around.missing)
 
     def _exchange(self, cycle: Sequence[TopicPartition], paths: Sequence[Path]) -> Finding:
         """Return the finding of directories that have exchanged their topic ids: each has the id of the next one in

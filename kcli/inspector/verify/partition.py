@@ -447,15 +447,15 @@ class LogVerifier:
         if path.name not in logs:
             return []
         found = put_back(logs, path.name, topic_of(path.parent), (base, reached if following is None else following))
-        overlapped = {each.offset for each in of_log if each.kind == "offsets-order"}
-        return [each for each in found if each.position in noticed or not overlapped.isdisjoint(each.overlapped)]
+        back = [each.offset for each in of_log if each.kind == "offsets-order" and each.offset is not None]
+        return [each for each in found if each.position in noticed or any(offset in each.overlapped for offset in back)]
 
     def _as_put_back(self, put_back: PutBack, following: int | None, of_log: list[Finding]) -> list[Finding]:
         """Make the wrong base offset of a batch the cause of all findings that the check of the log made of that batch,
         and of those behind it whose offsets it covers. Returns the other findings in the log."""
         own = [each for each in of_log if each.position == put_back.position]
-        covered = [each for each in of_log if each.kind == "offsets-order" and each.offset in put_back.overlapped]
-        covered = [each for each in covered if (each.position or 0) > put_back.position]
+        behind = [each for each in of_log if (each.position or 0) > put_back.position and each.offset is not None]
+        covered = [each for each in behind if each.kind == "offsets-order" and each.offset in put_back.overlapped]
         noticed = own[0] if own else _moved_to(put_back.position, covered[0])
         log = Path(noticed.path)
         is_last = following is None and noticed.next_valid_position in (None, noticed.position)

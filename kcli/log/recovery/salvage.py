@@ -288,10 +288,26 @@ def _sound_rows(name: str, content: Content, start: int, stop: int | None = None
 
 
 def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
-    """The leader epochs of the sound batches in the logs, (name, content) in the order of their offsets. An epoch below
-    that of an earlier batch is left out, as a start leaves it out. Raises UnreadableInput."""
+    """The leader epochs of the sound batches in the logs, (name, content) in the order of their offsets.
+
+    Left out are an epoch below that of an earlier batch, as a start leaves it out, and one above that of the next
+    batch, where that is not below the batch before: no CRC covers a leader epoch, and it has a flipped bit. Raises
+    UnreadableInput.
+    """
     epochs = LeaderEpochCache()
-    latest = -1
+    latest, raised = -1, None
+    for epoch, base_offset in _epochs_of(logs):
+        if raised is not None and not latest <= epoch < raised[0]:
+            epochs.assign(*raised)
+            latest = raised[0]
+        raised = (epoch, base_offset) if epoch > latest else None
+    if raised is not None:
+        epochs.assign(*raised)
+    return epochs
+
+
+def _epochs_of(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[int, int]]:
+    """Yield leader epoch and base offset of each sound batch. Raises UnreadableInput."""
     for name, content in logs:
         source = ContentSource(name, content)
         try:
@@ -300,13 +316,11 @@ def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
                     continue
                 for i in range(part.batches.count):
                     row = BatchRow._make(part.batches.row(i))
-                    if row.leader_epoch > latest and row.base_offset >= 0 and not row.faults & UNSOUND:
-                        latest = row.leader_epoch
-                        epochs.assign(latest, row.base_offset)
+                    if row.base_offset >= 0 and not row.faults & UNSOUND:
+                        yield row.leader_epoch, row.base_offset
                 part.release()
         finally:
             source.close()
-    return epochs
 
 
 def salvage(
