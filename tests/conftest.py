@@ -1,5 +1,6 @@
 """What every test shares: the golden data (see golden/README.md) and real Kafka, where the machine has it."""
 
+import gc
 import gzip
 import json
 import os
@@ -126,6 +127,21 @@ def is_long(file: str) -> bool:
     """Whether a test file ("tests/interop/test_kit.py") is one of the longest, or starts real Kafka."""
     name = file.removeprefix("tests/")
     return name in LONGEST or name.startswith("interop/")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without garbage collections, which would visit all tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or duckdb would find its objects left over
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
