@@ -15,7 +15,7 @@ BUILT := $(VENV)/.stamp-built
 export PYTHONDONTWRITEBYTECODE :=
 KERNELS := $(wildcard $(foreach kind,pyx pxd h,formats/kernels/*.$(kind) formats/kernels/*/*.$(kind)))
 
-.PHONY: help demo test check lint types style compiled bench soak sanitize chaos wheel lock clean
+.PHONY: help demo test ready check lint types style compiled bench soak sanitize chaos wheel lock clean
 
 help:
 	@echo "make demo    the commands on the samples, a broker, and a cluster that loses a node"
@@ -34,14 +34,18 @@ demo:
 	@$(MAKE) --no-print-directory -j2 $(BUILT) $(SPARK)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh
 
-test: $(DEPS) $(BUILT)
+test: ready
 	@$(MAKE) --no-print-directory -j2 types style compiled
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist loadfile
 
 check: lint
 	$(BIN)/python -m tests.check
 
-lint: $(DEPS) $(BUILT)
+# One core fetches and unpacks while the other compiles.
+ready:
+	@$(MAKE) --no-print-directory -j2 $(DEPS) $(BUILT)
+
+lint: ready
 	@$(MAKE) --no-print-directory -j2 types style
 
 # The parts of lint, side by side: mypy takes as long as all else.

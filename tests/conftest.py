@@ -1,5 +1,6 @@
 """What every test shares: the golden data (see golden/README.md) and real Kafka, where the machine has it."""
 
+import gc
 import gzip
 import json
 import os
@@ -28,8 +29,9 @@ LONGEST = (
     "sim/cluster/test_cluster.py",
     "export/test_class_archive.py",
     "test_sanitize.py",
+    "test_docs.py",
 )
-"""Test files with a test that takes 20 s or more. They run first: one that began last would leave the other processes
+"""Test files that take 20 s or more by themselves. They run first: one that began last would leave the other processes
 without work."""
 WAITING_WORKERS = 3
 FIRST_PORT, PORTS_PER_WORKER = 22_000, 500  # below those that Linux gives to clients
@@ -110,6 +112,36 @@ def pytest_xdist_auto_num_workers() -> int:
     """Processes of `pytest -n auto`: three more than cores, for tests of brokers and clusters wait: for an
     election, a session that times out, a process that starts."""
     return (os.cpu_count() or 1) + WAITING_WORKERS
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of `--dist loadfile`: no more long files at once than there are processes besides the cores."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.scheduling import FileScheduling
+
+    return FileScheduling(config, log, is_long, WAITING_WORKERS)
+
+
+def is_long(file: str) -> bool:
+    """Whether a test file ("tests/interop/test_kit.py") is one of the longest, or starts real Kafka."""
+    name = file.removeprefix("tests/")
+    return name in LONGEST or name.startswith("interop/")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without garbage collections, which would visit all tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or duckdb would find its objects left over
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

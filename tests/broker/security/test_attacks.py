@@ -16,7 +16,7 @@ import ssl
 import struct
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -626,44 +626,44 @@ def many(count: int, **fields: Any) -> list[dict[str, Any]]:
     return [{key: f"n{i}" if value == "#" else value for key, value in fields.items()} for i in range(count)]
 
 
-MANY: dict[str, tuple[int, dict[str, Any]]] = {
-    "create_acls": (3, {"creations": many(20_000, resource_type=2, resource_name="#", resource_pattern_type=3,
+MANY: dict[str, tuple[int, Callable[[], dict[str, Any]]]] = {
+    "create_acls": (3, lambda: {"creations": many(20_000, resource_type=2, resource_name="#", resource_pattern_type=3,
         principal="User:alice", host="*", operation=3, permission_type=3)}),
-    "delete_acls": (3, {"filters": many(20_000, resource_type_filter=2, resource_name_filter="#",
+    "delete_acls": (3, lambda: {"filters": many(20_000, resource_type_filter=2, resource_name_filter="#",
         pattern_type_filter=3, principal_filter=None, host_filter=None, operation=1, permission_type=1)}),
-    "offset_fetch": (8, {"require_stable": False, "groups": [
+    "offset_fetch": (8, lambda: {"require_stable": False, "groups": [
         {"group_id": "g", "topics": many(50_000, name="#", partition_indexes=[0])}]}),
-    "add_partitions_to_txn": (3, {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1,
+    "add_partitions_to_txn": (3, lambda: {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1,
         "v3_and_below_producer_epoch": 0, "v3_and_below_topics": many(50_000, name="#", partitions=[0])}),
-    "txn_offset_commit": (3, {"transactional_id": "t", "group_id": "g", "producer_id": 1, "producer_epoch": 0,
+    "txn_offset_commit": (3, lambda: {"transactional_id": "t", "group_id": "g", "producer_id": 1, "producer_epoch": 0,
         "generation_id": -1, "member_id": "", "group_instance_id": None, "topics": many(20_000,
         name="#", partitions=[{"partition_index": 0, "committed_offset": 0, "committed_leader_epoch": -1,
         "committed_metadata": ""}])}),
-    "describe_topic_partitions": (0, {"topics": many(50_000, name="#"), "response_partition_limit": 2000,
+    "describe_topic_partitions": (0, lambda: {"topics": many(50_000, name="#"), "response_partition_limit": 2000,
         "cursor": None}),
-    "consumer_group_heartbeat": (1, {"group_id": "g", **JOIN,
+    "consumer_group_heartbeat": (1, lambda: {"group_id": "g", **JOIN,
         "subscribed_topic_names": [f"n{i}" for i in range(100_000)], "subscribed_topic_regex": None}),
-    "alter_user_scram_credentials": (0, {"deletions": many(50_000, name="#", mechanism=1), "upsertions": []}),
-    "elect_leaders": (2, {"election_type": 0, "timeout": 1000,
+    "alter_user_scram_credentials": (0, lambda: {"deletions": many(50_000, name="#", mechanism=1), "upsertions": []}),
+    "elect_leaders": (2, lambda: {"election_type": 0, "timeout": 1000,
         "topic_partitions": many(50_000, topic="#", partitions=[0])}),
-    "alter_partition_reassignments": (0, {"timeout": 1000, "topics": many(30_000, name="#",
+    "alter_partition_reassignments": (0, lambda: {"timeout": 1000, "topics": many(30_000, name="#",
         partitions=[{"partition_index": 0, "replicas": None}])}),
-    "describe_log_dirs": (4, {"topics": many(50_000, topic="#", partitions=[0])}),
-    "alter_replica_log_dirs": (2, {"dirs": [{"path": "/x", "topics": many(50_000, name="#", partitions=[0])}]}),
-    "delete_groups": (2, {"groups_names": [f"n{i}" for i in range(50_000)]}),
-    "describe_user_scram_credentials": (0, {"users": many(50_000, name="#")}),
-    "sync_group": (5, {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None,
+    "describe_log_dirs": (4, lambda: {"topics": many(50_000, topic="#", partitions=[0])}),
+    "alter_replica_log_dirs": (2, lambda: {"dirs": [{"path": "/x", "topics": many(50_000, name="#", partitions=[0])}]}),
+    "delete_groups": (2, lambda: {"groups_names": [f"n{i}" for i in range(50_000)]}),
+    "describe_user_scram_credentials": (0, lambda: {"users": many(50_000, name="#")}),
+    "sync_group": (5, lambda: {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None,
         "protocol_type": "consumer", "protocol_name": "range", "assignments": many(50_000, member_id="#",
         assignment=b"")}),
-    "join_group": (9, {"group_id": "g", "session_timeout": 6000, "rebalance_timeout": 6000, "member_id": "",
+    "join_group": (9, lambda: {"group_id": "g", "session_timeout": 6000, "rebalance_timeout": 6000, "member_id": "",
         "group_instance_id": None, "protocol_type": "consumer", "reason": None, "protocols": many(50_000, name="#",
         metadata=b"")}),
-    "list_transactions": (1, {"state_filters": [], "producer_id_filters": list(range(100_000)),
+    "list_transactions": (1, lambda: {"state_filters": [], "producer_id_filters": list(range(100_000)),
         "duration_filter": -1}),
-    "list_groups": (5, {"states_filter": [f"n{i}" for i in range(100_000)], "types_filter": []}),
-    "alter_client_quotas": (1, {"validate_only": False, "entries": [
+    "list_groups": (5, lambda: {"states_filter": [f"n{i}" for i in range(100_000)], "types_filter": []}),
+    "alter_client_quotas": (1, lambda: {"validate_only": False, "entries": [
         {"entity": [{"entity_type": "user", "entity_name": f"n{i}"}], "ops": []} for i in range(30_000)]}),
-    "describe_client_quotas": (1, {"components": many(50_000, entity_type="#", match_type=0, match="x"),
+    "describe_client_quotas": (1, lambda: {"components": many(50_000, entity_type="#", match_type=0, match="x"),
         "strict": False}),
 }  # fmt: skip
 
@@ -672,7 +672,7 @@ MANY: dict[str, tuple[int, dict[str, Any]]] = {
 def test_a_denied_request_for_many_things_holds_nobody_up(api: str, secured: Secured) -> None:
     version, request = MANY[api]
     with secured.connect("SASL") as client:
-        frame = client.frame(api, version, request)
+        frame = client.frame(api, version, request())
     with alice(secured) as client, rounds_of(secured.node) as rounds:
         client.socket.sendall(frame)
         assert client.read_frame()
