@@ -52,7 +52,7 @@ def api_versions(broker: Broker, call: types.ApiVersionsCall) -> types.ApiVersio
 
 
 def kept_state(broker: Broker, _listener: str) -> tuple[int, int, int]:
-    """What a kept answer depends on besides the request: the features and their epoch."""
+    """What a cached answer (dispatch/kept.py) depends on besides the request: the features and their epoch."""
     return broker.image.version, broker.image.features_epoch, broker.metadata.kraft_version
 
 

@@ -125,14 +125,15 @@ COMMON_REFUSALS = (
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.CORRUPT_MESSAGE,
 )
-"""Refusals by the log that Kafka answers without the log start offset, and does not log."""
+"""Errors of batches that the log refuses for which the response has log start offset -1, and which the broker does not
+write to its own log, as in Kafka."""
 ZERO_ID = UUID(int=0)
 NO_BATCH = "the records of a partition are no batch"
 TWO_PRODUCERS = "Transactional records contained more than one producer ID"
 
 
 Refusals = Mapping[TopicPartition, Verdict]
-"""Partition -> why the transaction's coordinator refuses the batch."""
+"""Partition -> the error and message with which the transaction coordinator refuses the batch."""
 
 
 Answers = list[tuple[str | UUID, list[PartitionAnswer]]]
@@ -251,7 +252,8 @@ def _exists(broker: Broker, writable: Container[str], topic: TopicData, index: i
 
 
 def _is_without_producer_id(records: memoryview | None, version: int) -> bool:
-    """Whether Kafka fails at these records while it looks for a producer id, so that it refuses all of the request."""
+    """Whether these records break rule 4: Kafka then fails as it looks for their producer id, and refuses the whole
+    request."""
     batch = _one_batch(records, version)
     if isinstance(batch, ErrorCode):
         return batch is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -272,7 +274,7 @@ def _transactional(
 
 
 def _existing(broker: Broker, batches: list[Transactional]) -> list[tuple[Partition, Producer]]:
-    """Those of the batches' partitions that this broker leads, each with the producer of its batch."""
+    """Return the partitions of those batches whose partition this broker leads, each with the producer of its batch."""
     found = []
     for topic, index, _, producer in batches:
         partition = None if isinstance(topic, ErrorCode) else broker.partitions.get(topic, index)
@@ -496,9 +498,9 @@ def _append(
 def _refusal(
     call: types.ProduceCall, topic: str, index: int, refused: AppendRefused, log_start_offset: int
 ) -> PartitionAnswer:
-    """The result of a batch that the log refuses, which is logged where Kafka logs it. Kafka gives an error message
-    only where records are at fault, and names the partition in the error of a record only where its key is missing.
-    Source: ReplicaManager.appendRecordsToLeader."""
+    """Return the result of a batch that the log refuses; the refusal is also logged, except for COMMON_REFUSALS. Kafka
+    gives an error message only where records are at fault, and names the partition in the error of a record only where
+    its key is missing. Source: ReplicaManager.appendRecordsToLeader."""
     error, records = refused.error, refused.records
     if error not in COMMON_REFUSALS:
         level = logging.INFO if error is ErrorCode.INVALID_PRODUCER_EPOCH else logging.ERROR

@@ -36,7 +36,8 @@ RETRY_S: Final = 0.1
 
 
 def coordinate(transactions: Coordinator, local: LocalMarkers, producer_ids: ProducerIds) -> Work:
-    """Return the work of the transaction coordinator. local: writes markers to partitions that this broker leads."""
+    """Return the Work of the transaction coordinator: what it adds to the runtime. local: writes markers to partitions
+    that this broker leads."""
     context = transactions.context
     config, image = _config(context.config), context.image
     return Work(

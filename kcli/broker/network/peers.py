@@ -44,7 +44,7 @@ class Peer(Protocol):
     """A node that takes requests of this one: a given node, or the active controller, whichever node that is."""
 
     async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Any:
-        """Send a request and return its response, whose type the caller states. Raises Unanswered.
+        """Send a request and return its response (typed Any: the caller annotates its type). Raises Unanswered.
 
         api: its name in the table of APIs. version None: the newest that both nodes speak. fields: plain values.
         """
