@@ -14,8 +14,9 @@ name: ssl.* as a TLS client, and the login module's options username and passwor
     sasl.mechanism.controller.protocol      for the first of controller.listener.names
 
 A node with a configuration that kcli cannot enforce as written does not start; `problem_of` and `outgoing_problem`
-return the reason. Source:
-ChannelBuilders, SaslChannelBuilder, JaasContext.loadServerContext, BrokerSecurityConfigs; KIP-103, KIP-684.
+return the reason.
+
+Source: ChannelBuilders, SaslChannelBuilder, JaasContext.loadServerContext, BrokerSecurityConfigs; KIP-103, KIP-684.
 """
 
 from __future__ import annotations

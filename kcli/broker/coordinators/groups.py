@@ -86,8 +86,7 @@ def _follow(image: MetadataImage, changes: Changes) -> Iterator[Any]:
 
 async def ask_group(groups: Coordinator, group_id: str, request: Any) -> Any:
     """Return the response of the state machine that has the group (runtime.py). Raises CoordinatorError, with
-    INVALID_GROUP_ID for an empty group
-    id."""
+    INVALID_GROUP_ID for an empty group id."""
     _check_id(group_id)
     return await groups.handle(group_id, request)
 

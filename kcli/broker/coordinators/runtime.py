@@ -112,8 +112,8 @@ class Work(NamedTuple):
     act(message, number): carries out a message of that partition's machine.
     follow(changes): returns the requests that every machine gets after these changes of the metadata.
     base_sequence: the base sequence of every batch, also of batches with a producer id: coordinators do not count
-    sequences. commit_timeout_ms: how long a response waits for the commit of its records before it is
-    COORDINATOR_NOT_AVAILABLE.
+    sequences.
+    commit_timeout_ms: how long a response waits for the commit of its records before it is COORDINATOR_NOT_AVAILABLE.
     changes_nothing(request): whether the machine's state is still valid where the request's records are not appended.
     loads_in_part: True: where a record is damaged or cannot be replayed, the partition is served by the records before
     it; False: the partition is then not served at all.
@@ -167,7 +167,7 @@ class Coordinator:
 
     def _follow(self) -> None:
         """Load partitions that this broker has begun to lead, and drop those that it no longer leads. A partition that
-        this broker leads on in a later leader epoch keeps its machine: the log still has the machine's records."""
+        this broker still leads, in a later leader epoch, keeps its machine: the log still has the machine's records."""
         topic = self.context.image.topics.get(self.topic)
         led = set() if topic is None else {
             number for number, state in topic.partitions.items() if state.leader == self.context.node_id

@@ -30,8 +30,9 @@ async def answer(
     read: Callable[[C], Request],
     write: Callable[[C, Answer], Message],
 ) -> Message:
-    """Return raft's response. read: converts the message to raft's request; write: converts raft's answer to the
-    response in the request's version."""
+    """Return raft's response to a request; an error where `read` raises InvalidRaftRequest, and on a node that is its
+    quorum's only voter. read: converts the message to raft's request; write: converts raft's answer to the response in
+    the request's version."""
     if not isinstance(metadata, ReplicatedMetadataLog):
         return _alone(cluster_id, call)
     try:
@@ -54,5 +55,6 @@ def _alone(cluster_id: str, call: Call) -> Message:
 
 
 async def fetch_metadata(metadata: MetadataLog, cluster_id: str, call: FetchCall) -> Message:
-    """Answer a Fetch on a controller listener. Errors: INVALID_REQUEST for any other partition, and those of raft."""
+    """Answer a Fetch on a controller listener. Errors: INVALID_REQUEST for a partition other than __cluster_metadata-0,
+    and those of raft."""
     return await answer(metadata, cluster_id, call, fetch_of, fetch_response)

@@ -432,7 +432,7 @@ class Connection:
             self._take_memory()
 
     def _take_memory(self) -> None:
-        """Take memory for the next request, where its size is known; wait where there is none."""
+        """Reserve request memory for the next request, where its size is known; wait (STARVED) where none is free."""
         if self._taken_bytes or self._needed_bytes == SIZE_BYTES:
             return
         if self._memory is self._server.login_memory and self._needed_bytes <= LONG_BYTES:
@@ -447,8 +447,9 @@ class Connection:
         self._go_on(FREED)
 
     def _pass_on(self, taken_bytes: int) -> None:
-        """Keep the memory of the last request until that request is answered, if it waits for its response, else give
-        the memory back. A client that has logged in takes the memory that logged-in clients share from now on."""
+        """Give back the request memory of the last request, or, where its response is pending, leave that to the time
+        when it is answered. Once the client has logged in, its later requests use the memory that logged-in clients
+        share."""
         if taken_bytes and self._pending:
             self._pending[-1].size_bytes += taken_bytes
         elif taken_bytes:

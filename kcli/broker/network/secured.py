@@ -1,6 +1,7 @@
 """The listeners of a node as they are secured: their TLS contexts, and the mechanisms by which their clients log in.
 
-Made before a byte is written, from config/security.py: files that cannot be used end the start.
+They are made from config/security.py before the node writes anything to disk, so that a node whose files cannot be used
+does not start.
 """
 
 from __future__ import annotations
@@ -159,7 +160,8 @@ def _secured(config: BrokerConfig, security: ListenerSecurity, users: Users, now
 def _token_keys(
     security: ListenerSecurity, now: dt.datetime, hide: Callable[[str], str]
 ) -> tuple[TokenKeys, KeyEndpoint | None]:
-    """The keys of tokens, and where they are fetched. hide: of secrets in errors. Raises InvalidConfig."""
+    """Return the keys that verify OAUTHBEARER tokens, and the endpoint from which they are fetched, None for keys in a
+    file. hide: removes secrets from the text of an error. Raises InvalidConfig."""
     from kcli.broker.network.token_keys import KeyEndpoint, token_keys
 
     keys = token_keys(security, now, hide)
