@@ -1,7 +1,7 @@
 """The audit: one line of kafka.authorizer.logger for what the authorizer decides.
 
-    INFO    denied, what the request has asked for
-    DEBUG   allowed, what the request gets
+    INFO    the client may not do what it has requested
+    DEBUG   the client may do it
     TRACE   checks for the authorized operations in a response, and denials after which another check may allow the same
 
 The logger is at INFO unless its level is changed (resource type BROKER_LOGGER). The text is made only for a line that

@@ -57,8 +57,8 @@ def kept_state(broker: Broker, _listener: str) -> tuple[int, int, int]:
 
 
 def inputs(broker: Broker, call: types.ApiVersionsCall) -> Inputs:
-    """What the answer depends on: whether the request's version is known, whether the request names the client's
-    software as it must, and the features."""
+    """What the answer depends on: whether the request's version is known, whether the request has a valid name and
+    version of the client's software, and the features."""
     fields = call.request is not None, call.request is None or names_software(call.request)
     return Inputs(fields, kept_state(broker, call.listener))
 

@@ -270,16 +270,16 @@ class BrokerConfig:
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
-        """Host -> number of connections, in place of max.connections.per.ip."""
+        """Host -> the greatest number of connections, in place of max.connections.per.ip."""
         name = "max.connections.per.ip.overrides"
         return parse_counts(name, self.text(name))
 
     def max_connections_of(self, listener: str) -> int:
-        """The most connections of that listener."""
+        """The greatest number of connections of that listener."""
         return self._of_listener(listener, "max.connections")
 
     def creation_rate_of(self, listener: str) -> int:
-        """The most new connections of that listener, a second."""
+        """The greatest number of new connections of that listener per second."""
         return self._of_listener(listener, "max.connection.creation.rate")
 
     def _of_listener(self, listener: str, name: str) -> int:

@@ -44,7 +44,8 @@ DEFINED_FIRST: Final = (
     "index.interval.bytes",
     "max.compaction.lag.ms",
 )
-"""Topic configurations that Kafka defines before others in the same bucket of its HashMap."""
+"""Topic configurations that come before the others in their bucket of Kafka's HashMap, as Kafka defines them
+earlier."""
 NAMES_KEPT: Final = 4096
 RESOURCES: Final = frozenset(
     (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)

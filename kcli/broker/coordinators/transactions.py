@@ -103,8 +103,9 @@ class _Transactions:
 async def ask_transaction(
     transactions: Coordinator, producer_ids: ProducerIds, transactional_id: str, request: Any
 ) -> Any:
-    """Return the response of the transactional id's machine. Where the machine needs a producer id, the request is sent
-    again with one. Raises CoordinatorError, also where there are no producer ids."""
+    """Return the response of the state machine that has the transactional id (runtime.py). Where the machine needs a
+    new producer id, the request is sent again with one. Raises CoordinatorError, also where there are no producer
+    ids."""
     answer = await transactions.handle(transactional_id, request)
     if answer is NEEDS_PRODUCER_ID:
         request = replace(request, new_producer_id=await producer_ids.next())

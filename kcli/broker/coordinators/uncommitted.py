@@ -69,7 +69,7 @@ class Uncommitted:
 
     @property
     def must_wait(self) -> bool:
-        """Whether an outcome of now must wait for the high watermark."""
+        """Whether an outcome that the machine returns now must wait for the high watermark."""
         log = self._partition.log
         return log.high_watermark < log.log_end_offset or bool(self._held)
 

@@ -301,7 +301,8 @@ class Merged:
                 self._items.append(Merged(each, self._path[1:]))
 
     def takes(self, item: Any) -> bool:
-        """Add `item` if it equals this one apart from its list. Return whether it does."""
+        """Add the list of `item` if `item` equals the item given to the constructor in all other fields. Return whether
+        it does."""
         is_same: bool = replace(item, **{self._path[0]: ()}) == self._item
         if is_same:
             self.add(item)

@@ -82,7 +82,8 @@ class Router:
         return self.kept.answer(api, call)
 
     def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """The response of this node's handler, or of the active controller's where only that one may answer."""
+        """Return the response of this node's handler, or of the active controller's where only the active controller
+        answers such requests."""
         broker = self.broker
         if api.on is CONTROLLERS:
             return self._answer_as_controller(call)

@@ -37,7 +37,7 @@ NAMES_MAX = 10
 
 
 def check_metadata(dirs: LogDirs, now_ms: int) -> None:
-    """Stop the start where the metadata log has lost partitions that the log directories hold.
+    """Refuse to start where the metadata log has lost partitions that are in the log directories.
 
     Raises LogDirsRefused, which names the partitions and the next step, and UnreadableInput.
     """
@@ -63,7 +63,7 @@ def check_metadata(dirs: LogDirs, now_ms: int) -> None:
 
 
 def check_partition_metadata(dirs: LogDirs) -> None:
-    """Stop the start where a partition has records and no partition.metadata.
+    """Refuse to start where a partition has records and no partition.metadata.
 
     Raises LogDirsRefused, which names the partitions and the next step.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Call)
 DOING = {80: "adding", 81: "removing"}
-"""The API keys of clients' requests that change the voters."""
+"""API key of a client's request that changes the voters -> the verb in its error message."""
 
 
 async def answer(

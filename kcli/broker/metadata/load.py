@@ -1,4 +1,4 @@
-"""Opening a metadata log at a start: the recovery of `__cluster_metadata-0`, and the replay into the image.
+"""Opens the metadata log when a node starts: the recovery of `__cluster_metadata-0`, and the replay into the image.
 
     the log       recovered whole at every start, whether the last shutdown was clean or not, as Kafka does
     a snapshot    if the latest one is ahead of the log end, by epoch, then by offset, the log is dropped, and begins

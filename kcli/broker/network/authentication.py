@@ -4,8 +4,8 @@
     VERSIONS    ApiVersions is answered: SaslHandshake, and nothing else
     EXCHANGE    SaslAuthenticate; after SaslHandshake 0 the mechanism's bare messages, each with its size in front
     BARRED      the handshake of a re-authentication has named another mechanism: whatever follows fails
-    DONE        requests are taken, until the session ends; a SaslHandshake begins a re-authentication
-    FAILED      no request is taken any more
+    DONE        requests go to their handlers, until the session ends; a SaslHandshake begins a re-authentication
+    FAILED      no request is handled any more
 
 A request that the state does not list closes the connection at once (HangUp), but for EXCHANGE, where it is answered
 with ILLEGAL_SASL_STATE. A failure is answered, and the connection closed, only after

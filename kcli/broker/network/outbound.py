@@ -1,7 +1,8 @@
 """How this node connects to the nodes behind a listener: its TLS context, and its login by SASL.
 
     TLS handshake    the certificate of the other node, and its host name unless
-                     ssl.endpoint.identification.algorithm is empty; this node shows its own where it is asked for it
+                     ssl.endpoint.identification.algorithm is empty; this node shows its own certificate where the other
+                     node requests it
     ApiVersions      once a connection
     SaslHandshake    the mechanism
     SaslAuthenticate PLAIN or SCRAM, until the other node has authenticated this one

@@ -44,8 +44,8 @@ COUNTED_EVERY_MS: Final = 1000
 @dataclass(slots=True)
 class Users:
     """What the mechanisms read from the node. credentials: returns the UserScramCredentialRecords of the metadata
-    image, by mechanism's code and name; none until the image is loaded. tokens: the delegation tokens, None where they
-    are not enabled. decoy_key: see ScramUsers; `cluster_key` makes it."""
+    image, by mechanism code and user name; empty until the image is loaded. tokens: the delegation tokens, None where
+    they are not enabled. decoy_key: see ScramUsers; `cluster_key` makes it."""
 
     now_ms: Callable[[], int]
     credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
@@ -93,9 +93,10 @@ class Users:
 
 
 def cluster_key(cluster_id: str, secret_key: str) -> bytes:
-    """Return the key for salts that are the same on all nodes of a cluster. secret_key: delegation.token.secret.key, ""
-    where it is not set. Without it, a client that knows the cluster id can distinguish such a salt from a user's; but
-    the broker sends the cluster id only after a login."""
+    """Return the key for the salts that clients get for unknown users (ScramUsers); they are the same on all nodes of a
+    cluster. secret_key: delegation.token.secret.key, "" where it is not set. Without it, a client that knows the
+    cluster id can distinguish such a salt from that of an existing user; but the broker sends the cluster id only after
+    a login."""
     return hmac.digest(secret_key.encode(), f"salts of {cluster_id}".encode(), "sha256")
 
 
@@ -171,7 +172,7 @@ def _token_keys(
 def _new_server(
     security: ListenerSecurity, mechanism: str, users: Users, keys: TokenKeys | None
 ) -> Callable[[], SaslServer]:
-    """The function that makes the server's side of an exchange. Raises InvalidConfig."""
+    """Return the function that makes the server's side of a SASL exchange with the mechanism. Raises InvalidConfig."""
     module = security.login(mechanism)
     if mechanism == plain.MECHANISM:
         passwords = passwords_of(module)

@@ -79,8 +79,8 @@ class Request(NamedTuple):
 
 @dataclass(slots=True)
 class FetchPlan:
-    """The partitions of one fetcher, and its fetch session. delay_max_ms: replica.fetch.backoff.ms. held: returns
-    whether the replication quota forbids to fetch a partition now."""
+    """The partitions of one fetcher, and its fetch session. delay_max_ms: replica.fetch.backoff.ms. held(followed):
+    returns whether the replication quota forbids fetching the partition now."""
 
     delay_max_ms: int
     held: Callable[[Followed], bool] = lambda _: False

@@ -191,7 +191,8 @@ GENERAL: Final = frozenset(
         "RemoveRaftVoterRequest",
     )
 )
-"""Request classes whose responses have the general message of an error that has no other."""
+"""Request classes whose error responses have the general message of MESSAGES where an error has no message of its
+own."""
 TELLING: Final = frozenset(
     (
         "AlterPartitionReassignmentsRequest",
