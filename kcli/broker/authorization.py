@@ -73,8 +73,8 @@ EVERYTHING: Final[Container[str]] = _Everything()
 
 
 class _Among:
-    """The names of the resources for which a request may do an operation. Each name is decided, and audited, once,
-    however many partitions of a topic the request has."""
+    """A container of the names of the resources with which a request may do an operation. Each name is decided, and
+    audited, once, however many partitions of a topic the request has."""
 
     __slots__ = ("_access", "_allowed", "_call", "_count", "_counts", "_log_denied", "_operation", "_resource_type")
 

@@ -474,7 +474,8 @@ class _Waiting:
         self._timer = self._loop.call_later(0 if self._held is None else one.max_wait_s, self._end)
 
     def answer(self) -> Later:
-        """The response, once there are min_bytes of records or an error, or max_wait is over."""
+        """Return the awaitable response: it is made once there are min_bytes of records or an error, or max_wait is
+        over."""
         return Later(self._future, self._finish)
 
     def _changed(self) -> None:
@@ -594,8 +595,9 @@ async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
 
 
 def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: bool) -> Parts[Laid | None]:
-    """The response, once there are min_bytes of records or max_wait is over; None before. changed: the partitions that
-    have changed since the last read; the response to a Fetch without session has all partitions."""
+    """Read the changed partitions. Return the response if they have min_bytes of records or an error, or if max_wait is
+    over (`is_over`); else None. changed: the partitions that have changed since the last read. The response to a Fetch
+    without session has all its partitions."""
     found = yield from _read(one, changed)
     if not is_over and not found.is_enough:
         return None

@@ -179,8 +179,9 @@ def produce(broker: Broker, call: types.ProduceCall) -> Laid | Later | Awaitable
 def _compressed(
     broker: Broker, call: types.ProduceCall, writable: Container[str]
 ) -> dict[Place, tuple[memoryview, AppendRules]]:
-    """The batches that are compressed, or that the topic's codec compresses, with the rules for their check. Keys:
-    index of the topic and of the partition in the request."""
+    """Return the batches that are compressed, or are to be compressed with the topic's codec, each with the rules for
+    its check, by the index of the topic and of the partition in the request. Leaves out batches that break rule 3, and
+    partitions whose log is not open here."""
     found = {}
     partitions = broker.partitions
     for i, topic in enumerate(call.request.topic_data):
@@ -290,8 +291,8 @@ async def _verify_and_append(
     waiting: list[tuple[Partition, Producer]],
     long: Batches,
 ) -> Laid | None:
-    """Append after the transaction coordinator has verified or added the partitions (`waiting`), and long batches are
-    checked in threads. Returns the response, None with acks=0."""
+    """Append after the transaction coordinator has verified or added the partitions in `waiting`, and threads have
+    checked the batches in `long`. Return the response, None with acks=0."""
     refusals: Refusals = {}
     if waiting:
         transactional_id = call.request.transactional_id
@@ -304,8 +305,8 @@ async def _verify_and_append(
 
 
 def _refuse_all(call: types.ProduceCall, code: ErrorCode, reason: str | None = None) -> Laid:
-    """The response that refuses all batches with that error, which is logged where Kafka does. Raises HangUp with
-    acks=0."""
+    """Return the response that refuses all batches with that error; the error is logged where Kafka logs it. Raises
+    HangUp with acks=0."""
     if code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         log.error("Produce request of client %s refused: %s: %s", call.client_id, code.name, reason or NO_BATCH)
     if call.request.acks == NO_ACKS:

@@ -404,7 +404,7 @@ class Coordinator:
 
     def _refuse(self, shard: _Shard, outcome: Outcome, code: ErrorCode) -> None:
         """Answer the requests of an outcome with `code`: its records were not appended, because the ISR is too small,
-        or because the log refuses the producer epoch or sequence of their transaction. The machine goes on, as its
+        or because the log refuses the producer epoch or sequence of their transaction. The machine stays in use, as its
         state does not contain these records."""
         shard.refuse(outcome, code)
         self._expect(shard)

@@ -93,8 +93,8 @@ class Uncommitted:
                 handle.cancel()
 
     def _moved(self) -> None:
-        """Release committed outcomes in the next turn of the event loop, after the partition has changed; not at once,
-        as carrying out their messages may change the partition again."""
+        """Called when the partition has changed: release committed outcomes in the next turn of the event loop, not at
+        once, as carrying out their messages may change the partition again."""
         if self._soon is None and self._held and self._is_committed(self._held[0]):
             self._soon = asyncio.get_running_loop().call_soon(self._go_on)
 

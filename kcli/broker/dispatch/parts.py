@@ -83,8 +83,8 @@ class Parts:
 
 
 def _partitions(requested: str = "topics", inner: str = "partitions", answered: str = "topics", **how: Any) -> Parts:
-    """The parts of a request whose items are partitions, in a list of topics. requested, answered: the list of topics
-    in the request and in the response. inner: the list of partitions in the request."""
+    """Return the Parts of an API whose items are partitions, in a list of topics. requested, answered: the list of
+    topics in the request and in the response. inner: the list of partitions in the request."""
     return Parts((((requested, inner), (answered, "partitions")),), **how)
 
 
@@ -161,7 +161,8 @@ PARTS: Final = {
 
 
 def in_parts(handler: Handler, parts: Parts) -> Handler:
-    """A handler that splits long requests, and gives `handler` one part after the other."""
+    """Return a handler that splits long requests, passes one part after the other to `handler`, and merges the
+    responses."""
 
     def answer(broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
         form = parts.form(call.request)

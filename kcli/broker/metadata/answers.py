@@ -43,8 +43,8 @@ async def answer(
 
 
 def _alone(cluster_id: str, call: Call) -> Message:
-    """The response of a node that is its quorum's only voter, with kraft.version 0: the error for any request of
-    raft."""
+    """Return the error response to any request for raft, on a node that is its quorum's only voter, with kraft.version
+    0."""
     doing = DOING.get(call.header.api_key)
     if doing is None:
         return failed(call, ErrorCode.NOT_CONTROLLER)

@@ -292,8 +292,8 @@ class Connection:
         self._state = TRANSITIONS[self._state].get(event, self._state)
 
     def _go_on(self, event: Event) -> None:
-        """Apply an event that may lead back to READING. Unless another obstacle holds up the next request, take the
-        requests received meanwhile, then watch the socket again."""
+        """Apply an event that may lead back to READING. Where it does, and nothing else holds up the next request, take
+        the requests received meanwhile, then watch the socket again."""
         if self._state is READING:
             return
         self._enter(event)

@@ -103,7 +103,7 @@ def cluster_key(cluster_id: str, secret_key: str) -> bytes:
 @dataclass(frozen=True, slots=True)
 class SecuredListener:
     """A listener that is not PLAINTEXT. tls: None without TLS. sasl: None where clients do not log in by SASL.
-    endpoint: where the keys of its tokens are fetched, None where they are not."""
+    endpoint: where the keys of its OAUTHBEARER tokens are fetched, None where they are not fetched."""
 
     tls: TlsContext | None
     mapping: PrincipalMapping

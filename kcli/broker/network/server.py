@@ -55,7 +55,7 @@ ACCEPT_NS = 10_000_000
 RETRY_ACCEPT_S = 0.1
 IDLE_CHECK_S = 5.0
 REFUSED_MAX = 1000
-"""How many connections wait to be closed, at most; the others are closed at once."""
+"""The greatest number of refused connections that wait to be closed; beyond it, they are closed at once."""
 LOGIN_BYTES = 64 << 20
 """The memory, in bytes, for the requests above LONG_BYTES (16 KiB) of all clients together that have not logged in."""
 
@@ -157,8 +157,8 @@ class Server:
 
     @property
     def handle(self) -> Handle:
-        """The function that answers a request: the one of `requests`, set by `serve`, unless kcli.testing has replaced
-        it. While it is replaced, every request goes through the replacement, and none is answered at once."""
+        """The function that answers a request: `requests.handle`, unless kcli.testing has replaced it. While it is
+        replaced, every request goes through the replacement, and none is answered at once."""
         return self._handle
 
     @handle.setter
@@ -281,8 +281,8 @@ class Server:
                 self._accept_again(held.listening, held.listener)
 
     def _close_idle(self, listener: str) -> None:
-        """Close the connection of another client listener that was idle for the longest time; where there is none, give
-        up the oldest TLS handshake there. listener: the one of the new connection."""
+        """Close the connection that was idle for the longest time, among those of the client listeners other than
+        `listener`, that of the new connection; where there is none, give up the oldest of their TLS handshakes."""
         spared = (listener, *self.config.controller_listener_names)
         others = [each for each in self.connections if each.listener not in spared]
         shaking = next((task for task, of in self._shaking.items() if of not in spared), None)

@@ -240,7 +240,7 @@ def read_request(kind: Messages, frame: memoryview, position: int) -> Any:
     """Decode the body of a request. position: where in the frame it begins. Raises BadRequest.
 
     As with Kafka, every byte but 0 is true, and a string that is not UTF-8 has replacement characters.
-    A duration is at most as long as kio reads it.
+    A duration that is too long for kio is cut to the longest that kio reads.
     """
     try:
         if kind.api_key == PRODUCE:
