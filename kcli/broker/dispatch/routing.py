@@ -1,4 +1,5 @@
-"""Routes a request to its handler on this node, or to the active controller; answers plain requests at once."""
+"""Routes a request to its handler on this node, or to the active controller; answers plain requests, which need no
+decoding, at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The log directories of a broker: formatted, locked, checked, and their logs loaded at the start; their checkpoints.
+"""The log directories of a broker: formatted, locked, checked, and their logs loaded when the node starts; their
+checkpoints.
 
 directories     log directories: found or formatted, locked, checked to belong together, online or offline
 loading         opens the logs of one log directory when the node starts, in several threads
