@@ -1,8 +1,8 @@
 """The audit: one line of kafka.authorizer.logger for what the authorizer decides.
 
-    INFO    denied, what the request has asked for
-    DEBUG   allowed, what the request gets
-    TRACE   anything else: authorized operations for a response, or a check beside which another one may allow the same
+    INFO    the client may not do what it has requested
+    DEBUG   the client may do it
+    TRACE   checks for the authorized operations in a response, and denials after which another check may allow the same
 
 The logger is at INFO unless its level is changed (resource type BROKER_LOGGER). The text is made only for a line that
 is written; as JSON a line has the members of `Decision` as well. Source: StandardAuthorizerData.logAuditMessage.
@@ -29,8 +29,8 @@ def decided(call: Call, access: Access, rule: Rule, count: Callable[[str], int] 
     """Write the line of a decision, where its level is on.
 
     count: how often the request names the resource, or a function that returns this number for the resource's name.
-    is_told: the decision is what the client asked for and not one check among several, so that the line is at INFO or
-    DEBUG; False: at TRACE. Kafka's Action has it as logIfDenied and logIfAllowed.
+    is_told: True: the line is at INFO for a denial and at DEBUG for a permission; False: at TRACE, as the check is one
+    of several and does not decide the request by itself. Kafka's Action has this as logIfDenied and logIfAllowed.
     """
     level = TRACE if not is_told else logging.DEBUG if rule.allowed else logging.INFO
     if LOGGER.isEnabledFor(level):

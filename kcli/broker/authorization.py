@@ -73,8 +73,8 @@ EVERYTHING: Final[Container[str]] = _Everything()
 
 
 class _Among:
-    """The names of the resources for which a request may do an operation. Each name is decided, and audited, once,
-    however many partitions of a topic the request has."""
+    """A container of the names of the resources with which a request may do an operation. Each name is decided, and
+    audited, once, however many partitions of a topic the request has."""
 
     __slots__ = ("_access", "_allowed", "_call", "_count", "_counts", "_log_denied", "_operation", "_resource_type")
 
@@ -133,8 +133,8 @@ class Authorization:
         """Return whether the request may do this with the resource. A node's own request may do everything.
 
         count: how often the request names the resource, or a function that returns this number for the name; 0 for a
-        decision that was audited before. log_allowed, log_denied: whether the audit has a permission at DEBUG, and a
-        denial at INFO, rather than at TRACE; see audit.py. Raises AuthorizerNotReady.
+        decision that was audited before. log_allowed, log_denied: whether a permission is audited at level DEBUG, and a
+        denial at INFO; False: at TRACE (audit.py). Raises AuthorizerNotReady.
         """
         if self._authorizer is None or call.principal == OWN:
             return True
@@ -145,7 +145,8 @@ class Authorization:
         return rule.allowed
 
     def allows_unaudited(self, client: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether a client may do this without a line in the audit log."""
+        """Return True if the client may do this and the audit log gets no line about it. False where it may not, where
+        permissions are audited (level DEBUG), and while the authorizer is not ready."""
         if self._authorizer is None:
             return True
         if LOGGER.isEnabledFor(logging.DEBUG):
@@ -158,8 +159,8 @@ class Authorization:
             return False
 
     def writes_unaudited(self, client: Client) -> Callable[[str], bool] | None:
-        """Return the function that tells whether a client may write to the topic of a name without a line in the audit
-        log; None where every client may write to all topics."""
+        """Return a function that calls `allows_unaudited` for WRITE to the topic whose name it is given; None where
+        every client may write to all topics."""
         if self._authorizer is None:
             return None
         return lambda topic: self.allows_unaudited(client, Operation.WRITE, ResourceType.TOPIC, topic)
@@ -184,11 +185,11 @@ class Authorization:
         *,
         log_denied: bool = True,
     ) -> Container[str]:
-        """Return the names of the resources with which the request may do this; asking for one raises
-        AuthorizerNotReady.
+        """Return the container of the names of the resources with which the request may do this: `name in` it decides
+        and audits that name. The test, not this call, raises AuthorizerNotReady.
 
-        counts: returns how often the request names each resource, None where it names each once. log_denied: as for
-        `allows`.
+        counts: a function that returns how often the request names each resource; None where it names each once.
+        log_denied: as for `allows`.
         """
         if self._authorizer is None:
             return EVERYTHING

@@ -54,6 +54,7 @@ async def _add(broker: Broker, call: types.AddOffsetsToTxnCall) -> ErrorCode:
 
 
 def _partition(broker: Broker, group: str) -> int:
-    """The group's partition of __consumer_offsets; the one that it will have where that topic does not exist yet: the
-    client looks for the group's coordinator only after this request, and that creates the topic."""
+    """Return the number of the group's partition of __consumer_offsets. Where that topic does not exist yet, it is
+    computed from offsets.topic.num.partitions: the topic is created by the client's FindCoordinator for the group,
+    which comes only after this request."""
     return partition_of(group, broker.groups.partition_count or broker.config.number("offsets.topic.num.partitions"))

@@ -1,7 +1,8 @@
 """AddPartitionsToTxn (24): add partitions to a transaction, before a producer writes to them.
 
-v1 as v0. v2 PRODUCER_FENCED. v3 flexible. v4 many transactions, sent by brokers, also to verify alone (KIP-890). v5
-TRANSACTION_ABORTABLE. Clients of transaction version 2 do not send it: Produce adds the partitions. KIP-98.
+v1 as v0. v2 PRODUCER_FENCED. v3 flexible. v4 is for brokers alone: many transactions in a request, whose partitions are
+added or only verified (KIP-890). v5 TRANSACTION_ABORTABLE. Clients of transaction version 2 do not send this request:
+Produce adds the partitions. KIP-98.
 """
 
 from __future__ import annotations
@@ -149,5 +150,5 @@ def _topics(
                 for each in sorted(numbers[name])
             ),
         )
-        for name in sorted(numbers)  # not all pairs at once: a sort holds the GIL
+        for name in sorted(numbers)  # one sort per topic, not one of all partitions: a sort holds the GIL
     )

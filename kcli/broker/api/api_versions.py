@@ -52,13 +52,13 @@ def api_versions(broker: Broker, call: types.ApiVersionsCall) -> types.ApiVersio
 
 
 def kept_state(broker: Broker, _listener: str) -> tuple[int, int, int]:
-    """What a kept answer depends on besides the request: the features and their epoch."""
+    """What a cached answer (dispatch/kept.py) depends on besides the request: the features and their epoch."""
     return broker.image.version, broker.image.features_epoch, broker.metadata.kraft_version
 
 
 def inputs(broker: Broker, call: types.ApiVersionsCall) -> Inputs:
-    """What the answer depends on: whether the request's version is known, whether the request names the client's
-    software as it must, and the features."""
+    """What the answer depends on: whether the request's version is known, whether the request has a valid name and
+    version of the client's software, and the features."""
     fields = call.request is not None, call.request is None or names_software(call.request)
     return Inputs(fields, kept_state(broker, call.listener))
 

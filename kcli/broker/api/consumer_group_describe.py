@@ -50,7 +50,7 @@ async def _describe(
     if call.request.include_authorized_operations and group.error == ErrorCode.NONE:
         operations = broker.access.operations(call, ResourceType.GROUP, group_id)
     topics = () if describable is EVERYTHING else _topics(broker, group)
-    if [name async for name in broker.turns.over(topics) if name not in describable]:  # each has its line in the audit
+    if [name async for name in broker.turns.over(topics) if name not in describable]:  # all, as each is audited
         hidden = DescribedConsumerGroup(group_id=group_id, error_message=HIDDEN)
         return _answer(broker, call, ErrorCode.TOPIC_AUTHORIZATION_FAILED, hidden)
     return _answer(broker, call, group.error, group, operations)

@@ -36,7 +36,7 @@ async def create_acls(broker: Broker, call: types.CreateAclsCall) -> types.Creat
 
 
 def _acls(call: types.CreateAclsCall) -> list[AclFields]:
-    """Raises HangUp."""
+    """Return the ACLs of the request. Raises HangUp for an UNKNOWN code."""
     for each in call.request.creations:
         check_known(each, each.resource_type, each.resource_pattern_type)
     return [

@@ -28,7 +28,8 @@ STRICT_SINCE = 6
 async def create_topics(broker: Broker, call: types.CreateTopicsCall) -> types.CreateTopicsResponse:
     """Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION, THROTTLING_QUOTA_EXCEEDED. Raises
-    NotController where a topic is left that the request may create, as Kafka checks rights before that."""
+    NotController on a node that is not the active controller, but only if the request may create at least one of its
+    topics, as Kafka checks the ACLs first."""
     request = call.request
     metadata = broker.metadata
     if call.refusal is not None:

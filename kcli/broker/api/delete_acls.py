@@ -39,7 +39,7 @@ async def delete_acls(broker: Broker, call: types.DeleteAclsCall) -> types.Delet
 
 
 def _filters(call: types.DeleteAclsCall) -> list[AclFilter]:
-    """Raises HangUp."""
+    """Return the filters of the request. Raises HangUp for an UNKNOWN code."""
     for each in call.request.filters:
         check_known(each, each.resource_type_filter, each.pattern_type_filter)
     return [filter_of(each) for each in call.request.filters]

@@ -30,8 +30,9 @@ DISABLED_SINCE = 3
 
 async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.DeleteTopicsResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_REQUEST, TOPIC_DELETION_DISABLED,
-    THROTTLING_QUOTA_EXCEEDED. Raises NotController where a topic is left that the request may delete, as Kafka checks
-    rights before that, against the committed metadata."""
+    THROTTLING_QUOTA_EXCEEDED. Raises NotController on a node that is not the active controller, but only if the request
+    may delete at least one of its topics, as Kafka checks the ACLs first; there the topics are looked up in the
+    committed metadata."""
     topics: list[tuple[str | None, UUID | None]]
     if call.version >= IDS_SINCE:
         topics = [(each.name, each.topic_id) for each in call.request.topics]
@@ -60,8 +61,9 @@ async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.D
 
 
 def _not_here(_: int) -> bool:
-    """Stands for the charge to the quota on a node that is not the active controller: is called for the first topic
-    that the request may delete, and raises NotController."""
+    """Raise NotController. On a node that is not the active controller this function takes the place of the one that
+    counts deleted partitions against the client's quota, and so is called at the first topic that the request may
+    delete."""
     raise NotController("this node is not the active controller")
 
 

@@ -1,6 +1,6 @@
 """DescribeCluster (60): the brokers or controllers, and the active controller or a broker that forwards requests to it.
 
-v1 brokers or controllers (KIP-919), as the listener is one of brokers or of controllers. v2 fenced brokers too
+v1 the endpoint type, brokers or controllers, which must be that of the listener (KIP-919). v2 fenced brokers too
 (KIP-1073). All versions are flexible. KIP-700.
 """
 
@@ -37,14 +37,14 @@ def describe_cluster(broker: Broker, call: types.DescribeClusterCall) -> types.D
 
 
 def kept_state(broker: Broker, listener: str) -> tuple[int, int | None]:
-    """What a kept answer depends on besides the request: the version of the metadata image, and on a
-    controller listener the active controller."""
+    """What a cached answer (dispatch/kept.py) depends on besides the request: the version of the metadata image, and on
+    a controller listener the active controller."""
     is_controllers = listener in broker.config.controller_listener_names
     return broker.image.version, broker.metadata.leader_id if is_controllers else None
 
 
 def inputs(broker: Broker, call: types.DescribeClusterCall) -> Inputs:
-    """What the answer depends on: the request and the state."""
+    """What the answer depends on: the request, and the state that `kept_state` returns."""
     return Inputs(call.request, kept_state(broker, call.listener))
 
 

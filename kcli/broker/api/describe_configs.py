@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from kcli.broker.wire.types import describe_configs as types
 
 RESOURCES_MAX: Final = 4
-"""The answer to a request for more resources is not kept."""
+"""The greatest number of resources in a request whose answer is cached (dispatch/kept.py)."""
 SHARED: Final = 16
-"""The number of resources whose configurations are kept for those that have equal ones."""
+"""The greatest number of cached results of `_configs`, each shared by all resources with these configurations."""
 
 # Kafka's message for INVALID_REQUEST where it has no specific one.
 MALFORMED = (
@@ -46,8 +46,9 @@ def describe_configs(broker: Broker, call: types.DescribeConfigsCall) -> types.D
 
 
 def inputs(broker: Broker, call: types.DescribeConfigsCall) -> Inputs:
-    """What the answer depends on: the request; the metadata image, and the broker's dynamic configuration. Kept: the
-    answer about all configurations of known topics and of this broker."""
+    """What the answer depends on: the request, the metadata image and the broker's dynamic configuration. The answer is
+    cached (dispatch/kept.py) only if the request asks for all configurations of its resources, at most RESOURCES_MAX,
+    and these are existing topics, this broker, or the default of all brokers."""
     config, image, resources = broker.config, broker.image, call.request.resources
     brokers = "", str(config.node_id)
     is_known = len(resources) <= RESOURCES_MAX and all(
@@ -89,8 +90,9 @@ def _result(
 def _configs(
     messages: Messages, entries: tuple[Entry, ...], documented: int | None, *, with_synonyms: bool
 ) -> tuple[types.DescribeConfigsResourceResult, ...]:
-    """The configurations of a resource in the response. Resources with equal ones share them: 10,000 groups without a
-    configuration of their own would take 200 MB. documented: the type of the resource, None without documentation."""
+    """Return the configurations of a resource as the response has them. The last SHARED results are cached, so that
+    resources with equal configurations share one result: 10,000 groups without a configuration of their own would take
+    200 MB. documented: the resource type whose documentation is added, None for no documentation."""
     texts: Mapping[str, str] = {}
     if documented is not None:
         from kcli.broker.config.documentation import documentation

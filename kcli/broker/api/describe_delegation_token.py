@@ -1,4 +1,5 @@
-"""DescribeDelegationToken (41): the tokens of some owners, or all, as far as the request may know of them.
+"""DescribeDelegationToken (41): the delegation tokens of some owners, or all tokens, without those that the client may
+not describe.
 
 v1 as v0. v2 flexible. v3 requesters (KIP-373). KIP-48.
 """
@@ -48,7 +49,8 @@ async def describe_delegation_token(
 def may_know(
     broker: Broker, call: types.DescribeDelegationTokenCall, owners: set[str] | None, record: dict[str, Any]
 ) -> bool:
-    """Return whether the request asks for the token, and may know of it. owners: None for all."""
+    """Return whether the response has the token: one of `owners` is its owner, requester or renewer, and the client may
+    describe it. owners: the requested principals, None for all. record: the token's record in the metadata log."""
     if owners is not None and owners.isdisjoint((record["owner"], record["requester"], *record["renewers"])):
         return False
     access = broker.access

@@ -4,7 +4,7 @@ v2 flexible. v3 a top-level error code. v4 total and usable bytes of the volume 
 cordoned (KIP-1066).
 
     offset lag   of a current log: high watermark minus log end offset, at least 0; of a future log: the log end offset
-                 of the current log minus its own
+                 of the current log minus that of the future log
 
 Source: ReplicaManager.describeLogDirs.
 """

@@ -69,8 +69,8 @@ async def describe_topic_partitions(
 
 
 def inputs(broker: Broker, call: types.DescribeTopicPartitionsCall) -> Inputs:
-    """What the answer depends on: the request; the metadata image, and the limit of partitions. Not kept: the answer
-    about an unknown topic."""
+    """What the answer depends on: the request, the metadata image and max.request.partition.size.limit. The answer is
+    not cached (dispatch/kept.py) if a topic is unknown or the request names more than TOPICS_MAX topics."""
     request, image = call.request, broker.image
     state = image.version, broker.config.max_request_partition_size_limit
     named = [each.name for each in request.topics[:TOPICS_MAX]]

@@ -1,4 +1,5 @@
-"""ExpireDelegationToken (40): let a token expire after a time, or at once. Its owner and its renewers may.
+"""ExpireDelegationToken (40): let a token expire after a time, or at once. Only the token's owner and renewers may do
+this.
 
 v1 as v0. v2 flexible. KIP-48.
 """

@@ -58,21 +58,22 @@ STORAGE_ERROR_VERSION, ZSTD_VERSION, RACK_VERSION, TOPIC_IDS_VERSION, LEADERS_VE
 MOVED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER.value, ErrorCode.FENCED_LEADER_EPOCH.value
 """The errors with which the response names a partition's current leader."""
 AT_ONCE_MAX: Final = 16
-"""A Fetch of more partitions waits for its turn: hundreds of clients may send one at the same time."""
+"""The greatest number of partitions that are read at once; a Fetch of more partitions takes turns with other long work
+(process/turns.py), as hundreds of clients may send one at the same time."""
 OPENED_AT_ONCE: Final = 8
-"""The number of logs that are opened in one part: each takes half a millisecond."""
+"""The greatest number of logs that one part of the work opens: opening a log takes half a millisecond."""
 
 
 @dataclass(slots=True)
 class _Fetch:
     """One Fetch of a consumer.
 
-    requested: its partitions; empty where the fetch session has them.
+    requested: the partitions to read; empty for an incremental Fetch, whose partitions are in the session.
     session: the fetch session, None without one.
-    is_incremental: whether the response leaves out partitions that have not changed since the last one.
+    is_incremental: whether the response leaves out partitions that have not changed since the session's last response.
     min_bytes, max_bytes: the limits for the records of all partitions together.
-    may_rest: whether a partition is left unread, once the consumer is at its end, until the partition changes.
-    tracker: the partitions that have changed; None for a Fetch without session that does not wait.
+    may_rest: whether a partition that the consumer has read to the end is not read again until it changes.
+    tracker: notes which partitions change; None for a Fetch without session until it has to wait.
     readable: the topics that the client may read.
     """
 
@@ -94,37 +95,39 @@ class _Fetch:
         return self.call.request.max_wait.total_seconds()
 
     def forget_request(self) -> None:
-        """Free the request's partitions: `requested` has them, in a third of the memory."""
+        """Drop the partitions from the request to free memory: `requested` has them in a third of the space."""
         self.call.request = replace(self.call.request, topics=())
 
     def to_read(self) -> list[FetchedPartition]:
-        """The partitions to read: all of them; of an incremental Fetch, those that have changed."""
+        """Return the partitions to read: for an incremental Fetch those that have changed, else all."""
         if not self.is_incremental or self.session is None or self.tracker is None:
             return self.requested
         return self.of(self.session.partitions)
 
     def of(self, partitions: Mapping[Key, FetchedPartition]) -> list[FetchedPartition]:
-        """Select those of `partitions` that have changed."""
+        """Return those of `partitions` that have changed, as the tracker has noted. Needs a tracker."""
         assert self.tracker is not None, "a Fetch without tracker does not know what has changed"
         return [partitions[key] for key in self.tracker.dirty if key in partitions]
 
     def is_at_end(self, fetched: FetchedPartition, answer: PartitionAnswer) -> bool:
-        """Whether the partition has nothing to read until it changes."""
+        """Whether the consumer has read the partition to the end, so that it need not be read again until it changes.
+        answer: the partition's part of the response."""
         if not self.may_rest or answer.error_code or answer.diverging or answer.preferred_replica != UNKNOWN:
             return False
         committed = self.isolation is Isolation.TXN_COMMITTED
         return fetched.offset >= (answer.last_stable_offset if committed else answer.high_watermark)
 
     def has_news(self, fetched: FetchedPartition, answer: PartitionAnswer) -> bool:
-        """Whether an incremental response of the session names the partition."""
+        """Whether the response names the partition for the session: any partition in a full response, in an incremental
+        one those with records, an error or a changed offset. False without a session."""
         return self.session is not None and (not self.is_incremental or fetched.is_news(answer))
 
 
 @dataclass(slots=True)
 class _Found:
-    """What was read. is_enough: whether the response is due at once. size: of all records, in bytes. answers: for each
-    partition; None where reading took more than one part, after which the partitions are read again for the
-    response."""
+    """The result of reading the partitions. is_enough: whether the response is sent without waiting for more records.
+    size: the size of all records, in bytes. answers: each partition with its part of the response; None where the
+    reading was split into parts, after which the partitions are read again for the response."""
 
     is_enough: bool
     size: int
@@ -145,7 +148,7 @@ def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Lai
 
 
 def _is_long(broker: Broker, call: types.FetchCall) -> bool:
-    """Whether the request names many partitions, or those to read of its session are many."""
+    """Whether the request names, or its session has to read, more than AT_ONCE_MAX partitions."""
     if _has_many(call.request.topics, 0):
         return True
     session_id = call.get("session_id", NO_SESSION)
@@ -178,7 +181,8 @@ async def _in_turns(broker: Broker, work: Parts[Laid | Later | _Fetch]) -> Laid:
 
 
 def _read_first(broker: Broker, call: types.FetchCall) -> Parts[Laid | Later | _Fetch]:
-    """The response; the Fetch itself where it has to wait for more."""
+    """Read the partitions for the first time. Return the response, or the _Fetch where it has to wait for more records.
+    A follower's Fetch is passed to replication/serving.py."""
     request = call.request
     result = yield from _session_of(broker, call)
     if isinstance(result, ErrorCode):
@@ -255,8 +259,9 @@ def _replica_of(request: types.FetchRequest) -> tuple[int, int]:
 def _session_of(
     broker: Broker, call: types.FetchCall
 ) -> Parts[tuple[Session | None, list[FetchedPartition], bool] | ErrorCode]:
-    """The fetch session of the request, the partitions to read, and whether the response is incremental: then the
-    session has the partitions. Or the error of the whole request."""
+    """Return the fetch session of the request (None without one), the partitions that the request names, and whether
+    the response is incremental: then the partitions are in the session instead. Or return the error of the whole
+    request."""
     request, sessions = call.request, broker.sessions
     session_id, epoch = call.get("session_id", NO_SESSION), call.get("session_epoch", FINAL_EPOCH)
     with_ids = call.version >= TOPIC_IDS_VERSION
@@ -310,7 +315,8 @@ def _partitions_of(call: types.FetchCall) -> Parts[dict[Key, FetchedPartition]]:
 
 class _Reading:
     """Reads partitions, in parts of some milliseconds, within the size limits of the request. size: of all records, in
-    bytes. is_due: whether any partition has an error, or another answer that the client must not wait for."""
+    bytes. is_due: whether any partition has an error, a diverging epoch or a preferred read replica, which is answered
+    at once."""
 
     def __init__(self, one: _Fetch, partitions: Iterable[FetchedPartition]) -> None:
         self._one = one
@@ -321,11 +327,11 @@ class _Reading:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the client is answered without further waiting."""
+        """Whether the response is due: `is_due` is set, or the records have min_bytes."""
         return self.is_due or self.size >= self._one.min_bytes
 
     def part(self) -> tuple[Answers, bool]:
-        """Read some more partitions. Return their answers, and whether they are the last ones."""
+        """Read the next partitions. Return each with its part of the response, and whether no partition is left."""
         cost = 0
         found: Answers = []
         for fetched in self._rest:
@@ -354,13 +360,12 @@ class _Reading:
 
 
 def _read(one: _Fetch, partitions: Iterable[FetchedPartition]) -> Parts[_Found]:
-    """Read the partitions. Where that takes more than one part, stop as soon as the response is due, unless quotas are
-    on."""
+    """Read the partitions. Where that takes more than one part, stop as soon as the response is due, unless there are
+    client quotas: these count the records of all partitions."""
     reading = _Reading(one, partitions)
     answers, is_last = reading.part()
     if is_last:
         return _Found(reading.is_enough, reading.size, answers)
-    # with quotas all records are read even when the response is due, as the quota counts them all
     while not is_last and (not reading.is_enough or one.broker.quotas.is_active):
         yield
         _, is_last = reading.part()
@@ -409,8 +414,9 @@ def _read_partition(
 
 
 def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
-    """Whether the request may read the topic, or names a topic id that is unknown. A follower that may not act for the
-    cluster may read none, and the response does not reveal which topics exist."""
+    """Whether the client may read the partition's topic; True also for an unknown topic id, whose error is
+    UNKNOWN_TOPIC_ID. Always False for a follower, which comes here only without CLUSTER_ACTION: so the response does
+    not reveal which topics exist."""
     if _replica_of(one.call.request)[0] >= 0:
         return False
     name = _name_of(one.broker, fetched.topic)
@@ -433,8 +439,9 @@ def _storage_error(call: types.FetchCall) -> ErrorCode:
 
 
 def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, int] | None:
-    """Where the reader's log diverges from this one: the largest epoch up to its last fetched epoch, and that epoch's
-    end offset; None where the logs do not diverge. Raises OffsetOutOfRange for an unknown epoch."""
+    """Return where the reader's log diverges from the partition's log: the largest leader epoch here that is at most
+    the reader's last fetched epoch, and the end offset of that epoch; None where the logs do not diverge. Raises
+    OffsetOutOfRange for an unknown epoch."""
     epoch, end = partition.log.offset_for_leader_epoch(fetched.last_fetched_epoch)
     if UNKNOWN in (epoch, end):
         raise OffsetOutOfRange(f"the log does not know leader epoch {fetched.last_fetched_epoch}")
@@ -445,8 +452,8 @@ def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, i
 
 
 class _Waiting:
-    """A Fetch of few partitions that waits. Its answer follows from a future: no task waits for it. The partitions that
-    have changed are read in the next round of the event loop."""
+    """A waiting Fetch that has at most AT_ONCE_MAX partitions to read. It needs no task: its response is made when a
+    future is done. After a change, the changed partitions are read in the next round of the event loop."""
 
     def __init__(self, one: _Fetch) -> None:
         self._one, self._loop = one, asyncio.get_running_loop()
@@ -467,7 +474,8 @@ class _Waiting:
         self._timer = self._loop.call_later(0 if self._held is None else one.max_wait_s, self._end)
 
     def answer(self) -> Later:
-        """The response, once there are min_bytes of records or an error, or max_wait is over."""
+        """Return the awaitable response: it is made once there are min_bytes of records or an error, or max_wait is
+        over."""
         return Later(self._future, self._finish)
 
     def _changed(self) -> None:
@@ -476,8 +484,8 @@ class _Waiting:
             self._loop.call_soon(self._read_changed)
 
     def _read_changed(self) -> None:
-        """End the wait if the changed partitions have min_bytes of records. What is read here is dropped, and read
-        again when the response is laid out: a file in it must not be closed before it is sent."""
+        """End the wait if the changed partitions have min_bytes of records. What is read here is dropped: the response
+        is made later from a new read, as a log file that it refers to must not be closed before it is sent."""
         self._is_due = False
         if self._future.done() or self._is_for_turns(max(self._timer.when() - self._loop.time(), 0)):
             return
@@ -497,8 +505,8 @@ class _Waiting:
             self._future.set_result(None)
 
     def _is_for_turns(self, left_s: float) -> bool:
-        """Whether a task has taken over the reading and the wait, which it does once more than AT_ONCE_MAX partitions
-        have changed. left_s: what is left of max_wait."""
+        """Return whether a task does the reading and the waiting from now on; it is started here once more than
+        AT_ONCE_MAX partitions have changed. left_s: the rest of max_wait, in seconds."""
         if self._task is None and len(self._tracker.dirty) > AT_ONCE_MAX:
             self._timer.cancel()
             self._task = self._loop.create_task(self._wait_on(left_s))
@@ -535,8 +543,8 @@ class _Waiting:
 
 
 def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:
-    """Whether one record is enough for the response, and a changed partition has one at or behind the fetch offset.
-    After False the partitions have to be read to find out whether the response is due."""
+    """Whether the response is certainly due: min_bytes is at most 1, and a changed partition has a readable record at
+    or after its fetch offset. If it returns False, the partitions have to be read to find out."""
     if one.min_bytes > 1 or one.isolation is Isolation.LOG_END:
         return False
     is_committed = one.isolation is Isolation.TXN_COMMITTED
@@ -549,8 +557,9 @@ def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:
 
 
 async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
-    """Read the changed partitions again at each change, until the response has min_bytes or the time is over; return
-    it. Where waiting Fetches hold too many partitions already, the time is over at once."""
+    """Read the changed partitions at each change, until there are min_bytes of records or max_wait_s is over; return
+    the response. Does not wait where the waiting Fetches of all clients have too many partitions already
+    (FetchSessions.hold)."""
     sessions, loop = one.broker.sessions, asyncio.get_running_loop()
     partitions = {} if one.session is not None else {each.key: each for each in one.requested}
     held = len(partitions) if sessions.hold(len(partitions)) else None
@@ -586,8 +595,9 @@ async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
 
 
 def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: bool) -> Parts[Laid | None]:
-    """The response, once there are min_bytes of records or max_wait is over; None before. changed: the partitions that
-    have changed since the last read; the response to a Fetch without session has all partitions."""
+    """Read the changed partitions. Return the response if they have min_bytes of records or an error, or if max_wait is
+    over (`is_over`); else None. changed: the partitions that have changed since the last read. The response to a Fetch
+    without session has all its partitions."""
     found = yield from _read(one, changed)
     if not is_over and not found.is_enough:
         return None
@@ -598,7 +608,7 @@ def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: 
 
 
 async def _run(one: _Fetch, work: Parts[T], count: int) -> T:
-    """Run `work`, in turns of the event loop if it is on more than AT_ONCE_MAX partitions. count: of partitions."""
+    """Run `work`, in turns of the event loop if `count`, its number of partitions, is above AT_ONCE_MAX."""
     return await one.broker.turns.run(work) if count > AT_ONCE_MAX else at_once(work)
 
 
@@ -616,8 +626,8 @@ def _watch(one: _Fetch) -> Parts[None]:
 
 
 def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) -> Parts[Laid]:
-    """The response about these partitions. Where they are many, those with records are read again at its end: a file
-    that was read in an earlier part may be deleted."""
+    """Return the response about these partitions. Where it is made in parts (`found.answers` is None), the partitions
+    with records are read again in one go at the end: a log file found in an earlier part may have been deleted."""
     call = one.call
     session_id = NO_SESSION if one.session is None else one.session.id
     quotas = one.broker.quotas
@@ -650,8 +660,8 @@ def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) 
 
 
 class _Response:
-    """A response to which partitions are added. leaders: the current leaders, by broker id, that it names for
-    partitions which this broker does not lead."""
+    """A response to which partitions are added. leaders: by broker id, the current leaders of partitions in the
+    response that this broker does not lead."""
 
     def __init__(self, one: _Fetch) -> None:
         self._one = one

@@ -43,8 +43,9 @@ def heartbeat(broker: Broker, call: types.HeartbeatCall) -> Laid | Awaitable[Lai
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client) -> Laid | None:
-    """Answer a plain Heartbeat, of a member of a group that does not rebalance, from its bytes: no objects of kio's are
-    made. None, with nothing changed, for any other."""
+    """Return the response to a plain Heartbeat, one that is handled from its bytes without being decoded into kio's
+    objects, as its group does not rebalance. None for any other Heartbeat; nothing has changed then, and the caller
+    decodes and handles it."""
     read = read_heartbeat(frame)
     if read is None:
         return None

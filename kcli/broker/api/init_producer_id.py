@@ -50,8 +50,8 @@ async def init_producer_id(broker: Broker, call: types.InitProducerIdCall) -> ty
 
 
 def _refused(broker: Broker, call: types.InitProducerIdCall) -> ErrorCode | None:
-    """Why the request is denied. A producer without a transactional id may be idempotent where it may write to some
-    topic."""
+    """Return the authorization error with which the request is refused, None where it is allowed. A producer without a
+    transactional id needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic."""
     access, transactional_id = broker.access, call.request.transactional_id
     if transactional_id is None:
         allowed = access.allows(call, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, log_denied=False)

@@ -53,13 +53,13 @@ def metadata(broker: Broker, call: types.MetadataCall) -> types.MetadataResponse
 
 
 def kept_state(broker: Broker, _listener: str) -> int:
-    """What a kept answer depends on besides the request: the metadata image."""
+    """What a cached answer (dispatch/kept.py) depends on besides the request: the metadata image."""
     return broker.image.version
 
 
 def inputs(broker: Broker, call: types.MetadataCall) -> Inputs:
-    """What the answer depends on: the request and the metadata image. Not kept: the answer about a topic that has no
-    partitions or is unknown, as it may be created."""
+    """What the answer depends on: the request and the metadata image. The answer is not cached (dispatch/kept.py) if a
+    topic has no partitions or is unknown, as that topic may be created."""
     requested, image = _topics_of(call), broker.image
     if requested is None:
         return Inputs(call.request, image.version, image.topics.values())

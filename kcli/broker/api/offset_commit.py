@@ -34,7 +34,8 @@ NONE = int(ErrorCode.NONE)
 DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 MISSING, UNKNOWN_ID = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID)
 Topics = list[tuple[Topic | int, "types.OffsetCommitRequestTopic"]]
-"""Each topic of the request: as the metadata has it, or the error of all its partitions; and as the request has it."""
+"""For each topic of the request: the topic in the metadata image, or the error code of all its partitions; and the
+request's part about it."""
 
 
 def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaitable[Laid]:
@@ -67,9 +68,9 @@ def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaita
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client) -> Laid | None:
-    """Answer a plain OffsetCommit, all of whose partitions can be committed at once, from its bytes: no objects of
-    kio's are made. None, with nothing changed, for any other, and for one with an offset that the client may not
-    commit."""
+    """Return the response to a plain OffsetCommit, one that is handled from its bytes without being decoded into kio's
+    objects, as all its offsets can be committed at once. None for any other request, and where the client may not
+    commit one of the offsets; nothing has changed then, and the caller decodes and handles the request."""
     read = read_offset_commit(frame)
     if read is None:
         return None

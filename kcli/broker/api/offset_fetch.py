@@ -88,7 +88,7 @@ async def _fetch(
 
 
 def _check_allowed(broker: Broker, call: types.OffsetFetchCall, group_id: str) -> None:
-    """Raises CoordinatorError."""
+    """Raises CoordinatorError with GROUP_AUTHORIZATION_FAILED unless the client may describe the group."""
     if not broker.access.allows(call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         raise CoordinatorError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
@@ -103,7 +103,7 @@ def _fetch_topic(broker: Broker, call: types.OffsetFetchCall, topic: RequestTopi
 
 
 def _named(broker: Broker, topic: FetchTopic) -> FetchTopic:
-    """The topic, with its current topic id where its offsets were committed by name."""
+    """Return the topic with its current topic id, where its offsets were committed without an id; else unchanged."""
     known = broker.image.topic(topic.name)
     if topic.topic_id != id_text(None) or known is None:
         return topic

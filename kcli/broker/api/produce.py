@@ -125,14 +125,15 @@ COMMON_REFUSALS = (
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.CORRUPT_MESSAGE,
 )
-"""Refusals by the log that Kafka answers without the log start offset, and does not log."""
+"""Errors of batches that the log refuses for which the response has log start offset -1, and which the broker does not
+write to its own log, as in Kafka."""
 ZERO_ID = UUID(int=0)
 NO_BATCH = "the records of a partition are no batch"
 TWO_PRODUCERS = "Transactional records contained more than one producer ID"
 
 
 Refusals = Mapping[TopicPartition, Verdict]
-"""Partition -> why the transaction's coordinator refuses the batch."""
+"""Partition -> the error and message with which the transaction coordinator refuses the batch."""
 
 
 Answers = list[tuple[str | UUID, list[PartitionAnswer]]]
@@ -178,8 +179,9 @@ def produce(broker: Broker, call: types.ProduceCall) -> Laid | Later | Awaitable
 def _compressed(
     broker: Broker, call: types.ProduceCall, writable: Container[str]
 ) -> dict[Place, tuple[memoryview, AppendRules]]:
-    """The batches that are compressed, or that the topic's codec compresses, with the rules for their check. Keys:
-    index of the topic and of the partition in the request."""
+    """Return the batches that are compressed, or are to be compressed with the topic's codec, each with the rules for
+    its check, by the index of the topic and of the partition in the request. Leaves out batches that break rule 3, and
+    partitions whose log is not open here."""
     found = {}
     partitions = broker.partitions
     for i, topic in enumerate(call.request.topic_data):
@@ -251,7 +253,8 @@ def _exists(broker: Broker, writable: Container[str], topic: TopicData, index: i
 
 
 def _is_without_producer_id(records: memoryview | None, version: int) -> bool:
-    """Whether Kafka fails at these records while it looks for a producer id, so that it refuses all of the request."""
+    """Whether these records break rule 4: Kafka then fails as it looks for their producer id, and refuses the whole
+    request."""
     batch = _one_batch(records, version)
     if isinstance(batch, ErrorCode):
         return batch is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -272,7 +275,7 @@ def _transactional(
 
 
 def _existing(broker: Broker, batches: list[Transactional]) -> list[tuple[Partition, Producer]]:
-    """Those of the batches' partitions that this broker leads, each with the producer of its batch."""
+    """Return the partitions of those batches whose partition this broker leads, each with the producer of its batch."""
     found = []
     for topic, index, _, producer in batches:
         partition = None if isinstance(topic, ErrorCode) else broker.partitions.get(topic, index)
@@ -288,8 +291,8 @@ async def _verify_and_append(
     waiting: list[tuple[Partition, Producer]],
     long: Batches,
 ) -> Laid | None:
-    """Append after the transaction coordinator has verified or added the partitions (`waiting`), and long batches are
-    checked in threads. Returns the response, None with acks=0."""
+    """Append after the transaction coordinator has verified or added the partitions in `waiting`, and threads have
+    checked the batches in `long`. Return the response, None with acks=0."""
     refusals: Refusals = {}
     if waiting:
         transactional_id = call.request.transactional_id
@@ -302,8 +305,8 @@ async def _verify_and_append(
 
 
 def _refuse_all(call: types.ProduceCall, code: ErrorCode, reason: str | None = None) -> Laid:
-    """The response that refuses all batches with that error, which is logged where Kafka does. Raises HangUp with
-    acks=0."""
+    """Return the response that refuses all batches with that error; the error is logged where Kafka logs it. Raises
+    HangUp with acks=0."""
     if code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         log.error("Produce request of client %s refused: %s: %s", call.client_id, code.name, reason or NO_BATCH)
     if call.request.acks == NO_ACKS:
@@ -496,9 +499,9 @@ def _append(
 def _refusal(
     call: types.ProduceCall, topic: str, index: int, refused: AppendRefused, log_start_offset: int
 ) -> PartitionAnswer:
-    """The result of a batch that the log refuses, which is logged where Kafka logs it. Kafka gives an error message
-    only where records are at fault, and names the partition in the error of a record only where its key is missing.
-    Source: ReplicaManager.appendRecordsToLeader."""
+    """Return the result of a batch that the log refuses; the refusal is also logged, except for COMMON_REFUSALS. Kafka
+    gives an error message only where records are at fault, and names the partition in the error of a record only where
+    its key is missing. Source: ReplicaManager.appendRecordsToLeader."""
     error, records = refused.error, refused.records
     if error not in COMMON_REFUSALS:
         level = logging.INFO if error is ErrorCode.INVALID_PRODUCER_EPOCH else logging.ERROR

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (39): let a token expire later. Its owner and its renewers may.
+"""RenewDelegationToken (39): let a token expire later. Only the token's owner and renewers may do this.
 
 v1 as v0. v2 flexible. KIP-48.
 """

@@ -7,8 +7,9 @@ A value comes from the first of these layers that has it:
     static                      server.properties
     default                     Kafka's, see broker_keys.py
 
-A name with synonyms (log.retention.ms, .minutes, .hours) hides them from the layers below its own. `values` has the
-current value of every configuration. Source: KafkaConfig, DynamicBrokerConfig, AbstractKafkaConfig; KIP-226.
+A value also overrides the synonyms of its name (log.retention.ms, .minutes, .hours) in the layers below its own.
+`values` has the current value of every configuration. Source: KafkaConfig, DynamicBrokerConfig, AbstractKafkaConfig;
+KIP-226.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ T = TypeVar("T")
 
 
 class Setting(Generic[T]):
-    """An attribute that reads the configuration of its own name: `num_partitions` is num.partitions."""
+    """An attribute of BrokerConfig with the value of the configuration of the same name, dots for underscores:
+    `num_partitions` is num.partitions."""
 
     __slots__ = ("name",)
 
@@ -128,7 +130,8 @@ class BrokerConfig:
             raise InvalidConfig(self.resolved.hide(str(error))) from None
 
     def _unknown_listeners(self) -> list[str]:
-        """A warning for each configuration of a listener that this node does not have, nor one that it connects to."""
+        """Return a warning for each configuration with the prefix of an unknown listener: none of this node's, of
+        controller.listener.names or of listener.security.protocol.map."""
         setting = "listener.security.protocol.map"
         mapped = parse_protocol_map(setting, self.static.get(setting, ""))
         known = {each.listener for each in self.listeners} | {*self.controller_listener_names, *mapped}
@@ -143,9 +146,9 @@ class BrokerConfig:
     def update(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> list[str]:
         """Apply the dynamic configurations in the metadata log: those of all brokers, and those of this broker.
 
-        Return the problems of the invalid ones, which are ignored. Raises InvalidConfig, and changes nothing, where
-        they contradict each other or the static ones, or are a default that is invalid for topics
-        (log.flush.interval.ms=-1, which Kafka accepts until then).
+        Return the problems of the invalid ones, which are ignored. Raises InvalidConfig, and changes nothing, where the
+        others contradict each other or the static configurations, or are invalid as the default of a topic
+        configuration (log.flush.interval.ms=-1).
         """
         if cluster == self.cluster and broker == self.broker:
             return []  # unchanged: to validate all again takes 2 ms
@@ -156,7 +159,8 @@ class BrokerConfig:
         return problems
 
     def changed(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-        """Return a copy of this configuration with other dynamic ones. Raises InvalidConfig."""
+        """Return a copy of this configuration whose dynamic configurations are replaced by these: those of all brokers
+        (`cluster`), and those of this broker. Raises InvalidConfig."""
         other = BrokerConfig.__new__(BrokerConfig)
         other.resolved, other.static, other.warnings = self.resolved, self.static, self.warnings
         other.static_jaas = self.static_jaas
@@ -266,16 +270,16 @@ class BrokerConfig:
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
-        """Host -> number of connections, in place of max.connections.per.ip."""
+        """Host -> the greatest number of connections, in place of max.connections.per.ip."""
         name = "max.connections.per.ip.overrides"
         return parse_counts(name, self.text(name))
 
     def max_connections_of(self, listener: str) -> int:
-        """The most connections of that listener."""
+        """The greatest number of connections of that listener."""
         return self._of_listener(listener, "max.connections")
 
     def creation_rate_of(self, listener: str) -> int:
-        """The most new connections of that listener, a second."""
+        """The greatest number of new connections of that listener per second."""
         return self._of_listener(listener, "max.connection.creation.rate")
 
     def _of_listener(self, listener: str, name: str) -> int:
@@ -310,7 +314,7 @@ class BrokerConfig:
 
 
 def _with_broker_id(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with node.id and broker.id, of which either stands for both."""
+    """Return the properties; where only one of node.id and broker.id is set, the other one has the same value."""
     both = dict(properties)
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in both:

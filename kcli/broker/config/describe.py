@@ -44,7 +44,8 @@ DEFINED_FIRST: Final = (
     "index.interval.bytes",
     "max.compaction.lag.ms",
 )
-"""Topic configurations that Kafka defines before others in the same bucket of its HashMap."""
+"""Topic configurations that come before the others in their bucket of Kafka's HashMap, as Kafka defines them
+earlier."""
 NAMES_KEPT: Final = 4096
 RESOURCES: Final = frozenset(
     (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
@@ -66,7 +67,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A value that is set for a configuration, under its own name or another."""
+    """A value that is set for a configuration, under its own name or under that of a synonym."""
 
     name: str
     value: str | None
@@ -181,8 +182,8 @@ def _broker_entry(config: BrokerConfig, name: str, text: str | None, only: Sourc
 
 
 def _broker_synonyms(config: BrokerConfig, first: str, names: Sequence[str], *, hide: bool = False) -> list[Synonym]:
-    """Return all values that are set under these names, in order of precedence, without those that come before the
-    first value of the name `first`. hide: without the texts of the values."""
+    """Return all values that are set for `names`, a configuration and its synonyms, in order of precedence, from the
+    first value of the name `first` on: those before it are left out. hide: with None in place of the values."""
     layers: tuple[tuple[Mapping[str, str | None], Source], ...] = (
         (config.broker, Source.DYNAMIC_BROKER),
         (config.cluster, Source.DYNAMIC_DEFAULT_BROKER),

@@ -37,7 +37,8 @@ CLUSTER_LEVEL = frozenset(("max.connections", "max.connection.creation.rate", "n
 
 
 def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker: bool) -> dict[str, str]:
-    """Return the valid ones of the stored configurations; the errors of the others are added to `problems`."""
+    """Return the stored dynamic configurations that are valid; the errors of the others are added to `problems`.
+    per_broker: they are those of a single broker, not of all brokers."""
     left = dict(properties)
     for name, text in properties.items():
         try:

@@ -48,7 +48,7 @@ PER_BROKER, CLUSTER_WIDE = Update.PER_BROKER, Update.CLUSTER_WIDE
 
 
 class Required(IntEnum):
-    """The default of a configuration that must be set."""
+    """Stands for the default of a configuration that has none, as it must be set."""
 
     REQUIRED = 0
 

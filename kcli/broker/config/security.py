@@ -13,9 +13,10 @@ name: ssl.* as a TLS client, and the login module's options username and passwor
     sasl.mechanism.inter.broker.protocol    for the inter-broker listener
     sasl.mechanism.controller.protocol      for the first of controller.listener.names
 
-A configuration that kcli cannot enforce as it is written ends the start; `problem_of` and `outgoing_problem` name it.
-Source:
-ChannelBuilders, SaslChannelBuilder, JaasContext.loadServerContext, BrokerSecurityConfigs; KIP-103, KIP-684.
+A node with a configuration that kcli cannot enforce as written does not start; `problem_of` and `outgoing_problem`
+return the reason.
+
+Source: ChannelBuilders, SaslChannelBuilder, JaasContext.loadServerContext, BrokerSecurityConfigs; KIP-103, KIP-684.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ PER_MECHANISM: Final = frozenset(
         "sasl.oauthbearer.sub.claim.name",
     }
 )
-"""Configurations that a mechanism of a listener may have for itself."""
+"""Configurations that can be set for a single SASL mechanism of a listener."""
 OF_TLS: Final = frozenset(
     {
         _CLIENT_AUTH,
@@ -117,8 +118,8 @@ _MAY_BE_EMPTY: Final = "ssl.endpoint.identification.algorithm"
 class ListenerSecurity:
     """How one listener is secured.
 
-    settings: name -> text, for all listeners and for this one. own: the part that is set for this listener. Names in
-    both have no prefix, or that of a mechanism.
+    settings: name -> text, the configurations for all listeners, overridden by those for this one. own: those for this
+    one alone. The names in both have no listener prefix; one for a single mechanism begins with that mechanism.
     static: Java's static JAAS configuration.
 
     `repr` leaves out the texts, which may be secrets.
@@ -142,7 +143,8 @@ class ListenerSecurity:
 
     @property
     def tls(self) -> Mapping[str, str]:
-        """The settings ssl.*. On a listener of SASL_SSL ssl.client.auth counts only where it is the listener's own."""
+        """Return the ssl.* settings. On a SASL_SSL listener, ssl.client.auth is left out unless it is set for this
+        listener."""
         found = {
             name: text for name, text in self.settings.items() if name in OF_TLS and (text or name == _MAY_BE_EMPTY)
         }
@@ -174,7 +176,8 @@ class ListenerSecurity:
         return self._number(REAUTH, self.of_mechanism(mechanism, REAUTH))
 
     def login(self, mechanism: str) -> LoginModule:
-        """Return the login module of a mechanism. Raises InvalidConfig, with nothing of the text."""
+        """Return the login module of a mechanism. Raises InvalidConfig, whose message has nothing of the
+        configuration's text."""
         name = f"{mechanism.lower()}.{JAAS}"
         text = self.own.get(name)
         if text is None:
@@ -229,7 +232,8 @@ class ListenerSecurity:
 
     def client_login(self, mechanism: str) -> ClientLogin:
         """Return how this node logs in at another node's listener of this name: with the options username and password
-        of the login module, and tokenauth for SCRAM. Raises InvalidConfig, with nothing of the text."""
+        of the login module, and tokenauth for SCRAM. Raises InvalidConfig, whose message has nothing of the
+        configuration's text."""
         options = self.login(mechanism).options
         missing = next((name for name in ("username", "password") if not options.get(name)), None)
         if missing is not None:
@@ -326,7 +330,7 @@ class OutgoingSecurity:
     mechanism: str
 
     def login(self) -> ClientLogin | None:
-        """Return the login, None where the listener has no SASL. Raises InvalidConfig, with no secret."""
+        """Return the login, None where the listener has no SASL. Raises InvalidConfig, whose message has no secret."""
         if not self.security.has_sasl:
             return None
         if self.mechanism not in MECHANISMS:

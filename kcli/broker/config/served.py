@@ -207,8 +207,8 @@ def check_topics(image: MetadataImage) -> None:
 
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
-    """Check a change of a running node's configuration. config: with the change; changed: the names. Raises
-    InvalidConfig."""
+    """Check a change of a running node's configuration. config: the configuration with the change; changed: the names
+    of the changed configurations. Raises InvalidConfig."""
     reason = unserved(config, changed)
     if reason is not None:
         raise InvalidConfig(reason)

@@ -1,4 +1,5 @@
-"""Java's static JAAS configuration: a file in the system property LOGIN_CONFIG, by KAFKA_OPTS as for Kafka.
+"""Java's static JAAS configuration: the file that the system property LOGIN_CONFIG names, set in the environment
+variable KAFKA_OPTS as for Kafka.
 
     <listener, lower case>.KafkaServer    the entries of one listener, if there are any
     KafkaServer                           those of all others

@@ -41,7 +41,8 @@ AGAIN_S: Final = 0.01
 FAILED_S: Final = 300.0
 LATE_MS: Final = 1
 STALLED_MS: Final = 500
-"""A session timer that fires later than this, ms, shows that this process, or its machine, stood still."""
+"""A session timer that fires more than STALLED_MS milliseconds late shows that this process or its host was suspended;
+heartbeats that have come meanwhile are handled before sessions expire."""
 
 Properties = Mapping[str, str]
 
@@ -114,8 +115,9 @@ class ActiveController:
         await metadata.append(registrations.register_controller(metadata.draft, controller))
 
     async def register_broker(self, state: BrokerState, previous_epoch: int | None) -> int:
-        """Register a broker, for the first time or anew. previous_epoch: at its last clean shutdown. Return its broker
-        epoch. Raises NotController, and Refused as kcli.metadata.registration_control.register_broker does."""
+        """Register a broker, for the first time or anew, and return its new broker epoch. previous_epoch: the broker
+        epoch at the broker's last clean shutdown, as its request states it; None where the version has no such field.
+        Raises NotController, and Refused as kcli.metadata.registration_control.register_broker does."""
         heartbeats, metadata = self.heartbeats, self._metadata
         known = metadata.draft.brokers.get(state.id)
         if known is not None and known.epoch == previous_epoch and known.incarnation_id != state.incarnation_id:
@@ -181,7 +183,7 @@ class ActiveController:
             self._fence_dead(node_id)
 
     def _sweep_in(self, seconds: float) -> None:
-        """Remove the delegation tokens that have expired, again and again."""
+        """Remove the expired delegation tokens in `seconds`, and then again and again at that interval."""
 
         def run() -> None:
             records = sweep_tokens(self._metadata.draft, self._clock.now_ms())

@@ -81,8 +81,8 @@ class ControllerChannel:
     async def call(
         self, api: str, version: int | None = None, /, *, timeout_s: float = TIMEOUT_S, **fields: Any
     ) -> Any:
-        """Send a request to the active controller, and return the response, whose type the caller states. version: None
-        for the newest common one.
+        """Send a request to the active controller, and return the response (typed Any: the caller annotates its type).
+        version: None for the newest that both nodes speak.
 
         After NOT_CONTROLLER the request is sent again. Raises Unanswered.
         """

@@ -141,8 +141,9 @@ class ConfigAdmin:
     async def _control(
         self, alterations: Sequence[Alteration], *, incremental: bool, validate_only: bool
     ) -> list[Error]:
-        """Change the configurations as the active controller. Return the errors. Raises NotController, but not where
-        every alteration is refused already: Kafka checks rights before that."""
+        """Change the configurations as the active controller, and return the error of each alteration. Raises
+        NotController on any other node, unless `alterations` is empty because all were refused: Kafka checks the ACLs
+        first."""
         if not alterations:
             return []
         image, schema = self._metadata.draft, ConfigSchema(self._config)
@@ -160,7 +161,8 @@ class ConfigAdmin:
         return result.response
 
     def _check_allowed(self, call: Call, alteration: Alteration, *, has_message: bool = True) -> None:
-        """Raises Refused, with a message if `has_message`."""
+        """Raises Refused where the client may not alter the resource's configurations. has_message: whether the error
+        has a message."""
         resource_type, name = configured(alteration.resource_type, alteration.name)
         if not self._access.allows(call, AclOperation.ALTER_CONFIGS, resource_type, name):
             code = FAILED[resource_type]

@@ -45,7 +45,8 @@ log = logging.getLogger("kcli.broker")
 CATCH_UP_S: Final = 0.01
 SHUTDOWN_INTERVAL_S: Final = 0.05
 DUPLICATE_S: Final = 0.25
-"""The delay of a retry while the session of the process before this one has not expired."""
+"""The delay, in seconds, until a registration that was refused with DUPLICATE_BROKER_REGISTRATION is tried again: the
+session of this broker's previous process may not have expired yet."""
 REQUEST_TIMEOUT_S: Final = 5.0
 GIVE_UP_S: Final = 5.0
 """The time, in seconds, for which a controlled shutdown waits for controllers that do not respond."""

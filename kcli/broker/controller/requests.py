@@ -1,5 +1,6 @@
 """A node's requests to the active controller about itself: function calls where the controller is in the same process,
-else requests over the network. So the start of a lone node does not import messages that it never sends.
+else requests over the network. Thus a node that is its whole cluster does not import, at its start, message classes
+that it never uses.
 """
 
 from __future__ import annotations

@@ -62,5 +62,5 @@ class TokenAdmin:
 
 
 def time_of(ms: int) -> dt.datetime:
-    """A time of ms since 1970 as a response has it."""
+    """Return a time in ms since 1970 as the datetime in a response, at most the end of the year 9999."""
     return EPOCH + dt.timedelta(milliseconds=min(ms, _TIME_MS_MAX))

@@ -61,8 +61,8 @@ class TopicCreation:
         self._last_problem = ""
 
     def context(self, call: Call, strict_since: int) -> TopicContext:
-        """The context of kcli.metadata's decisions on topics. strict_since: the first version of the request whose
-        partitions beyond the quota are refused."""
+        """Return the TopicContext with which kcli.metadata decides on topics. strict_since: the first version of the
+        request for which partitions beyond the client's quota are refused."""
         config = self._config
         return TopicContext(
             num_partitions=config.num_partitions,

@@ -1,4 +1,5 @@
-"""The coordinators of groups and transactions on a broker, around the machines of kcli/group and kcli/txn.
+"""The coordinators of groups and transactions on a broker, around the state machines ("machines") of kcli/group and
+kcli/txn: a machine has the state of all groups or transactional ids in one partition of the coordinator's topic.
 
 context                             the parts of the broker that coordinators use
 runtime, log, uncommitted           one machine for each partition of the coordinator's topic: loads it, passes requests

@@ -34,7 +34,7 @@ machine's state is still valid."""
 
 
 def coordinate(config: BrokerConfig, image: MetadataImage) -> Work:
-    """Return the work of the group coordinator."""
+    """Return the Work of the group coordinator: what it adds to the runtime."""
     group_config, metadata = _config(config), GroupMetadata(config, image)
     return Work(
         make=lambda _: GroupMachine(group_config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
@@ -74,9 +74,8 @@ def speaks_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> bool
 
 
 def _follow(image: MetadataImage, changes: Changes) -> Iterator[Any]:
-    """Yield the requests to send to the state machines of all groups after a change of the metadata: where topics have
-    changed, that consumer groups compute their assignments anew; where topics were deleted, that their offsets are
-    deleted."""
+    """Yield the requests that every machine gets after a change of the metadata: one with the changed topics, for which
+    consumer groups compute new assignments, and one with the deleted topics, whose committed offsets are deleted."""
     changed = topics_changed(image, changes)
     if changed is not None:
         yield changed
@@ -86,15 +85,15 @@ def _follow(image: MetadataImage, changes: Changes) -> Iterator[Any]:
 
 
 async def ask_group(groups: Coordinator, group_id: str, request: Any) -> Any:
-    """Return the response of the group's machine. Raises CoordinatorError, with INVALID_GROUP_ID for an empty group
-    id."""
+    """Return the response of the state machine that has the group (runtime.py). Raises CoordinatorError, with
+    INVALID_GROUP_ID for an empty group id."""
     _check_id(group_id)
     return await groups.handle(group_id, request)
 
 
 def send_group(groups: Coordinator, group_id: str, request: Any) -> asyncio.Future[Any]:
-    """Return a future with the response of the group's machine, done already where the machine has answered at once:
-    see `when_answered`. CoordinatorError is raised here or by the future."""
+    """Return a future with the response of the state machine that has the group; it is done already where the machine
+    has answered at once (see `when_answered`). CoordinatorError is raised here or by the future."""
     _check_id(group_id)
     return groups.send(group_id, request)
 
@@ -108,8 +107,7 @@ T = TypeVar("T")
 
 
 def when_answered(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], T]) -> T | Awaitable[T]:
-    """Return the result of `finish`, called with a machine's response: now where the future is done, else an
-    awaitable."""
+    """Return `finish(answer)` where the future `answer` is done; else an awaitable that calls `finish` once it is."""
     return finish(answer) if answer.done() else Later(answer, finish)
 
 

@@ -1,10 +1,10 @@
-"""Transaction markers that the transaction coordinator has written to all partitions of a transaction.
+"""Writes the markers of a transaction to all its partitions, for the transaction coordinator.
 
     led by this broker     the marker is appended here, and is done once it is committed
     led by another broker  WriteTxnMarkers to that broker, with all waiting markers; one request at a time to each
                            broker
-    retry                  a marker that could not be written is sent again after RETRY_S to the partition's leader of
-                           then, until it is written or the partition is deleted
+    retry                  a marker that could not be written is sent again after RETRY_S, to the broker that leads the
+                           partition by then, until it is written or the partition is deleted
 
 When a transaction has all its markers, the coordinator gets MarkersWritten. A marker carries the leader epoch of the
 coordinator's partition: a log with a marker of a later epoch refuses it (TRANSACTION_COORDINATOR_FENCED).
@@ -51,8 +51,8 @@ AGAIN = (
 
 @dataclass(eq=False, slots=True)
 class _Ending:
-    """A transaction whose markers are being written. number: the coordinator's partition; left: the partitions without
-    marker; again: the partitions whose marker is to be sent again."""
+    """A transaction whose markers are being written. number: the transaction's partition of __transaction_state; left:
+    the partitions that have not got the marker yet; again: those of them to which it is to be sent again."""
 
     message: WriteMarkers
     number: int

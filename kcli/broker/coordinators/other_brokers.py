@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class OtherBrokers:
-    """The channels of one coordinator, or for one purpose. client_id: the client id in the requests."""
+    """The channels to other brokers from one coordinator, or for one purpose. client_id: the client id in the
+    requests."""
 
     def __init__(self, context: CoordinatorContext, client_id: str) -> None:
         self._context = context

@@ -1,14 +1,17 @@
-"""Runs the machines of a coordinator: one for each partition of its topic that this broker leads.
+"""Runs the state machines ("machines") of a coordinator, one for each partition of the coordinator's topic that this
+broker leads.
 
     load      a thread reads all records of the partition, which the new machine replays in slices; requests get
               COORDINATOR_LOAD_IN_PROGRESS meanwhile
     ask       the machine of the key's partition handles the request, and returns records and responses
-    append    its records are appended, then replayed; where they cannot be, a new machine is loaded from the log
+    append    the machine's records are appended to the log, then replayed by the machine; where they cannot be
+              appended, a new machine is loaded from the log
     answer    a response is sent once all records that the machine had replayed are committed: see uncommitted.py
     resign    when another broker leads the partition, waiting requests get NOT_COORDINATOR, and the machine is dropped
 
 While the ISR is smaller than min.insync.replicas, requests that need records get COORDINATOR_NOT_AVAILABLE. A machine
-whose state is ahead of its records then is replaced after RETRY_S, which begins its members' sessions anew.
+whose state already contains the records that were not appended is then replaced after RETRY_S by a new one, in which
+the sessions of all members begin anew.
 
 Source: CoordinatorRuntime, GroupCoordinatorService.
 """
@@ -64,7 +67,8 @@ class NotEnoughReplicas(KcliError):
 
 
 class _Shard:
-    """One partition's machine. waiting: the futures of the responses, by token; uncommitted: responses held back."""
+    """One partition's machine. waiting: token of a request -> the future of its response; uncommitted: the responses
+    that wait for the commit of records."""
 
     machine: Machine
     """Set when the replay of the log begins."""
@@ -94,7 +98,7 @@ class _Shard:
         self.waiting.clear()
 
     def refuse(self, outcome: Outcome, code: ErrorCode) -> None:
-        """Answer the requests of the outcome with `code`."""
+        """Let the requests that the outcome answers fail with CoordinatorError(code)."""
         for token, _ in outcome.answers:
             future = self.waiting.get(token)
             if future is not None and not future.done():
@@ -106,12 +110,13 @@ class Work(NamedTuple):
 
     make(number): returns a new machine for that partition.
     act(message, number): carries out a message of that partition's machine.
-    follow(changes): the requests to every machine that follow from changes of the metadata.
-    base_sequence: that of every batch, also of batches with a producer id: coordinators do not count sequences.
-    commit_timeout_ms: how long a response waits for the commit of its records.
+    follow(changes): returns the requests that every machine gets after these changes of the metadata.
+    base_sequence: the base sequence of every batch, also of batches with a producer id: coordinators do not count
+    sequences.
+    commit_timeout_ms: how long a response waits for the commit of its records before it is COORDINATOR_NOT_AVAILABLE.
     changes_nothing(request): whether the machine's state is still valid where the request's records are not appended.
-    loads_in_part: a record that cannot be replayed ends the loading of its partition, and the part before it is served;
-    else the partition is not served at all.
+    loads_in_part: True: where a record is damaged or cannot be replayed, the partition is served by the records before
+    it; False: the partition is then not served at all.
     """
 
     make: Callable[[int], Machine]
@@ -124,8 +129,9 @@ class Work(NamedTuple):
 
 
 class Coordinator:
-    """The machines of one topic. prepare(this coordinator): returns the Work. It is called for the first machine: a
-    broker without groups and transactions does not import their modules."""
+    """One coordinator of a broker: the machines of its topic's partitions. prepare(this coordinator): returns the Work;
+    called only when the first machine is made, so that a broker without groups and transactions does not import their
+    modules."""
 
     def __init__(self, context: CoordinatorContext, topic: str, prepare: Callable[[Coordinator], Work]) -> None:
         self.topic = topic
@@ -143,9 +149,9 @@ class Coordinator:
     # the partitions that this broker leads
 
     def start(self) -> None:
-        """Load the partitions that this broker leads. Call `apply` for each later change. To be called once this broker
-        process is registered: before that, the metadata may still name the process before it as the leader, whose
-        records this one may not have."""
+        """Load the partitions that this broker leads. Call `apply` for each later change. To be called once this
+        process has registered: before that, the metadata may still name this broker as a leader because of its previous
+        process, whose records may be lost."""
         self._is_started = True
         self._follow()
 
@@ -160,8 +166,8 @@ class Coordinator:
                 self.pass_to_all(request)
 
     def _follow(self) -> None:
-        """Load partitions that this broker has begun to lead, and drop those that it no longer leads. A later leader
-        epoch of this broker changes nothing: the log still has its records."""
+        """Load partitions that this broker has begun to lead, and drop those that it no longer leads. A partition that
+        this broker still leads, in a later leader epoch, keeps its machine: the log still has the machine's records."""
         topic = self.context.image.topics.get(self.topic)
         led = set() if topic is None else {
             number for number, state in topic.partitions.items() if state.leader == self.context.node_id
@@ -214,8 +220,8 @@ class Coordinator:
         shard.task = begin(self._replay_log(shard, delay_s), f"{self.topic}-{number} cannot be loaded", failed)
 
     async def _replay_log(self, shard: _Shard, delay_s: float) -> None:
-        """Load a machine from the log; again with a new one where the log has grown meanwhile, or the loading has
-        failed."""
+        """Load a machine from the partition's log; start again with a new machine where the log has grown meanwhile, or
+        where the loading has failed. Raises the error of the FAILURES_MAXth failure."""
         if delay_s:
             await asyncio.sleep(delay_s)
         work = await apart(lambda: self.work)
@@ -240,7 +246,8 @@ class Coordinator:
         self._do(shard, shard.machine.loaded)
 
     async def _replay_once(self, shard: _Shard) -> bool:
-        """Replay the whole log. Return whether its log end offset is still the same."""
+        """Replay the partition's log into its machine. Return whether the log end offset is the same as at the
+        beginning."""
         await self.context.turns.next()  # a new topic has 50 partitions, whose logs may not exist yet
         opened = self._partition(shard.number).log
         end_offset = opened.log_end_offset
@@ -314,10 +321,10 @@ class Coordinator:
         return future
 
     def at_once(self, key: str, request: Any) -> bool:
-        """Let the machine of the key's partition handle a request that succeeds, and whose records are committed as
-        soon as they are appended. Such a request needs no future and no outcome. Return False for any other request,
-        which the caller then passes to `send`; at most a member's session was extended. Only machines of the group
-        coordinator have this method."""
+        """Let the machine of the key's partition handle a request at once, without a future, if the request succeeds
+        and its records are committed as soon as they are appended. Return False for any other request, which the caller
+        then passes to `send`: nothing has changed, but that a member's session may have been extended. Only machines of
+        the group coordinator have this method."""
         count = self.partition_count
         shard = self._shards.get(partition_of(key, count)) if count else None
         if shard is None or not shard.is_loaded:
@@ -397,7 +404,7 @@ class Coordinator:
 
     def _refuse(self, shard: _Shard, outcome: Outcome, code: ErrorCode) -> None:
         """Answer the requests of an outcome with `code`: its records were not appended, because the ISR is too small,
-        or because the log refuses the producer epoch or sequence of their transaction. The machine goes on, as its
+        or because the log refuses the producer epoch or sequence of their transaction. The machine stays in use, as its
         state does not contain these records."""
         shard.refuse(outcome, code)
         self._expect(shard)

@@ -36,7 +36,8 @@ RETRY_S: Final = 0.1
 
 
 def coordinate(transactions: Coordinator, local: LocalMarkers, producer_ids: ProducerIds) -> Work:
-    """Return the work of the transaction coordinator. local: writes markers to partitions that this broker leads."""
+    """Return the Work of the transaction coordinator: what it adds to the runtime. local: writes markers to partitions
+    that this broker leads."""
     context = transactions.context
     config, image = _config(context.config), context.image
     return Work(
@@ -102,8 +103,9 @@ class _Transactions:
 async def ask_transaction(
     transactions: Coordinator, producer_ids: ProducerIds, transactional_id: str, request: Any
 ) -> Any:
-    """Return the response of the transactional id's machine. Where the machine needs a producer id, the request is sent
-    again with one. Raises CoordinatorError, also where there are no producer ids."""
+    """Return the response of the state machine that has the transactional id (runtime.py). Where the machine needs a
+    new producer id, the request is sent again with one. Raises CoordinatorError, also where there are no producer
+    ids."""
     answer = await transactions.handle(transactional_id, request)
     if answer is NEEDS_PRODUCER_ID:
         request = replace(request, new_producer_id=await producer_ids.next())

@@ -10,9 +10,10 @@ That is sound. The machine has replayed only records below that offset, so the c
 it is sent, and no later leader lacks them: no client gets an offset, a generation or a producer epoch that is lost
 later. Where this broker loses the leadership before that, waiting requests get NOT_COORDINATOR, the machine is dropped,
 and the next leader's log lacks only records that no response was based on. Messages (markers to write) wait as
-responses do: no marker says "commit" before the record of that decision is committed. The order of outcomes is kept,
-and no outcome waits for records that were appended after it. A read waits for one round trip to the followers, which it
-does not in Kafka, and contains more: also what its own client has just written.
+responses do: no marker says "commit" before the record of that decision is committed. The outcomes (all that a machine
+returns from one step) are released in order, and none waits for records that were appended after it. A read waits for
+one round trip to the followers, which it does not in Kafka, and contains more: also what its own client has just
+written.
 
 Where this broker is the only member of the ISR, the high watermark is the log end offset, and nothing waits.
 
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Held:
-    """An outcome that is held back. offset: the high watermark at which it is released; until_s: when its responses are
-    given up, in the event loop's time."""
+    """An outcome that is held back. offset: it is released when the high watermark reaches this offset; until_s: when
+    its responses become COORDINATOR_NOT_AVAILABLE, in seconds of the event loop's clock."""
 
     offset: int
     until_s: float
@@ -68,7 +69,7 @@ class Uncommitted:
 
     @property
     def must_wait(self) -> bool:
-        """Whether an outcome of now must wait for the high watermark."""
+        """Whether an outcome that the machine returns now must wait for the high watermark."""
         log = self._partition.log
         return log.high_watermark < log.log_end_offset or bool(self._held)
 
@@ -92,8 +93,8 @@ class Uncommitted:
                 handle.cancel()
 
     def _moved(self) -> None:
-        """Release committed outcomes in the next turn of the event loop, after the partition has changed; not at once,
-        as carrying out their messages may change the partition again."""
+        """Called when the partition has changed: release committed outcomes in the next turn of the event loop, not at
+        once, as carrying out their messages may change the partition again."""
         if self._soon is None and self._held and self._is_committed(self._held[0]):
             self._soon = asyncio.get_running_loop().call_soon(self._go_on)
 

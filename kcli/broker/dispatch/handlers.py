@@ -45,15 +45,17 @@ def inputs_of(api_key: int) -> Callable[[Broker, Call], Inputs] | None:
 
 @cache
 def state_of(api_key: int) -> Callable[[Broker, str], Hashable] | None:
-    """The function that returns the state of the node that an API's kept answers to a listener's clients depend on;
-    None where they depend on more than that and the request's bytes. Raises KeyError for an unknown key."""
+    """Return the function `kept_state` of an API: for a listener, it returns the state of the node on which the API's
+    kept answers depend besides the bytes of the request. None for an API whose answers are not kept, or depend on more.
+    Raises KeyError for an unknown key."""
     return getattr(_module(api_key), "kept_state", None)
 
 
 @cache
 def plain_of(api_key: int) -> Callable[[Broker, memoryview, Client], Laid | None] | None:
-    """The function that answers an API's plain requests from their bytes, where the client may send them; None for an
-    API that has none. Raises KeyError for an unknown key."""
+    """Return the function `answer_plain` of an API: it answers plain requests, those whose bytes it handles without
+    decoding them into kio's objects, and returns None for others. None for an API without that function. Raises
+    KeyError for an unknown key."""
     return getattr(_module(api_key), "answer_plain", None)
 
 
@@ -62,8 +64,8 @@ def _module(api_key: int) -> ModuleType:
 
 
 def answer(broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
-    """The response of the API's handler, or an awaitable of it; where the handler raises Denied, that error, and where
-    its records are too large for the metadata log, RECORD_LIST_TOO_LARGE."""
+    """Return the response of the API's handler, or an awaitable of it. Where the handler raises Denied, the response
+    has that error; where its records are too large for the metadata log, RECORD_LIST_TOO_LARGE."""
     found = handler(call.messages.api_key)
     if broker.authorizer is not None:
         return _unless_denied(found, broker, call)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kcli.metadata.partition import Topic
 
 TOPICS_MAX: Final = 50
-"""The answer to a request that names more topics is not kept."""
+"""The greatest number of topics in a request whose answer is kept (kept.py)."""
 
 
 class Inputs(NamedTuple):

@@ -1,4 +1,5 @@
-"""Keeps the encoded answers to requests that many clients send alike, until what the answers depend on changes.
+"""A cache of encoded answers to requests that many clients send alike: an answer is kept until what it depends on
+changes.
 
 The function `inputs` in a handler's module returns what its answers depend on: fields of the request, and a state of
 the node, such as the version of the metadata image. The fields are the key of a kept answer; where the state has
@@ -32,16 +33,17 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 32 << 20
 """The largest size of all kept answers of a node, in bytes, with ENTRY_BYTES for the key of each."""
 ENTRY_BYTES: Final = 16 << 10
-"""More than a request with TOPICS_MAX known topics takes, whose names have 249 characters at most."""
+"""The bytes that are counted for the key of each kept answer: more than a request with TOPICS_MAX topics takes, whose
+names have 249 characters at most."""
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8  # the frame's size and its correlation id
 THROTTLE_BYTES: Final = 4
 CLIENT_ID_AT: Final = 8  # position of the client id's length in a request: after API key, version and correlation id
 CLIENT_ID_LENGTH_BYTES: Final = 2
 REQUEST_BYTES: Final = 4 << 10
-"""The largest request that is found by its bytes."""
+"""The largest request, in bytes, whose answer is looked up by the request's bytes."""
 FORMS_MAX: Final = 8
-"""How many requests of different bytes find one kept answer by them."""
+"""The greatest number of requests with different bytes under which one kept answer can be looked up."""
 
 
 Form = tuple[str, tuple[str, str] | None, bytes, bytes]
@@ -52,7 +54,7 @@ and the bytes behind the client id."""
 class Kept:
     """A kept answer. size: the size field of its frame. body: the frame behind the correlation id. state: the state of
     the node when the answer was made. throttle_at: the position of the throttle time in the body, None where the
-    version has none. forms: the keys of the requests' bytes under which the answer is found."""
+    version has none. forms: the Forms of the requests under which the answer can be looked up."""
 
     __slots__ = ("body", "forms", "size", "state", "throttle_at")
 
@@ -126,7 +128,7 @@ class KeptAnswers:
             self.size_bytes += len(form[-1])
 
     def answer(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """The kept answer to a request; a new one, or an awaitable of it, where none is kept for it."""
+        """Return the kept answer to a request; where there is none, a new answer or an awaitable of it."""
         find = inputs_of(api.key)
         if find is None:
             return self._handle(api, call)

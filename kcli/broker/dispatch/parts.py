@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 SIZE_BYTES: Final = 4
 AT_ONCE: Final = 200
-"""The number of items that a handler answers in a few milliseconds."""
+"""The default of Parts.at_once: as many items as a handler answers in a few milliseconds."""
 PRODUCED_AT_ONCE: Final = 1000
-"""The number of batches in a part of a Produce request; a part is appended once the part before it is committed."""
+"""The greatest number of batches in a part of a Produce request; a part is appended once the part before it is
+committed."""
 NAMES: Final = (
     "group_id",
     "name",
@@ -60,10 +61,11 @@ NAMES: Final = (
 class Parts:
     """How an API's requests are split, and the responses merged.
 
-    forms: the names of the nested lists in the request and in the response, the outermost first; of the forms the first
-    one applies whose outermost list is not empty. at_once: the number of innermost items in a part. once: of items with
-    the same name only the first is kept. every: all items are kept, and those with the same name may fall into
-    different parts. refusal: returns why a request above Kafka's limits is refused as a whole, None where it is not.
+    forms: pairs of the names of the nested lists in the request and of those in the response, the outermost first; the
+    first pair applies whose outermost list is not empty in the request. at_once: a part is complete once it has this
+    many innermost items. once: of items with the same name only the first is kept. every: all items are kept, and those
+    with the same name may fall into different parts. refusal: returns why a request above Kafka's limits is refused as
+    a whole, None where it is not.
     """
 
     forms: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
@@ -81,8 +83,8 @@ class Parts:
 
 
 def _partitions(requested: str = "topics", inner: str = "partitions", answered: str = "topics", **how: Any) -> Parts:
-    """The parts of a request whose items are partitions, in a list of topics. requested, answered: the list of topics
-    in the request and in the response. inner: the list of partitions in the request."""
+    """Return the Parts of an API whose items are partitions, in a list of topics. requested, answered: the list of
+    topics in the request and in the response. inner: the list of partitions in the request."""
     return Parts((((requested, inner), (answered, "partitions")),), **how)
 
 
@@ -159,7 +161,8 @@ PARTS: Final = {
 
 
 def in_parts(handler: Handler, parts: Parts) -> Handler:
-    """A handler that splits long requests, and gives `handler` one part after the other."""
+    """Return a handler that splits long requests, passes one part after the other to `handler`, and merges the
+    responses."""
 
     def answer(broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
         form = parts.form(call.request)
@@ -299,7 +302,8 @@ class Merged:
                 self._items.append(Merged(each, self._path[1:]))
 
     def takes(self, item: Any) -> bool:
-        """Add `item` if it equals this one apart from its list. Return whether it does."""
+        """Add the list of `item` if `item` equals the item given to the constructor in all other fields. Return whether
+        it does."""
         is_same: bool = replace(item, **{self._path[0]: ()}) == self._item
         if is_same:
             self.add(item)

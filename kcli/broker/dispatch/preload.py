@@ -30,10 +30,11 @@ PACKAGES: Final = (
     "kcli.txn",
 )
 PAUSE_S: Final = 0.02
-"""Between two imports, seconds: an import takes some milliseconds of the interpreter's lock."""
+"""The pause between two imports, in seconds: an import holds the interpreter's lock for some milliseconds."""
 
 RETRY_S: Final = 1.0
-"""From an import that finds no file descriptor, as clients may hold all, to the next attempt, seconds."""
+"""The pause before the imports are tried again, in seconds, after one found no free file descriptor: clients may hold
+all."""
 
 
 def preload(stop: Event, pause_s: float = PAUSE_S) -> None:

@@ -1,4 +1,5 @@
-"""Routes a request to its handler on this node, or to the active controller; answers plain requests at once."""
+"""Routes a request to its handler on this node, or to the active controller; answers plain requests, which need no
+decoding, at once."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 DESCRIBE_QUORUM: Final = 55
 NOT_TOLD_WHO_IS_ACTIVE: Final = frozenset((20, 49, 70))
-"""DeleteTopics, AlterClientQuotas and ControllerRegistration: their NOT_CONTROLLER has no message, or a general one."""
+"""The API keys of DeleteTopics, AlterClientQuotas and ControllerRegistration: with NOT_CONTROLLER their responses have
+no message or a general one, and do not name the active controller."""
 
 
 class Router:
@@ -42,8 +44,9 @@ class Router:
         self._at_once: dict[int, Callable[[memoryview, Client], Laid | None] | None] = {}
 
     def at_once(self, frame: memoryview, client: Client) -> Laid | None:
-        """The response to a plain request, made without decoding it; None, with nothing changed, for a request that has
-        to be decoded and handled. That is every request while there are client quotas, which count its time."""
+        """Return the response to a plain request, one that can be answered from its bytes without decoding it. None,
+        with nothing changed, for a request that has to be decoded and handled: also for every request on a controller
+        listener, and while there are client quotas, which count the time of each request."""
         if self.quotas.is_active or client.listener in self._controllers:
             return None
         find = self._at_once.get(int.from_bytes(frame[:2]))
@@ -64,8 +67,8 @@ class Router:
         return lambda frame, client: answer_plain(broker, frame, client)
 
     def _plain_produce(self, frame: memoryview, client: Client) -> Laid | None:
-        """The kernel's response to a plain Produce request, with acks=0 an empty one. The kernel checks no quotas.
-        Raises HangUp with acks=0 where a batch could not be written."""
+        """Return the kernel's response to a plain Produce request, an empty frame with acks=0; None for a request that
+        has to be decoded. The kernel checks no quotas. Raises HangUp with acks=0 where a batch could not be written."""
         response = self.lanes.answer(frame, self.now_ms(), self.broker.access.writes_unaudited(client))
         if response is None:
             return None
@@ -80,7 +83,8 @@ class Router:
         return self.kept.answer(api, call)
 
     def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """The response of this node's handler, or of the active controller's where only that one may answer."""
+        """Return the response of this node's handler, or of the active controller's where only the active controller
+        answers such requests."""
         broker = self.broker
         if api.on is CONTROLLERS:
             return self._answer_as_controller(call)

@@ -6,11 +6,12 @@
     id, n > 0            partitions to add, to change and to forget in the session; n counts its requests
 
 A response holds the session's partitions that have changed: those that its tracker calls dirty. A partition that had
-records becomes the last dirty one, so that every partition gets its turn where responses are full.
+records moves to the end of the dirty ones, so that every partition gets its turn even if each response is full.
 
-All sessions and waiting Fetches together hold up to PARTITIONS_MAX partitions. A session that would pass that is not
-begun, or ends, and a Fetch that would is answered at once: the client goes on without a session, as where Kafka has no
-slot for it. Source: FetchSession, FetchSessionCacheShard.
+All sessions and waiting Fetches together have at most PARTITIONS_MAX partitions. Where one more would exceed this
+limit, a new session is not begun, a session that grows ends, and a Fetch is answered without waiting. A client that
+gets no session goes on without one, as when all of Kafka's session slots are in use. Source: FetchSession,
+FetchSessionCacheShard.
 """
 
 from __future__ import annotations
@@ -77,15 +78,15 @@ class FetchedPartition:
         )
 
     def note_sent(self, answer: PartitionAnswer) -> None:
-        """Keep the offsets of the response to be sent."""
+        """Note the offsets in the response that is about to be sent: `is_news` compares later ones with them."""
         self.sent_log_start = answer.log_start_offset
         self.sent_high_watermark = UNKNOWN if answer.error_code else answer.high_watermark
 
 
 @dataclass(slots=True)
 class Session:
-    """One client's fetch session. epoch: that of the next request. with_ids: whether its requests name topics by id.
-    tracker: the changed partitions, None before the first read. terms: isolation level, rack, version and
+    """One client's fetch session. epoch: the session epoch of the next request. with_ids: whether its requests name
+    topics by id. tracker: the changed partitions, None before the first read. terms: isolation level, rack, version and
     Authorization.terms of the last request; a request with other terms reads all partitions again. held: how many of
     its partitions are counted in FetchSessions.held."""
 
@@ -140,15 +141,16 @@ def topic_key(topic: FetchTopic | ForgottenTopic) -> TopicKey:
 
 
 def topic_in_key(topic: TopicKey) -> str | bytes:
-    """Return a topic as the keys of partitions have it."""
+    """Return the topic's part of a Key: its name, or the bytes of its id."""
     return topic.bytes if isinstance(topic, UUID) else topic
 
 
 class FetchSessions:
     """The sessions of all clients: at most `slots` (max.incremental.fetch.session.cache.slots).
 
-    Where all slots are in use, or all partitions, a new session replaces a session that had no request for eviction_ms
-    (min.incremental.fetch.session.eviction.ms), or a smaller one that is older than that.
+    Where there is no room for a new session, it replaces the least recently used session if that had no request for
+    eviction_ms (min.incremental.fetch.session.eviction.ms). Else, where all slots are in use, it replaces the smallest
+    of the sessions that were begun more than eviction_ms ago, if that one has fewer partitions than the new one.
 
     held: the number of partitions that sessions and waiting Fetches hold.
     """
@@ -177,7 +179,7 @@ class FetchSessions:
                 self.retire(ended.tracker)
 
     def begin(self, partitions: dict[Key, FetchedPartition], now_ms: int, *, with_ids: bool) -> Session | None:
-        """Return a new session of these partitions; None where all slots are in use, or all partitions."""
+        """Return a new session of these partitions; None where there is no room for it."""
         if not self._make_room(len(partitions), now_ms):
             return None
         while True:
@@ -197,8 +199,8 @@ class FetchSessions:
             self._sessions[session.id] = session
 
     def recount(self, session: Session) -> bool:
-        """Count the partitions of a session that has changed. Return whether it may go on: it ends where there are too
-        many partitions."""
+        """Count the partitions of a session again after a change. Return False where the session has ended: it ends
+        here if all sessions and waiting Fetches have more than PARTITIONS_MAX partitions."""
         if session.id not in self._sessions:
             return False
         self.held += len(session.partitions) - session.held
@@ -230,7 +232,8 @@ class FetchSessions:
     # Fetches that wait without a session
 
     def hold(self, count: int) -> bool:
-        """Whether a waiting Fetch may hold so many partitions; they are counted until `release`."""
+        """Count the partitions of a waiting Fetch until `release`. Return False, and count nothing, where there would
+        be more than PARTITIONS_MAX."""
         if self.held + count > PARTITIONS_MAX:
             return False
         self.held += count

@@ -33,7 +33,7 @@ class Tracker:
         self._watched: dict[Key, tuple[Partition, Any]] = {}
 
     def watch(self, key: Key, partition: Partition) -> None:
-        """Watch a partition: its changes make it dirty."""
+        """Watch a partition: when it changes, it becomes dirty."""
         known = self._watched.get(key)
         if known is not None and known[0] is partition:
             return
@@ -77,8 +77,8 @@ class Tracker:
 
 
 class FollowerTracker(Tracker):
-    """The changed partitions of one follower's fetch session. broker_epoch: the follower's. fetched_ms: the time of its
-    last Fetch."""
+    """The changed partitions of one follower's fetch session. broker_epoch: the follower's. fetched_ms: the time of the
+    session's last Fetch, ms."""
 
     def __init__(self, broker_epoch: int = UNKNOWN_EPOCH, dirty: Iterable[Key] = ()) -> None:
         super().__init__(dirty)

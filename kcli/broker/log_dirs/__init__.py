@@ -1,7 +1,8 @@
-"""The log directories of a broker: formatted, locked, checked, and their logs loaded at the start; their checkpoints.
+"""The log directories of a broker: formatted, locked, checked, and their logs loaded when the node starts; their
+checkpoints.
 
 directories     log directories: found or formatted, locked, checked to belong together, online or offline
-loading         the start of one log directory: its logs are opened by several threads
+loading         opens the logs of one log directory when the node starts, in several threads
 checkpoints     recovery points, log start offsets, high watermarks, cleaned offsets
-lost_metadata   a start stops where a damaged metadata log no longer names partitions on disk
+lost_metadata   the node does not start where a damaged metadata log no longer names partitions on disk
 """

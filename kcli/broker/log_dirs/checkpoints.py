@@ -1,4 +1,5 @@
-"""The checkpoints of the log directories, and the marker of a clean shutdown: snapshots taken at once, written later.
+"""The checkpoints of the log directories, and the marker of a clean shutdown. The contents of a checkpoint are
+collected at once, and written later by a thread.
 
     recovery points     every 60 s   the offset up to which each log is flushed
     log start offsets   every 60 s   those above the base offset of the log's first segment

@@ -32,12 +32,12 @@ log = logging.getLogger("kcli.broker")
 
 
 class LogDirsRefused(KcliError):
-    """The log directories do not allow a start."""
+    """The node cannot start with these log directories."""
 
 
 class LogDir:
-    """One log directory. error: why it is offline, None while it is online; is_loaded: this start has opened all its
-    logs; was_clean: its last shutdown was clean."""
+    """One log directory. error: why it is offline, None while it is online; is_loaded: all its logs have been opened
+    since the node started; was_clean: its last shutdown was clean."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The start of one log directory: several threads open its logs.
+"""Loads one log directory when the node starts: several threads open its logs.
 
     prepare   read and remove the clean-shutdown marker, so that a later crash is not taken for a clean shutdown; read
               the checkpoints

@@ -1,19 +1,20 @@
-"""A start stops before it renames to -stray partitions that have records.
+"""Checks at the start of a node: it does not start where it would rename a partition that has records to -stray.
 
 check_metadata: partitions of topics that a damaged metadata log no longer names
 
     damaged    the metadata log would be cut, is empty or missing, or ends before an offset that another file names
     suspect    the metadata log is sound, but the last shutdown was not clean: its end may be missing
-    strays     partitions of a topic that the log removes: ordinary, the broker had not renamed their directories yet;
-               partitions of a topic that no record names: its creation is lost with the end of the log, and the
-               cluster would lose its data, too
+    strays     partitions of a topic that the metadata log deletes: they are renamed, as the broker had not done so yet;
+               partitions of a topic that no record names: they stop the start, as the record that created the topic is
+               lost with the end of the log, and the topic's data would be lost, too
 
 Only for a node that is the only voter: other nodes fetch missing records from the quorum. After a clean shutdown a
 sound log is trusted, as Kafka does.
 
 check_partition_metadata: partitions that have lost their partition.metadata. Kafka takes them for partitions without
-records, as it writes that file before the first record, and renames them whatever the metadata log holds. One without
-records is renamed here, too: a crash may come between its directory and its partition.metadata.
+records, as it writes that file before the first record, and renames them whatever the metadata log holds. kcli renames
+only those without records, which a crash between the creation of the directory and that of partition.metadata may
+leave.
 
 The start stops before it changes a file. Source: LogManager.isStrayKraftReplica.
 """
@@ -36,7 +37,7 @@ NAMES_MAX = 10
 
 
 def check_metadata(dirs: LogDirs, now_ms: int) -> None:
-    """Stop the start where the metadata log has lost partitions that the log directories hold.
+    """Refuse to start where the metadata log has lost partitions that are in the log directories.
 
     Raises LogDirsRefused, which names the partitions and the next step, and UnreadableInput.
     """
@@ -62,7 +63,7 @@ def check_metadata(dirs: LogDirs, now_ms: int) -> None:
 
 
 def check_partition_metadata(dirs: LogDirs) -> None:
-    """Stop the start where a partition has records and no partition.metadata.
+    """Refuse to start where a partition has records and no partition.metadata.
 
     Raises LogDirsRefused, which names the partitions and the next step.
     """

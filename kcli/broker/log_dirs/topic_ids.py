@@ -1,4 +1,5 @@
-"""A start stops at a directory of a partition of this broker whose partition.metadata has the id of another topic.
+"""A node does not start where the directory of one of its partitions has a partition.metadata with the id of another
+topic.
 
 Kafka 4.3 starts on such a directory, fails to apply the metadata ("Error applying topics delta"), and serves neither
 this partition nor those that come after it. A broker that trusted the directory's name alone would serve one topic's

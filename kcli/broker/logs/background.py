@@ -44,7 +44,7 @@ T = TypeVar("T")
 Step = Callable[[], Coroutine[Any, Any, None]]
 NEVER_MS = 10 * 365 * 86_400_000  # an interval of at least ten years: the work is off
 DESCRIPTORS_INTERVAL_MS = 30_000
-DESCRIPTORS_SHARE = 0.7  # of the limit of open files
+DESCRIPTORS_SHARE = 0.7  # files of old segments are closed above this share of the limit of open files
 
 
 class Logs(Protocol):

@@ -4,7 +4,7 @@
     copy      append the batches of the current log to the future log; cut it where the current log was cut
     promote   at the end of the current log: the future log becomes the current one, the controller gets the new
               directory, the old log is deleted
-    resume    at a start, continue the moves of the future logs on disk
+    resume    when the node starts, continue the moves of the future logs on disk
 
 The copy takes at most replica.alter.log.dirs.io.max.bytes.per.second. Threads wait for the disk; `promote` is one step
 on the event loop. Source: ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica, LogManager.
@@ -94,7 +94,7 @@ class Moves:
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
 
     def resume(self) -> None:
-        """Continue the moves of the future logs that the start has found."""
+        """Continue the moves of the future logs that were on disk when the node started."""
         for key in self._logs.futures:
             partition = self._logs.partitions.get(*key)
             if partition is not None and not partition.is_offline:

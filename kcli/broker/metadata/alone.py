@@ -118,7 +118,8 @@ class LoneMetadataLog(MetadataLog):
         return partial(self._upgrade_kraft, validate_only=validate_only)
 
     def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
-        """Write kraft.version and the voters to the log. An `append` without records waits for the commit."""
+        """Queue the control records that raise kraft.version to `level`, unless that is its level already, they are
+        queued already, or `validate_only`. An `append` without records waits for their commit."""
         if level == self.kraft_version or validate_only or any(each.controls for each in self._queue):
             return
         records = self.quorum.upgrade()

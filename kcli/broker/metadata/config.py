@@ -17,8 +17,9 @@ class MetadataLogConfig:
     """The configuration of the metadata log: Kafka's names, without `metadata.log.` and `metadata.`, and Kafka's
     defaults. Sizes are bytes.
 
-    min_insync_replicas: the default of all brokers that the first start writes. segment_bytes may be below the 8 MiB
-    that Kafka requires, and batch_bytes_max (internal.metadata.max.batch.size.in.bytes) too, for tests.
+    min_insync_replicas: the min.insync.replicas of all brokers that the controller writes to a new metadata log
+    (activation.py). segment_bytes may be below the 8 MiB that Kafka requires, and batch_bytes_max
+    (internal.metadata.max.batch.size.in.bytes) too, for tests.
     """
 
     segment_bytes: int = 1 << 30

@@ -35,7 +35,8 @@ logger = logging.getLogger("kcli.broker")
 LOG_AGAIN_S: Final = 30.0
 """The least time between two log lines on one unreachable node, seconds."""
 DENIED: Final = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR)
-"""The errors of a node whose authorizer does not let this one in: the second one while the ACLs are not loaded."""
+"""The errors with which another node's authorizer denies this node's requests: the second one while that node has not
+loaded the ACLs."""
 
 
 class MonotonicClock:
@@ -104,7 +105,8 @@ class RaftDriver:
         self.do(lambda: self.raft.append(batches, self.now_ms))
 
     def do(self, call: Callable[[], Outcome]) -> None:
-        """Pass an event to raft by `call`, and carry out what it returns."""
+        """Carry out what `call` returns, a function that passes an event to raft. Where that fails, leave the quorum
+        and report the failure."""
         if self._is_over:
             return
         try:

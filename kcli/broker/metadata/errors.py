@@ -18,7 +18,7 @@ class MetadataLogClosed(KcliError):
 
 
 class RecordTooLarge(KcliError):
-    """A record that no batch of the metadata log takes: the request that has led to it is refused."""
+    """A record is too large for a batch of the metadata log: the request that would write it is refused."""
 
 
 class TooManyRecords(KcliError):

@@ -1,8 +1,8 @@
-"""Opening a metadata log at a start: the recovery of `__cluster_metadata-0`, and the replay into the image.
+"""Opens the metadata log when a node starts: the recovery of `__cluster_metadata-0`, and the replay into the image.
 
     the log       recovered whole at every start, whether the last shutdown was clean or not, as Kafka does
-    a snapshot    ahead of the log's end, by epoch, then by offset: the log is dropped, and begins at the snapshot's
-                  offset
+    a snapshot    if the latest one is ahead of the log end, by epoch, then by offset, the log is dropped, and begins
+                  anew at the snapshot's offset
     the image     the latest snapshot, then the log after it; with one voter all of it is committed
 
 Source: KafkaRaftLog.createLog and truncateToLatestSnapshot, KRaftControlRecordStateMachine, MetadataLoader.
@@ -32,7 +32,8 @@ from kcli.metadata_log.snapshot_file import read_snapshot
 class Replay:
     """Replays the batches of a snapshot and of a log into images and the quorum.
 
-    last_timestamp_ms: that of the last record; bytes_since_snapshot: the size of the batches after the latest snapshot.
+    last_timestamp_ms: the timestamp of the last record; bytes_since_snapshot: the size of the batches after the latest
+    snapshot.
     """
 
     images: Sequence[MetadataImage]

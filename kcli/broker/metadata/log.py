@@ -9,7 +9,6 @@
              a record
 
 A node that is the only voter commits records by itself (alone.py), other nodes by their quorum (replicated.py). Source:
-
 KafkaRaftClient, QuorumController, MetadataLoader; KIP-500, KIP-595, KIP-630, KIP-868.
 """
 
@@ -51,7 +50,7 @@ from kcli.metadata_log.snapshot_file import SnapshotId, snapshot_batches
 
 CLEAN_INTERVAL_S: Final = 60.0
 SLICE_RECORDS: Final = 1000
-"""The number of records that one turn of the event loop processes."""
+"""The greatest number of records that one turn of the event loop processes."""
 NO_OP: Final[Record] = ("NoOpRecord", 0, {})
 BEGIN_PARTS: Final[Record] = (BEGIN[0], 0, {"name": "Records of several batches"})
 
@@ -163,13 +162,13 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None]:
-        """Return the function that raises kraft.version to a level. It may raise Refused; a later `append` waits for
-        its commit."""
+        """Return a function that raises kraft.version to the level that it is given. That function may raise Refused; a
+        later `append` waits for the commit of the new level."""
 
     @property
     @abstractmethod
     def view(self) -> QuorumView:
-        """The leader's state of the quorum, for DescribeQuorum. Raises NotController."""
+        """The state of the quorum as this node knows it as the leader, for DescribeQuorum. Raises NotController."""
 
     @property
     def high_watermark(self) -> int:
@@ -328,7 +327,7 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def _snapshot_written(self, which: SnapshotId) -> None:
-        """The writing of a snapshot has ended. Where it has failed, the snapshot is not in `snapshots`."""
+        """Called when the writing of a snapshot has ended. Where it has failed, the snapshot is not in `snapshots`."""
 
     @abstractmethod
     def _clean_soon(self) -> None:

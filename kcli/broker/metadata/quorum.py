@@ -3,8 +3,8 @@
     kraft.version 0   the voters are those of controller.quorum.voters, known by their ids
     kraft.version 1   the voters are in control records of the log, known by id and directory (KIP-853)
     the upgrade to 1  both records in one batch, with this node as the only voter; it cannot be undone
-    a start           a new epoch, above that of quorum-state and that of the log; the state is written before anything
-                      is appended in it, then a LeaderChange record begins the epoch
+    at each start     a new epoch begins, above that of quorum-state and that of the log: it is written to quorum-state,
+                      then a LeaderChange record is appended as the first of the epoch
 
 With kraft.version 1 the records of kraft.version and of the voters follow the LeaderChange where the log does not have
 them yet: a directory that was formatted with --standalone has them in its first snapshot. Source: QuorumState,

@@ -1,4 +1,5 @@
-"""quorum-state at a start: its contents, or the reason why the node does not start with it, and the next step.
+"""Reads quorum-state when a node starts: its contents, or the reason why the node does not start with this file, and
+what to do next.
 
     unreadable         damaged, or of an unknown version
     the last epoch     no higher epoch exists for an election (see kcli.raft.election); Kafka wraps around to -2^31

@@ -1,4 +1,4 @@
-"""The leader's state of the quorum, for DescribeQuorum."""
+"""The state of the quorum as its leader knows it, for DescribeQuorum."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ReplicaView(NamedTuple):
 
 
 class QuorumView(NamedTuple):
-    """The leader's state of the quorum. high_watermark: -1 where it is unknown yet."""
+    """The state of the quorum as its leader knows it. high_watermark: -1 where it is unknown yet."""
 
     leader_id: int
     epoch: int

@@ -220,8 +220,8 @@ def _partition(topics: Iterable[_Topic[Partition_co]]) -> Partition_co | None:
 
 
 def _common(response: object, code: ErrorCode, leader: _Leader, listener: str) -> dict[str, Any]:
-    """The fields of every response. code: the partition's. leader: the part of the response with leader_id and
-    leader_epoch."""
+    """Return the fields that raft's answers to all these responses have. code: the partition's error code. leader: the
+    part of the response with leader_id and leader_epoch."""
     endpoints = tuple(
         Endpoint(listener, each.host, each.port)
         for each in getattr(response, "node_endpoints", ())

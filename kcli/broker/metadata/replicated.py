@@ -48,7 +48,7 @@ from kcli.raft.states.leader import Leader
 from kcli.raft.voters import address
 
 READ_BYTES: Final = 256 << 10
-"""The bytes of the log that are applied in one turn of the event loop."""
+"""The greatest number of bytes of the metadata log that are read and applied in one turn of the event loop."""
 SHUT_DOWN_MS: Final = 5000
 
 logger = logging.getLogger("kcli.broker")

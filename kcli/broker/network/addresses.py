@@ -46,5 +46,6 @@ def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresse
 
 
 def own_name(host: str) -> str:
-    """Return the host to advertise for the host of a listener: the machine's own name for all addresses, or none."""
+    """Return the host to advertise for a listener: `host` itself, or this computer's name where `host` is empty or a
+    wildcard address."""
     return socket.getfqdn() if host in ("0.0.0.0", "::", "") else host  # noqa: S104  (compared, not bound)

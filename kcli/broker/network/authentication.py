@@ -4,8 +4,8 @@
     VERSIONS    ApiVersions is answered: SaslHandshake, and nothing else
     EXCHANGE    SaslAuthenticate; after SaslHandshake 0 the mechanism's bare messages, each with its size in front
     BARRED      the handshake of a re-authentication has named another mechanism: whatever follows fails
-    DONE        requests are taken, until the session ends; a SaslHandshake begins a re-authentication
-    FAILED      no request is taken any more
+    DONE        requests go to their handlers, until the session ends; a SaslHandshake begins a re-authentication
+    FAILED      no request is handled any more
 
 A request that the state does not list closes the connection at once (HangUp), but for EXCHANGE, where it is answered
 with ILLEGAL_SASL_STATE. A failure is answered, and the connection closed, only after
@@ -57,11 +57,12 @@ SESSION_MS_MAX: Final = 2**53
 SIZE_BYTES: Final = 4
 VARINT_BYTES_MAX: Final = 5
 ERROR_MESSAGE_MAX: Final = 2**15 - 1
-"""The longest error message: it may have an authorization id that the client has sent."""
+"""The longest error message of a response, in bytes: it may contain an authorization id that the client has sent."""
 FLEXIBLE_SINCE: Final = 2
 """The first flexible version of SaslAuthenticate."""
 REASON_MAX: Final = 200
-"""Characters of a reason that are logged: it may have names that the client has sent."""
+"""The greatest number of characters of a failure's reason that are logged: it may contain names that the client has
+sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +169,10 @@ class Authentication:
         return self._listener.delay_s
 
     def take(self, frame: memoryview, now_s: float, now_ms: int) -> Step | None:
-        """Take a request. Return its result; None for a request that a handler answers. frame: without its size.
+        """Handle a request if it belongs to an authentication, and return the result; return None for a request that
+        the API's handler is to answer. frame: the request, without the size in front.
 
-        now_s: of a clock that only goes forward; now_ms: since 1970. Raises HangUp, BadRequest.
+        now_s: the time of a monotonic clock; now_ms: the time since 1970. Raises HangUp, BadRequest.
         """
         if self._state is EXCHANGE:
             return self._exchange(frame, now_s, now_ms)

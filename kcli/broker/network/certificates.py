@@ -126,7 +126,8 @@ class Certificates:
             log.warning("listener %s: %s", name, warning)
 
     def _made(self, config: BrokerConfig, security: ListenerSecurity) -> _Made:
-        """The new contexts of a listener. Raises InvalidTlsSetting, OSError."""
+        """Return new contexts of a listener, made from the current files. Raises InvalidTlsSetting, also where they may
+        not replace the current ones, and OSError."""
         name = security.listener
         now = dt.datetime.fromtimestamp(self._clock.now_ms() / 1000, dt.UTC)
 

@@ -1,7 +1,8 @@
 """One client's connection: it reads requests, gives them to their handlers and sends the responses in the order of the
 requests.
 
-The state of a connection is whether the next request is taken, and if not, what the connection waits for:
+The state of a connection is whether it takes its next request (decodes it and calls its handler), and if not, what it
+waits for:
 
     READING   requests are taken: from the bytes received, then from the socket
     YIELDING  the connection has used up its turn (TURN_NS, TURN_BYTES): the event loop serves other connections first
@@ -142,7 +143,8 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
 class _Pending:
     """A place in the queue of responses. call: the request, None while a thread decodes it. answer: the response, a
     Later, or an awaitable. task: awaits or encodes the response; None where no task does, and once it is done.
-    began_ns: when the handler was called. size_bytes: what the request has taken of the memory of requests."""
+    began_ns: when the handler was called. size_bytes: the bytes of request memory (request_memory.py) that the request
+    holds until it is answered."""
 
     __slots__ = ("answer", "began_ns", "call", "size_bytes", "task")
 
@@ -158,7 +160,7 @@ class _Pending:
 
     @property
     def holds_up_all(self) -> bool:
-        """Whether even a Produce request must wait for this response before it is taken."""
+        """Whether no further request is taken before this response is sent, not even a Produce request."""
         return self.task is not None or self.call is None or self.call.header.api_key != PRODUCE
 
     def give_up(self) -> None:
@@ -286,12 +288,12 @@ class Connection:
     # the state
 
     def _enter(self, event: Event) -> None:
-        """Change the state as TRANSITIONS has it for this event; an event that is not listed changes nothing."""
+        """Change the state as TRANSITIONS says for this event; an event that is not listed there changes nothing."""
         self._state = TRANSITIONS[self._state].get(event, self._state)
 
     def _go_on(self, event: Event) -> None:
-        """Apply an event that may lead back to READING. Unless another obstacle holds up the next request, take the
-        requests received meanwhile, then watch the socket again."""
+        """Apply an event that may lead back to READING. Where it does, and nothing else holds up the next request, take
+        the requests received meanwhile, then watch the socket again."""
         if self._state is READING:
             return
         self._enter(event)
@@ -432,7 +434,7 @@ class Connection:
             self._take_memory()
 
     def _take_memory(self) -> None:
-        """Take memory for the next request, where its size is known; wait where there is none."""
+        """Reserve request memory for the next request, where its size is known; wait (STARVED) where none is free."""
         if self._taken_bytes or self._needed_bytes == SIZE_BYTES:
             return
         if self._memory is self._server.login_memory and self._needed_bytes <= LONG_BYTES:
@@ -447,8 +449,9 @@ class Connection:
         self._go_on(FREED)
 
     def _pass_on(self, taken_bytes: int) -> None:
-        """Keep the memory of the last request until that request is answered, if it waits for its response, else give
-        the memory back. A client that has logged in takes the memory that logged-in clients share from now on."""
+        """Give back the request memory of the last request, or, where its response is pending, leave that to the time
+        when it is answered. Once the client has logged in, its later requests use the memory that logged-in clients
+        share."""
         if taken_bytes and self._pending:
             self._pending[-1].size_bytes += taken_bytes
         elif taken_bytes:
@@ -520,7 +523,7 @@ class Connection:
         return True
 
     def _request_max_bytes(self) -> int:
-        """The size of the largest request that is taken now."""
+        """The size, in bytes, of the largest request that is accepted now: before the login, a smaller one."""
         if self._authentication is None or self._authentication.is_done:
             return self._server.config.socket_request_max_bytes
         return self._authentication.receive_max_bytes
@@ -539,8 +542,8 @@ class Connection:
         return authentication.take(memoryview(frame), self._loop.time(), self._server.requests.now_ms())
 
     async def _log_in_later(self, authentication: Authentication, frame: bytes) -> None:
-        """Take a long SASL request, which costs up to 10 ms, in a turn: long ones of many clients together do not hold
-        the event loop."""
+        """Handle a long SASL request, which takes up to 10 ms, in a turn (Server.login_turns), so that those of many
+        clients together do not block the event loop."""
         await self._server.login_turns.next()
         place = self._pending.pop()
         try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CREATION_RATE: Final = "connection_creation_rate"
 _ADDRESSES_MAX: Final = 10_000
-"""The number of addresses whose rates are kept; they begin anew beyond that."""
+"""The greatest number of addresses whose creation rates are kept; beyond that all are dropped, and counted anew."""
 
 
 class ConnectionLimits:
@@ -79,7 +79,8 @@ class ConnectionLimits:
     # new connections
 
     def wait_ms(self, listener: str, now_ms: int) -> int:
-        """Count a new connection in the rates of its listener and of all. Return how long it has to wait, ms."""
+        """Count a new connection in the rate of its listener, and in that of all client listeners or all controller
+        listeners. Return how long the connection has to wait, ms."""
         limits: list[tuple[str | bool, int]] = [(listener, self._config.creation_rate_of(listener))]
         if listener != self._protected:
             limits.append((self._is_controllers(listener), self._config.number("max.connection.creation.rate")))

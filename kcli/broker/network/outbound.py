@@ -1,15 +1,16 @@
-"""How this node connects to the nodes behind a listener: its context of TLS, and its login by SASL.
+"""How this node connects to the nodes behind a listener: its TLS context, and its login by SASL.
 
     TLS handshake    the certificate of the other node, and its host name unless
-                     ssl.endpoint.identification.algorithm is empty; this node shows its own where it is asked for it
+                     ssl.endpoint.identification.algorithm is empty; this node shows its own certificate where the other
+                     node requests it
     ApiVersions      once a connection
     SaslHandshake    the mechanism
     SaslAuthenticate PLAIN or SCRAM, until the other node has authenticated this one
 
 Where the other node ends sessions (connections.max.reauth.ms), this node logs in again after SESSION_PART of the
 session's length, plus a random part of up to SESSION_JITTER of it: the next request then waits for a SaslHandshake and
-SaslAuthenticate on the same connection. The object is made from config/security.py before the start writes a byte:
-files that cannot be used end the start.
+SaslAuthenticate on the same connection. An Outbound is made from config/security.py before the node writes anything to
+disk, so that a node whose files cannot be used does not start.
 
 Source: SaslClientAuthenticator, ChannelBuilders.clientChannelBuilder, KafkaChannel; KIP-368.
 """
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
 SESSION_PART: Final = 0.85
 SESSION_JITTER: Final = 0.1
 REASON_MAX: Final = 200
-"""Characters of a reason of the other node's that are kept."""
+"""The greatest number of characters of the other node's text that an error message quotes."""
 
 
 @dataclass(slots=True)
 class Outbound:
-    """tls: that of the connections to come, None without TLS; certificates.py replaces it. login: None without SASL."""
+    """tls: the context for new connections, None without TLS; certificates.py replaces it. login: None without SASL."""
 
     tls: TlsContext | None = None
     login: ClientLogin | None = None

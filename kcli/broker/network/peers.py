@@ -44,7 +44,7 @@ class Peer(Protocol):
     """A node that takes requests of this one: a given node, or the active controller, whichever node that is."""
 
     async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Any:
-        """Send a request and return its response, whose type the caller states. Raises Unanswered.
+        """Send a request and return its response (typed Any: the caller annotates its type). Raises Unanswered.
 
         api: its name in the table of APIs. version None: the newest that both nodes speak. fields: plain values.
         """
@@ -84,8 +84,8 @@ def api_named(name: str) -> Api:
 
 
 def newest_version(api: Api, advertised: Mapping[int, tuple[int, int]]) -> int:
-    """The newest version of an API that both nodes speak. advertised: of the other node, API key -> its least and most
-    version. Raises VersionMismatch where there is none."""
+    """The newest version of an API that both nodes speak. advertised: API key -> the lowest and highest version that
+    the other node speaks. Raises VersionMismatch where there is no common version."""
     least, most = advertised.get(api.key, (0, -1))
     version = min(most, api.most)
     if version < max(least, api.least):
@@ -95,8 +95,8 @@ def newest_version(api: Api, advertised: Mapping[int, tuple[int, int]]) -> int:
 
 
 def check_version(api: Api, version: int, advertised: Mapping[int, tuple[int, int]]) -> None:
-    """Raise VersionMismatch unless the other node speaks that version. advertised: API key -> its least and most
-    version."""
+    """Raise VersionMismatch unless the other node speaks that version. advertised: API key -> the lowest and highest
+    version that the other node speaks."""
     least, most = advertised.get(api.key, (0, -1))
     if not least <= version <= most:
         spoken = f"{least} to {most}" if most >= least else "none"

@@ -25,7 +25,7 @@ class RequestMemory:
         self._waiting: dict[Callable[[], None], None] = {}
 
     def take(self, count: int) -> bool:
-        """Take so many bytes. Return whether they were given."""
+        """Take `count` bytes if any byte is free. Return whether they were taken."""
         if self.free_bytes is None:
             return True
         if self.free_bytes <= 0:
@@ -48,5 +48,5 @@ class RequestMemory:
         self._waiting[freed] = None
 
     def forget(self, freed: Callable[[], None]) -> None:
-        """A connection waits no longer."""
+        """Do not call `freed` any more: its connection waits no longer."""
         self._waiting.pop(freed, None)

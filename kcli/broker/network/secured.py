@@ -1,6 +1,7 @@
 """The listeners of a node as they are secured: their TLS contexts, and the mechanisms by which their clients log in.
 
-Made before a byte is written, from config/security.py: files that cannot be used end the start.
+They are made from config/security.py before the node writes anything to disk, so that a node whose files cannot be used
+does not start.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ COUNTED_EVERY_MS: Final = 1000
 @dataclass(slots=True)
 class Users:
     """What the mechanisms read from the node. credentials: returns the UserScramCredentialRecords of the metadata
-    image, by mechanism's code and name; none until the image is loaded. tokens: the delegation tokens, None where they
-    are not enabled. decoy_key: see ScramUsers; `cluster_key` makes it."""
+    image, by mechanism code and user name; empty until the image is loaded. tokens: the delegation tokens, None where
+    they are not enabled. decoy_key: see ScramUsers; `cluster_key` makes it."""
 
     now_ms: Callable[[], int]
     credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
@@ -92,16 +93,17 @@ class Users:
 
 
 def cluster_key(cluster_id: str, secret_key: str) -> bytes:
-    """Return the key for salts that are the same on all nodes of a cluster. secret_key: delegation.token.secret.key, ""
-    where it is not set. Without it, a client that knows the cluster id can distinguish such a salt from a user's; but
-    the broker sends the cluster id only after a login."""
+    """Return the key for the salts that clients get for unknown users (ScramUsers); they are the same on all nodes of a
+    cluster. secret_key: delegation.token.secret.key, "" where it is not set. Without it, a client that knows the
+    cluster id can distinguish such a salt from that of an existing user; but the broker sends the cluster id only after
+    a login."""
     return hmac.digest(secret_key.encode(), f"salts of {cluster_id}".encode(), "sha256")
 
 
 @dataclass(frozen=True, slots=True)
 class SecuredListener:
     """A listener that is not PLAINTEXT. tls: None without TLS. sasl: None where clients do not log in by SASL.
-    endpoint: where the keys of its tokens are fetched, None where they are not."""
+    endpoint: where the keys of its OAUTHBEARER tokens are fetched, None where they are not fetched."""
 
     tls: TlsContext | None
     mapping: PrincipalMapping
@@ -159,7 +161,8 @@ def _secured(config: BrokerConfig, security: ListenerSecurity, users: Users, now
 def _token_keys(
     security: ListenerSecurity, now: dt.datetime, hide: Callable[[str], str]
 ) -> tuple[TokenKeys, KeyEndpoint | None]:
-    """The keys of tokens, and where they are fetched. hide: of secrets in errors. Raises InvalidConfig."""
+    """Return the keys that verify OAUTHBEARER tokens, and the endpoint from which they are fetched, None for keys in a
+    file. hide: removes secrets from the text of an error. Raises InvalidConfig."""
     from kcli.broker.network.token_keys import KeyEndpoint, token_keys
 
     keys = token_keys(security, now, hide)
@@ -169,7 +172,7 @@ def _token_keys(
 def _new_server(
     security: ListenerSecurity, mechanism: str, users: Users, keys: TokenKeys | None
 ) -> Callable[[], SaslServer]:
-    """The function that makes the server's side of an exchange. Raises InvalidConfig."""
+    """Return the function that makes the server's side of a SASL exchange with the mechanism. Raises InvalidConfig."""
     module = security.login(mechanism)
     if mechanism == plain.MECHANISM:
         passwords = passwords_of(module)

@@ -5,8 +5,8 @@ a connection from its accept on.
 
 Which connections wait or are refused is decided in connection_limits.py. Names of configurations are Kafka's:
 connections.max.idle.ms, socket.request.max.bytes, queued.max.request.bytes, socket.listen.backlog.size,
-socket.send.buffer.bytes: where the system sized the send buffer, a client that reads as fast as the broker sends got a
-half to a fifth as much on two busy cores. Source: SocketServer.
+socket.send.buffer.bytes. It matters: with a send buffer that the system sizes, a client that reads as fast as the
+broker sends got only a fifth to a half of the throughput, on two busy cores. Source: SocketServer.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 SCRATCH_BYTES = 256 << 10
 ACCEPT_NS = 10_000_000
-"""For how long connections are accepted in one go, nanoseconds, as long as any wait: the listen backlog
+"""The longest time for which waiting connections are accepted in one go, in nanoseconds: the listen backlog
 (socket.listen.backlog.size) is small, and a client that finds it full tries again only after a second."""
 RETRY_ACCEPT_S = 0.1
 IDLE_CHECK_S = 5.0
 REFUSED_MAX = 1000
-"""How many connections wait to be closed, at most; the others are closed at once."""
+"""The greatest number of refused connections that wait to be closed; beyond it, they are closed at once."""
 LOGIN_BYTES = 64 << 20
-"""The memory of requests above LONG_BYTES (16 KiB) of all clients together that have not logged in."""
+"""The memory, in bytes, for the requests above LONG_BYTES (16 KiB) of all clients together that have not logged in."""
 
 
 class Requests(Protocol):
@@ -117,9 +117,9 @@ class Server:
         self.renew_scratch()
         self.memory = RequestMemory(config.queued_max_request_bytes)
         self.login_memory = RequestMemory(LOGIN_BYTES)
-        """Of the long requests of clients that have to log in by SASL, and have not done so."""
+        """The memory of the long requests of clients that have to log in by SASL, and have not done so."""
         self.login_turns = Turns()
-        """The turns of these requests: one of them is taken in a round of the event loop."""
+        """The turns in which these long requests are handled: one request in each round of the event loop."""
         self.connections: set[Connection] = set()
         self.yielding = 0
         """How many connections wait for their next turn."""
@@ -157,8 +157,8 @@ class Server:
 
     @property
     def handle(self) -> Handle:
-        """The function that answers a request: the one of `requests`, set by `serve`, unless kcli.testing has replaced
-        it. While it is replaced, every request goes through the replacement, and none is answered at once."""
+        """The function that answers a request: `requests.handle`, unless kcli.testing has replaced it. While it is
+        replaced, every request goes through the replacement, and none is answered at once."""
         return self._handle
 
     @handle.setter
@@ -281,8 +281,8 @@ class Server:
                 self._accept_again(held.listening, held.listener)
 
     def _close_idle(self, listener: str) -> None:
-        """Close the connection of another client listener that was idle for the longest time; where there is none, give
-        up the oldest TLS handshake there. listener: the one of the new connection."""
+        """Close the connection that was idle for the longest time, among those of the client listeners other than
+        `listener`, that of the new connection; where there is none, give up the oldest of their TLS handshakes."""
         spared = (listener, *self.config.controller_listener_names)
         others = [each for each in self.connections if each.listener not in spared]
         shaking = next((task for task, of in self._shaking.items() if of not in spared), None)

@@ -43,7 +43,7 @@ class HandshakeFailed(KcliError):
 
 class Handshakes:
     """The handshakes of one event loop that are not done yet. buffers: for the TlsSockets that they result in. most:
-    the number of handshakes that may have memory of OpenSSL's."""
+    the greatest number of handshakes that have memory of OpenSSL's at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffers: TlsBuffers, *, most: int = HANDSHAKES_MAX) -> None:
         self._loop, self._buffers, self._most = loop, buffers, most

@@ -28,10 +28,11 @@ from contextlib import suppress
 from typing import Final, cast
 
 PIECE_BYTES: Final = 32 << 10
-"""How much goes through OpenSSL at a time: memory that a connection keeps is a third more than this, each way."""
+"""The greatest number of bytes that go through OpenSSL at a time; a connection keeps a third more memory than this for
+each direction."""
 SENT_AT_ONCE: Final = 256 << 10
 RECORD_BYTES_MAX: Final = 5 + (16 << 10) + 256
-"""A record of TLS: header, content, and what encryption adds."""
+"""The largest TLS record, in bytes: header, content, and what encryption adds."""
 
 
 class TlsBuffers:

@@ -1,4 +1,5 @@
-"""The keys of OAUTHBEARER tokens, where sasl.oauthbearer.jwks.endpoint.url says: a JWKS in a file or at an endpoint.
+"""The keys that verify OAUTHBEARER tokens: a JWKS in the file, or at the endpoint, of
+sasl.oauthbearer.jwks.endpoint.url.
 
     file:///PATH    read at the start, and again when the file has changed
     https://...     fetched at the start, every sasl.oauthbearer.jwks.endpoint.refresh.ms, and when a token names a key
@@ -9,8 +10,8 @@
 
 As Kafka does, the node fetches only what the system property ALLOWED lists, in the environment variable KAFKA_OPTS:
 "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the system's, or those
-of the options ssl.truststore.* of the listener's login module. If the keys cannot be read or fetched at the start, the
-start ends.
+of the options ssl.truststore.* of the listener's login module. A node that cannot read or fetch the keys at its start
+does not start.
 
 Fetches run on threads of their own, and a stop does not wait for them. Source: VerificationKeyResolverFactory,
 RefreshingHttpsJwks, Retry, ConfigurationUtils; KIP-768, KIP-1139.
@@ -52,17 +53,17 @@ log = logging.getLogger("kcli.broker")
 ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """The system property of Kafka's JVM with the URLs that it may fetch."""
 TIMEOUT_S: Final = 20.0
-"""The timeout of a connection, of each read, and of the whole answer from its first byte on."""
+"""The timeout, in seconds, of connecting, of each read, and of reading the whole response."""
 DOCUMENT_MAX: Final = 512 << 10
-"""Bytes of a JWKS."""
+"""The largest JWKS document, in bytes."""
 READ_BYTES: Final = 64 << 10
 TRIES_AT_START: Final = 4
 MISSING_S: Final = 60.0
 MISSING_MAX: Final = 16
 KEY_ID_MAX: Final = 1000
-"""Characters of the name of a missing key that is asked for."""
+"""The longest name of a missing key, in characters, for which the keys are fetched again."""
 PAUSE_S: Final = 1.0
-"""The least time between two fetches that tokens cause: a stranger chooses the names of keys in tokens."""
+"""The least time, in seconds, between two fetches that tokens cause: anyone may send tokens with invented key names."""
 
 
 Hide = Callable[[str], str]
@@ -121,7 +122,7 @@ class KeyFile:
         self._keys = self._read()
 
     def _read(self) -> JwtKeys:
-        """Raises KeysUnavailable."""
+        """Return the keys in the file. Raises KeysUnavailable."""
         try:
             found = self._path.stat()
             self._changed_ns = found.st_mtime_ns
@@ -178,7 +179,7 @@ class KeyEndpoint:
                 return
 
     def start(self) -> None:
-        """Fetch the keys again from now on."""
+        """Fetch the keys from now on every refresh.ms, and when a token names a key that is missing."""
         self._refreshing = begin(self._refresh_on(), self._hide(f"{self.url} is not asked for keys of tokens any more"))
 
     def stop(self) -> None:
@@ -261,7 +262,7 @@ class KeyEndpoint:
         return await answer
 
     def _fetch(self) -> JwtKeys:
-        """Raises KeysUnavailable."""
+        """Fetch the keys; runs in a thread. Raises KeysUnavailable."""
         from http.client import HTTPException
         from urllib.error import HTTPError
 
@@ -301,7 +302,7 @@ def _check_length(document: bytearray, until_s: float) -> None:
 
 
 def _keys_of(document: bytes) -> JwtKeys:
-    """Raises KeysUnavailable."""
+    """Return the keys of a JWKS document. Raises KeysUnavailable."""
     from kcli.security.jwt import InvalidKeys, JwtKeys
 
     try:

@@ -48,7 +48,7 @@ it is fenced or in controlled shutdown."""
 
 
 class Clock(Protocol):
-    """The time of the last Fetch of a fetch session, ms; see Follower.rest."""
+    """Has the time of a fetch session's last Fetch, fetched_ms (ms); see Follower.rest."""
 
     fetched_ms: int
 

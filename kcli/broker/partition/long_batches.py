@@ -17,9 +17,10 @@ from kcli.log.live.validator import AppendRefused, AppendRules, CheckedBatch, ch
 from kcli.protocol.error_code import ErrorCode
 
 AT_ONCE_BYTES: Final = 4 << 20
-"""Bytes that the event loop checks in a few milliseconds: below that, no thread is used."""
+"""The greatest number of bytes to process for which no thread is used: the event loop checks them in a few
+milliseconds."""
 REQUEST_LIMIT: Final = 16 * DEFAULT_LIMIT
-"""Bytes to which all long batches of one request together may decompress."""
+"""The greatest number of bytes to which all long batches of one request together may decompress."""
 
 Place = tuple[int, int]
 """The place of a batch in its request: the index of the topic, and the index of the partition in that topic."""

@@ -1,5 +1,5 @@
-"""The offset at which a follower's log that diverges from its leader's is cut. No I/O. Source: AbstractFetcherThread;
-KIP-279."""
+"""Computes the offset at which a follower cuts its log where that diverges from the leader's log. No I/O. Source:
+AbstractFetcherThread; KIP-279."""
 
 from __future__ import annotations
 

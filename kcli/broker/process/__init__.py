@@ -1,4 +1,4 @@
-"""The process below a node, which all other rooms of the broker use: it knows nothing of Kafka.
+"""What all other packages of the broker use of the process and the operating system; nothing here is specific to Kafka.
 
 clock         the current time, real or set by a test
 turns         long work on the event loop takes turns, or runs in a thread

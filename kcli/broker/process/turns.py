@@ -16,12 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 LONG_BYTES: Final = 16 << 10
-"""A request above this size is decoded in a thread, except Produce."""
+"""The size in bytes above which a request is decoded in a thread, except Produce."""
 
 LONG_ITEMS: Final = 128
 """A response with a list above this length is encoded in a thread."""
 STEPS_AT_ONCE: Final = 500
-"""The number of items of a long list that one turn handles, at some microseconds each."""
+"""The greatest number of items of a long list that one turn handles, at some microseconds each."""
 
 T = TypeVar("T")
 

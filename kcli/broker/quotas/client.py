@@ -75,8 +75,9 @@ class Quotas:
         return min(throttle_ms, self._window_ms)
 
     def mutation_throttle_ms(self, call: Call, partitions: int, *, is_strict: bool) -> int:
-        """Count partitions that are created or deleted. Return the client's throttle time, ms. is_strict: where
-        that is not 0, the partitions are not counted, and are to be refused with THROTTLING_QUOTA_EXCEEDED."""
+        """Count partitions that are created or deleted. Return the client's throttle time, ms. is_strict: if the
+        throttle time is not 0, the partitions are not counted, and the caller must refuse them with
+        THROTTLING_QUOTA_EXCEEDED."""
         found = self._find(CONTROLLER_MUTATION_RATE, call)
         if found is None:
             return 0

@@ -21,7 +21,7 @@ class Rate:
         self._samples[-1][1] += value
 
     def window_ms(self, now_ms: int) -> float:
-        """The duration over which the rate is taken, ms: never less than that of all windows but one."""
+        """The duration, in ms, by which the sum is divided: never less than that of all windows but one."""
         while self._samples and now_ms - self._samples[0][0] >= self._windows * self._window_ms:
             self._samples.popleft()
         elapsed = now_ms - self._samples[0][0] if self._samples else 0
@@ -29,7 +29,8 @@ class Rate:
         return elapsed + max(0, least - full) * self._window_ms
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """The time, ms, without further values until the rate is at `bound`."""
+        """How long, in ms, no further values may come until the rate has fallen to `bound`, a value per second; 0 where
+        it is not above it."""
         window_ms = self.window_ms(now_ms) or self._window_ms
         rate = sum(value for _, value in self._samples) / (window_ms / 1000)
         if rate <= bound:
@@ -38,8 +39,8 @@ class Rate:
 
 
 class TokenBucket:
-    """A token bucket: tokens are added at a rate, up to those of burst_s seconds; taking may make their number
-    negative."""
+    """A token bucket: `bound` tokens are added each second, until there are as many as are added in burst_s seconds;
+    `take` may make their number negative."""
 
     def __init__(self, burst_s: float, now_ms: int, bound: float) -> None:
         self._burst_s = burst_s
@@ -47,12 +48,12 @@ class TokenBucket:
         self._updated_ms = now_ms
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """The time, ms, until the number of tokens is not negative."""
+        """How long, in ms, until the number of tokens is no longer negative."""
         self._refill(bound, now_ms)
         return round(-self._tokens / bound * 1000) if self._tokens < 0 else 0
 
     def take(self, count: float, bound: float, now_ms: int) -> None:
-        """Take tokens."""
+        """Take `count` tokens out of the bucket."""
         self._refill(bound, now_ms)
         self._tokens = min(self._burst_s * bound, self._tokens - count)
 

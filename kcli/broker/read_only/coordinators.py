@@ -1,6 +1,7 @@
 """The coordinators of a read-only broker: groups and transactional ids as their logs have them.
 
-    machine   a thread replays its partition's log, skipping damage; again where the files have changed since
+    loading   a thread replays the partition's log into a state machine ("machine"), skipping damage; again where the
+              files have changed since
     requests  only those that change nothing: `loaded` is never called on a machine, so that no member times out, no
               group rebalances and no marker is written; groups have the state in which a coordinator finds them at its
               start

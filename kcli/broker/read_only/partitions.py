@@ -99,7 +99,8 @@ class ReadOnlyPartition(Partition):
 
     @property
     def opened_log(self) -> PartitionLog | None:
-        """An object with the size of the log, which is all that the callers of this property use."""
+        """An Extent with the size of the log in place of the log: the callers of this property use nothing else of
+        it."""
         return cast("PartitionLog", Extent(self.read_only_log.size))
 
     def failed(self, error: Exception) -> None:

@@ -3,8 +3,8 @@
 ApiVersions offers the APIs that read logs, metadata, groups and transactions, and those that write to them, so that
 clients get the reason of the refusal. No client can be a member of a group: clients assign partitions to themselves.
 
-Where a handler would survey segments that no request has read yet, a thread does that before the handler is called, so
-that other clients are not delayed.
+Where a handler would have to read whole segments that no request has read yet, a thread reads them before the handler
+is called, so that other clients are not delayed.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ async def _later(broker: Broker, api: Api, call: Call, todo: list[Callable[[], o
 
 
 def _preparations(broker: Broker, lookups: Iterable[Lookup]) -> Parts[list[Callable[[], object]]]:
-    """What a thread does before the handler is called; each segment is surveyed once."""
+    """Return the functions that a thread calls before the handler is called: one for each partition and position whose
+    segments have to be read first."""
     found: dict[tuple[TopicPartition, int | None, int | None], Callable[[], object]] = {}
     for i, lookup in enumerate(lookups, 1):
         if not i % LONG_ITEMS:

@@ -94,7 +94,7 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        self._fetched_ms = 0  # the last Fetch's time, earlier by as much as its wait was shortened
+        self._fetched_ms = 0  # when the last Fetch was sent, minus the time by which its max_wait was shortened
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
         self._woken: asyncio.Future[None] | None = None

@@ -36,8 +36,8 @@ FIRST_DELAY_MS = 20
 @dataclass(slots=True, eq=False)
 class Followed:
     """A partition that is followed. offset: the next one to fetch; last_epoch: the leader epoch of the last batch, -1
-    for none; log_start: this replica's log start offset; failures: errors in a row; sent: its part of the last Fetch,
-    None before the first."""
+    for none; log_start: this replica's log start offset; failures: errors in a row; sent: the partition's part of the
+    last Fetch, None before the first."""
 
     partition: Partition
     leader_epoch: int
@@ -79,8 +79,8 @@ class Request(NamedTuple):
 
 @dataclass(slots=True)
 class FetchPlan:
-    """The partitions of one fetcher, and its fetch session. delay_max_ms: replica.fetch.backoff.ms. held: returns
-    whether the replication quota forbids to fetch a partition now."""
+    """The partitions of one fetcher, and its fetch session. delay_max_ms: replica.fetch.backoff.ms. held(followed):
+    returns whether the replication quota forbids fetching the partition now."""
 
     delay_max_ms: int
     held: Callable[[Followed], bool] = lambda _: False

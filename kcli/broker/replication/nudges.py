@@ -1,4 +1,5 @@
-"""The open requests and fetch sessions of followers: their waiting Fetches, to be answered early; their trackers."""
+"""What a broker keeps of its followers: the waiting Fetches, so that it can answer them early, and the trackers of the
+fetch sessions."""
 
 from __future__ import annotations
 

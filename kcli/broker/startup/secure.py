@@ -115,7 +115,7 @@ def is_closed(data: Path) -> bool:
 
 
 def super_users(data: Path) -> frozenset[str]:
-    """Return the super users of a node that began with --secure in this log directory; none for another one."""
+    """Return the super users of a node that was started with --secure in this log directory; empty if none was."""
     return frozenset([_SUPER_USER] if is_closed(data) else [])
 
 

@@ -32,8 +32,9 @@ LOOK_S = 0.05
 M_MMAP_THRESHOLD = -3
 LARGE_BUFFER_BYTES = 4 << 20
 THREAD_SWITCH_S = 0.0005
-"""The interval, seconds, at which a thread that works on a long request yields to the event loop, which needs several
-turns for one response, as each of its system calls ends a turn."""
+"""The interval, in seconds, after which a thread that works on a long request has to yield the interpreter's lock to
+the event loop (sys.setswitchinterval). It is short, as the event loop gives up the lock at each system call, and so has
+to get it back several times for one response."""
 GARBAGE_OBJECTS = 20_000
 YOUNG_COLLECTIONS = 2
 """The number of garbage collections of the first generation between two of the second: one of the second visits all

@@ -115,9 +115,9 @@ BROKER_APIS = {api.key: api for api in _APIS if api.on != CONTROLLERS}
 CONTROLLER_APIS = {api.key: replace(api, on=CONTROLLERS) for api in _APIS if api.on != BROKERS}
 """The APIs that a controller's listeners take, by key."""
 LOOKED_AT_FIRST = frozenset((33, 38, 39, 40, 44))
-"""The broker that receives the request checks it first: AlterConfigs and IncrementalAlterConfigs, of which it changes
-its own loggers and forwards the rest (controller/config_admin.py); CreateDelegationToken, RenewDelegationToken and
-ExpireDelegationToken, which not every connection may send (controller/token_admin.py)."""
+"""The API keys of requests that the receiving broker handles before it forwards them: AlterConfigs and
+IncrementalAlterConfigs, as it changes its own loggers itself (controller/config_admin.py); CreateDelegationToken,
+RenewDelegationToken and ExpireDelegationToken, as not every connection may send them (controller/token_admin.py)."""
 
 
 def is_flexible(api_key: int, version: int) -> bool:

@@ -10,8 +10,8 @@ from kcli.metadata.result import RECORDS_PER_REQUEST_MAX
 from kcli.security.principals import ANONYMOUS
 
 OWN: Final = ""
-"""In place of a principal: the node itself sends the request, and every operation is allowed. No client has this
-principal, as those of clients have a colon."""
+"""The principal of a request that the node sends to itself, for which every operation is allowed. No client has this
+principal, as those of clients contain a colon."""
 
 
 class Client(Protocol):

@@ -191,7 +191,8 @@ GENERAL: Final = frozenset(
         "RemoveRaftVoterRequest",
     )
 )
-"""Request classes whose responses have the general message of an error that has no other."""
+"""Request classes whose error responses have the general message of MESSAGES where an error has no message of its
+own."""
 TELLING: Final = frozenset(
     (
         "AlterPartitionReassignmentsRequest",
@@ -209,7 +210,7 @@ ABSENT: Final[dict[str, dict[str, Any]]] = {
     "FindCoordinatorRequest": {"node_id": -1, "port": -1},
     "InitProducerIdRequest": {"producer_epoch": -1},
 }
-"""Request class -> the fields of its response that are null or -1 where there is no such thing."""
+"""Request class -> fields of its error response that are null or -1, where `empty` would make them empty or 0."""
 PLACES: dict[str, tuple[str, Callable[..., Items]]] = {
     "AlterPartitionReassignmentsRequest": ("responses", _reassignments),
     "AlterReplicaLogDirsRequest": ("results", _moves),

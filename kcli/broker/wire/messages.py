@@ -66,9 +66,9 @@ __all__ = [
 
 
 STRING_BYTES_MAX: Final = (1 << 15) - 1
-"""Bytes of a string of the protocol."""
+"""The longest string of the protocol, in bytes."""
 SHORT_MESSAGE: Final = STRING_BYTES_MAX // 4
-"""An error message of as many characters is no longer than that."""
+"""An error message with at most this number of characters has at most STRING_BYTES_MAX bytes."""
 
 
 class Message(Protocol):
@@ -184,8 +184,8 @@ class Messages:
 
 
 def cut_message(message: str) -> str:
-    """Return an error message with no more bytes than a string of the protocol may have: it may quote a name from the
-    request that is as long as that."""
+    """Return an error message, cut to STRING_BYTES_MAX bytes: it may quote a name from the request that is as long as
+    that."""
     return message.encode()[:STRING_BYTES_MAX].decode(errors="ignore")
 
 
@@ -240,7 +240,7 @@ def read_request(kind: Messages, frame: memoryview, position: int) -> Any:
     """Decode the body of a request. position: where in the frame it begins. Raises BadRequest.
 
     As with Kafka, every byte but 0 is true, and a string that is not UTF-8 has replacement characters.
-    A duration is at most as long as kio reads it.
+    A duration that is too long for kio is cut to the longest that kio reads.
     """
     try:
         if kind.api_key == PRODUCE:

@@ -1,7 +1,7 @@
 """Makes kio's message objects of plain values: for requests to other nodes, and for tests.
 
 A plain UUID is its 22 characters in base64, a duration its milliseconds, an array a sequence, an object a dictionary. A
-value that is an object of kio's already is taken as it is.
+value that is an object of kio's already is used as it is.
 """
 
 from __future__ import annotations

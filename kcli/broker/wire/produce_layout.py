@@ -26,7 +26,7 @@ from kcli.broker.wire.messages import Messages, cut_message
 
 START_OFFSET, RECORD_ERRORS, FLEXIBLE = 5, 8, 9
 RECORD_ERRORS_MAX = 1 << 16
-"""Records at fault that one response names; they are some megabytes. Kafka has no bound."""
+"""The greatest number of invalid records that one response names: they take some megabytes. Kafka has no limit."""
 _PARTITION = struct.Struct(">ihqq")
 _PARTITION_5 = struct.Struct(">ihqqq")
 _NO_ERRORS = (b"\0\0\0\0" + b"\xff\xff", b"\x01" + b"\0")
