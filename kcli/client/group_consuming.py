@@ -150,7 +150,8 @@ class _Member:
             )
 
     def taken(self, records: list[Record]) -> None:
-        """The caller has taken these records: commit their offsets as `membership.commit` says. Raises Refused."""
+        """Commit the offsets of these records, which the caller has finished with, as `membership.commit` says. Raises
+        Refused."""
         if not records or self._membership.commit is Commit.NONE:
             return
         last = {(record.topic, record.partition): record for record in records}

@@ -94,7 +94,8 @@ class GroupFiles:
         }
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The log end offsets of these partitions, and of those of earlier calls, without those that cannot be read."""
+        """Return the log end offset of each of these partitions, and of those of earlier calls, whose log can be read.
+        An error in reading one is added to `trouble`."""
         for place in places:
             if place in self._partitions and place not in self._ends and place not in self._unreadable:
                 try:

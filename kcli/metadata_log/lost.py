@@ -179,8 +179,8 @@ class LostMetadata:
     def strays(
         self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
     ) -> Iterator[Stray | StartRefused]:
-        """Yield those of these directories of which the metadata has no replica on this node; StartRefused for a
-        partition.metadata that keeps Kafka from starting.
+        """Yield each of these directories that Kafka's start renames to -stray, as the metadata has no replica of its
+        partition on this node; StartRefused for a partition.metadata that keeps Kafka from starting.
 
         image: the metadata to compare with, if not `self.image`. Raises UnreadableInput.
         """
@@ -206,8 +206,8 @@ class LostMetadata:
                 yield Stray(each, topic_id, reason, self._is_removed(topic_id), is_renewed)
 
     def _compare(self, directory: PartitionDirectory, topic_id: str | None, node_id: int | None) -> None:
-        """Add to `misplaced` a directory with the id of another topic: it does not become a stray, but cannot be
-        served."""
+        """Add the partition.metadata of a directory to `misplaced` where it has the id of another topic of this node:
+        Kafka does not rename the directory to -stray, but cannot serve it."""
         topic = other_topic(self.image, directory.partition, topic_id, node_id)
         if topic is None:
             return
@@ -254,7 +254,7 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 
     number: the partition's. topic_id: from partition.metadata. node_id: None where it is not known.
     """
-    if topic_id is None:  # written before the first append: the log is empty
+    if topic_id is None:  # Kafka writes the file before the first append: without it the log is empty
         return "partition.metadata is missing"
     topic = image.topic_by_id(to_uuid(topic_id))
     if topic is None:
@@ -324,8 +324,8 @@ def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | 
 
 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
-    """Yield a line for each damage at which the start cuts the log; for the first log that it removes where it cuts
-    none. The removal of the logs behind, and of those below the latest snapshot, follows from a cut."""
+    """Yield a line for each damage at which Kafka's start cuts the log; where it cuts nothing, one for the first
+    segment that it removes. Other segments that it removes get no line: their removal follows from a cut."""
     from kcli.log.recovery.loader import EventKind  # a broker's start does without it
 
     losses = [event for event in plan.events if event.is_loss]
@@ -339,7 +339,7 @@ def _contradicted(plan: PartitionPlan) -> Iterator[str]:
     name = latest_snapshot(plan.view.files)
     if name is None:
         return
-    with suppress(UnreadableInput):  # a snapshot that is not whole: `_evidence` has it
+    with suppress(UnreadableInput):  # `_evidence` reports a snapshot that is not whole
         reason = contradiction(plan.view.directory, plan.view.original, name)
         if reason is not None and _refusal(plan.view.source(name)) is None:
             yield f"Kafka takes {name} in place of the log below its offset, and {reason}"

@@ -46,16 +46,17 @@ from kcli.protocol.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class MissingPartition:
-    """A partition that the metadata log places in a log directory where no directory has its name, or one of a deleted
-    topic, or one without a batch, while another has the records.
+    """A partition that the metadata log places in a log directory, where no directory has the partition's name, or only
+    one of a deleted topic, or one without a batch while another directory has the records.
 
-    reached: the offset that the log had reached by the checkpoints; 0 where they have no entry. others: the nodes with
-    the other replicas. renamed: its directory under another name; None where there is none. deleted: the
-    directory of its name, which is of a deleted topic; None where there is none. emptied: the directory of its name
-    without a batch; None where there is none. adrift: the directories that may be its own, by their topic ids or log
-    end offsets, under names that say nothing. future: the directory with -future in another log directory into which
-    it was moved, as far as it had come; None where there is none, and where other nodes
-    have replicas.
+    reached: the log end offset by the checkpoints; 0 where they have no entry. others: the nodes with the other
+    replicas. renamed: the partition's directory under another name. deleted: the directory of its name that belongs to
+    a deleted topic. emptied: the directory of its name that has no batch. Each of these three is None where there is
+    none.
+
+    adrift: the directories that may be the partition's by their topic ids or log end offsets, with names that are no
+    partition's. future: the directory with -future, in another log directory, to which the partition was being moved,
+    with the records copied so far; None where there is none, and where other nodes have replicas.
     """
 
     partition: TopicPartition
@@ -215,7 +216,8 @@ class Placement:
         return directory is not None and self._is_this(directory, partition)
 
     def _is_of_topic(self, each: PartitionDirectory) -> bool:
-        """Whether a directory is, by all that its partition.metadata says, that of the topic with its name."""
+        """Whether a directory belongs to the topic in its name: it has no suffix such as -future, and its
+        partition.metadata has the id of that topic, or no id that can be read."""
         topic = self.image.topic(each.name.topic)
         topic_id = None if topic is None or each.name.state else _known_topic_id(each.path)
         return topic is not None and not each.name.state and topic_id in (None, from_uuid(topic.id))
@@ -230,10 +232,10 @@ class Placement:
         return state.directory(self.node_id)
 
     def _is_this(self, directory: UUID, partition: TopicPartition) -> bool:
-        """Whether `directory` is the id of this log directory.
+        """Whether `directory`, the id in which the metadata log places a partition, stands for this log directory.
 
-        A node with a single log directory need not set that id. Where the id of this directory is not known, its
-        checkpoints decide.
+        Where the node has a single log directory, MIGRATING and UNASSIGNED stand for it too. Where the id of this log
+        directory is not known, the partition counts as placed here if the checkpoints have an offset of it.
         """
         if self.directory_id is None:
             return self.reached.get(partition, 0) > 0
@@ -294,7 +296,8 @@ class Placement:
         return {partition: paths for partition, paths in possible.items() if partition in found or len(paths) > 1}
 
     def _is_unknown(self, each: PartitionDirectory) -> bool:
-        """Whether a directory has a plain name, of a partition that is not placed here."""
+        """Whether a directory has the plain name of a partition of which the metadata log has no replica on this
+        node."""
         return not each.name.state and self._directory_of(each.partition) is None
 
 

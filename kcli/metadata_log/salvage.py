@@ -104,8 +104,12 @@ class MetadataSalvage:
         self._raise_producer_id(directories, is_end_lost=not lost.cuts)
 
     def _adopt(self, stray: Stray, topic_id: str, directory_id: str) -> None:
-        """Add the partition of a stray directory to the image, unless the topic has another id, with directories of
-        that id or replicas on other nodes, or has that partition."""
+        """Add the partition of a stray directory to the image, unless the topic has that partition already.
+
+        Where the topic of that name has another id in the image, it gets `topic_id`, keeps its configuration and loses
+        its partitions; but nothing is changed where other directories of the topic are in use by the image, or where
+        other nodes have replicas.
+        """
         name, number = stray.partition.partition
         if name not in self.image.topics:
             self._rebuild(name, topic_id)
@@ -180,7 +184,7 @@ class MetadataSalvage:
             self.image.apply("ProducerIdsRecord", record, self.image.offset)
 
     def view(self, lost: LostMetadata, now_ms: int) -> PartitionView:
-        """Return the directory of the metadata log after salvage. Raises UnreadableInput."""
+        """Return the directory of the metadata log with the files that salvage leaves in it. Raises UnreadableInput."""
         assert lost.plan is not None, "the log is there"
         view = lost.plan.view.unchanged()
         view.make_room()

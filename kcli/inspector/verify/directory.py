@@ -79,7 +79,7 @@ KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 SEVERAL = 2
-"""From so many files on that are closed to their owner, one finding is of all of them."""
+"""The least number of files that their owner may not read or write for one finding to stand for all of them."""
 
 Entry = tuple[Path, FileName]
 Key = tuple[int, str]  # base offset; segment id in tiered storage or ""
@@ -160,7 +160,8 @@ class Verification:
         yield from map(unread_file, (each for each in self.unreadable if each.is_denied or each.is_disk_error))
 
     def _around_partition(self, path: Path) -> Surroundings | None:
-        """The context of a partition's directory that is verified alone; None where it is in no log directory."""
+        """Return the context of a partition's directory that is verified without its log directory; None for another
+        path, and where the directory lies in no log directory."""
         absolute = path.absolute()
         if parse_directory(absolute.name) is None:
             return None
@@ -261,8 +262,8 @@ class Verification:
     # directories
 
     def _directory(self, path: Path, depth: int, inside: _Inside) -> Iterator[Finding]:
-        """Yield the findings in a directory and the directories in it. inside: collects facts for the directory around
-        it."""
+        """Yield the findings in a directory and in the directories below it. inside: takes facts about this directory,
+        for the checks of the directory around it."""
         try:
             with os.scandir(path) as entries:
                 listed = sorted(self._listed(entries))
@@ -318,7 +319,8 @@ class Verification:
         yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
 
     def _with_renamed(self, home: Path) -> set[str]:
-        """The directories of partitions in a log directory that have logs under other names."""
+        """Return the names of the partitions' directories in a log directory of which logs were found under other
+        names."""
         return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
@@ -458,8 +460,8 @@ class Verification:
         yield from causes.settle(each for each in own if each.kind not in added)
 
     def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
-        """The logs that a start deletes and whose offsets the partition's log lacks; their files become part of
-        `contents`."""
+        """Return the logs that Kafka's next start deletes, by their suffix, though the partition's log lacks their
+        offsets. Their files are added to `contents`."""
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
@@ -578,8 +580,10 @@ class _Inside:
     """The facts about the partitions in one directory, collected while they are verified.
 
     around: the context that the directory gives them, None where it is no log directory. metadata_damage, short,
-    of_emptied: findings held back until all partitions are known. apple_doubles: files of macOS. harmed: the partitions
-    with errors in their own files. causes: the causes of findings in several partitions."""
+    of_emptied: findings of damage in the metadata log, of logs that end too early, and of files that a copy left
+    without a byte; all are held back until every partition is verified. apple_doubles: AppleDouble files (macOS).
+    harmed: the partitions with errors in their own files. causes: the causes of findings in several partitions.
+    """
 
     def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
         self.around = around
@@ -600,15 +604,21 @@ class _Inside:
     def foretold(
         self, partition: Path, findings: list[Finding], completed: Sequence[SegmentFiles]
     ) -> Sequence[Finding]:
-        """The findings of a partition with the outcomes of the next start. Where the directory has logs of other
-        partitions, the records that a coordinator cannot load are not reported."""
+        """Return the findings of a partition's directory with what Kafka's next start does. Where the directory has
+        logs of other partitions, findings of records that a coordinator cannot load are left out.
+
+        completed: the `.swap` segments that the start puts into their places.
+        """
         found = _foretold(partition, findings, completed, self.around)
         has_foreign = bool(self.misplaced.segments.get(partition.absolute().name))
         return [each for each in found if not (has_foreign and each.kind == "not-loaded")]
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
-        """Return the findings without the damage in the metadata log, which is held back: the first is a cause of
-        later findings."""
+        """Move the damage in the metadata log's files from the findings to `metadata_damage`: the first damage is a
+        cause of later findings. Return the other findings, without commands after which Kafka would lose metadata.
+
+        Returns the findings as they are where there is no such damage, or no broker's log directory.
+        """
         errors = [each for each in findings if each.severity == "error"]
         damage = [each for each in errors if each.kind == "log-missing" or each.path.endswith((".log", ".checkpoint"))]
         if self.around is None or not self.around.is_broker or not damage:
@@ -617,14 +627,14 @@ class _Inside:
         return [_after_damage(each, self.around.path) for each in findings if each not in damage]
 
     def keep_emptied(self, findings: list[Finding]) -> list[Finding]:
-        """Return the findings without those of files that a copy left without a byte, which are held back: they have
-        one cause."""
+        """Move the findings of files that a copy left without a byte to `of_emptied`, as they have one cause. Return
+        the other findings."""
         self.of_emptied += (each for each in findings if each.path in self._emptied)
         return [each for each in findings if each.path not in self._emptied]
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
-        """Return the findings without those that a log ends too early, which are held back: two directories may have
-        exchanged their names."""
+        """Move the findings that a log ends too early to `short`, as two directories may have exchanged their names.
+        Return the other findings; all of them where the directory is no broker's log directory."""
         if self.around is None or not self.around.is_broker:
             return findings
         self.short += (each for each in findings if each.kind == "log-end")
@@ -688,7 +698,7 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of missed logs, as if their names had no suffix."""
+        """Add the files of logs with a suffix, as if their names had none."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)
@@ -782,7 +792,8 @@ def _foretold(
 
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
-    """The longer versions of logs that lie in files beside the logs; in `contents` they replace the shorter ones."""
+    """Return the longer versions of logs that lie beside them in files with other names. In `contents` each of these
+    files that is not compressed takes the place of the log."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):
@@ -913,7 +924,7 @@ def _absent_file(path: Path, found: str, severity: Severity, action: str, comman
 
 
 def _is_own(path: Path, name: DirectoryName, around: Surroundings) -> bool:
-    """Whether the directory's topic id is that of the topic in its name; also where one of them is not known."""
+    """Whether a directory's topic id is that of the topic in its name, or one of the two ids is not known."""
     try:
         topic_id = stored_partition(path).topic_id
     except UnreadableInput:

@@ -19,7 +19,7 @@ DAMAGE_BYTES_MAX = 1 << 20
 AROUND_BYTES = 128 << 10
 FINDINGS_MAX = 16
 NEIGHBOUR_BYTES_MAX = 32
-"""Bytes of zeros beside a sector of zeros that may be part of batches."""
+"""The largest number of zero bytes beside a sector of zeros that may belong to batches."""
 SECTOR_OF_ZEROS = bytes(SECTOR_BYTES)
 DISTINCT_MIN = 16
 """The least number of different bytes in a sector whose repetition is evidence of damage."""
@@ -98,8 +98,8 @@ def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int,
 
 
 def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
-    """The first sectors that overlap data[start:stop] and repeat others in `data`, as [begin, end), and where the
-    others begin."""
+    """Return where the first sectors of data[start:stop] that repeat other sectors of `data` begin and end (exclusive),
+    and where the others begin; None where there are none."""
     ends = range(SECTOR_BYTES, len(data) + 1, SECTOR_BYTES)
     sectors = [data[end - SECTOR_BYTES : end] for end in ends]
     places: dict[bytes, list[int]] = {}

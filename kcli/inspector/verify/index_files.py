@@ -244,7 +244,7 @@ def _is_offset_index(index: IndexFile, log_bytes: int) -> bool:
 
 
 def _adjacent(index: IndexFile) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The first entries but the last one, and the entries behind each."""
+    """Return the first ENTRIES_COMPARED entries without the last one of them, and the entry that follows each."""
     begins = [index.fields(number) for number in range(min(index.count, ENTRIES_COMPARED))]
     return begins[:-1], begins[1:]
 

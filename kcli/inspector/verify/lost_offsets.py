@@ -64,7 +64,8 @@ class Known:
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:
-    """The finding of a gap between batches, with the severity that follows from the topic's cleanup policy."""
+    """Return the finding of a gap between batches: as it is where the topic is, or was, compacted; else as an error, or
+    as a warning where it is not certain that the topic was never compacted."""
     if gaps is Gaps.NORMAL:
         return gap
     directory = Path(gap.path).parent
@@ -109,7 +110,7 @@ def missing_segment(
     lost = offsets_text(first, last)
     begin = _names_between(first, last) if base is None else f"{base:020}"
     command = next_steps.search_log(home or directory, begin, directory.name)
-    if home is not None and not any(directory.glob(f"*{FileKind.LOG}")):  # all of the partition is elsewhere
+    if home is not None and not any(directory.glob(f"*{FileKind.LOG}")):  # no log is left: search for the directory
         command = next_steps.search(home.absolute().parent, directory.name)
     finding = Finding(
         path=str(directory if base is None else directory / log_name(base)),
@@ -168,7 +169,7 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
 
 
 def empty_segment(directory: Path) -> Finding:
-    """Return the note that the first log of a partition is missing that had no batch."""
+    """Return the note that a partition lacks its first log, which had no batch."""
     return Finding(
         path=str(directory / log_name(0)),
         kind="log-missing",
@@ -181,9 +182,9 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """The finding about a directory inside a partition's directory. Kafka does not look into it, so a missing log there
-    is only a note: the log belongs in the partition's directory, which has a finding of its own if the log is missing.
-    """
+    """Return the finding, which is about a directory inside a partition's directory; where it says that a log is
+    missing there, as a note. Kafka does not look into such a directory: the log belongs in the partition's directory,
+    which has a finding of its own if the log is missing."""
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
         return finding
     return replace(
@@ -198,7 +199,8 @@ def left_over(finding: Finding, partition: Path) -> Finding:
 
 
 def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
-    """The finding of a log that is another partition's, where the partition's own is found under another name."""
+    """Return the finding; where it says that a partition's log is another partition's, and `renamed` has the
+    partition's own, with the path of that one and the command that gives it its name."""
     own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)
     if finding.kind != "log-foreign" or own is None:
         return finding
@@ -230,18 +232,20 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
 
 
 def _link_text(directory: Path) -> str:
-    """The words for the place of a partition's directory that is a symbolic link; none where it is no link."""
+    """Return the text that a partition's directory is a symbolic link, and to what; "" where it is none."""
     return f" (the directory is a link to {directory.readlink()})" if directory.is_symlink() else ""
 
 
 def _names_between(first: int, last: int | None) -> str:
-    """The digits with which the names of all logs with a base offset from `first` to `last` begin."""
+    """Return the digits with which the names of all logs with base offsets from `first` to `last` begin; for None all
+    digits of `first`."""
     digits = zip(f"{first:020}", f"{first if last is None else last:020}", strict=True)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], digits))
 
 
 def deleted_log(directory: Path, missed: MissedLog) -> Finding:
-    """Return the finding that a log is to be deleted, by its suffix, though nothing replaced its offsets."""
+    """Return the finding of a log that Kafka's next start deletes by its suffix, though no other log has its
+    offsets."""
     name = log_name(missed.base_offset)
     offsets = offsets_text(missed.base_offset, missed.last_offset)
     pairs = [(directory / file, directory / right) for file, right in missed.right_names.items()]
@@ -351,9 +355,11 @@ def believed(
 
 
 def witnesses(end: int, known: Known, snapshots: Sequence[int]) -> list[tuple[FileKind, int]]:
-    """Return the kinds of files that say that a log reached an offset behind its end, with these offsets.
+    """Return the offsets behind `end` that, by other files, the log had reached, each with the kind of file.
 
-    Nothing where leader epochs or snapshots alone say so, or where checkpoints contradict each other."""
+    Empty where only the last leader epoch, or only the last producer snapshot, is behind `end`; and where one
+    checkpoint has `end` itself, and of the other files only the other checkpoint has more.
+    """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
     others = [(FileKind.LEADER_EPOCHS, start) for _, start in known.epochs[-1:] if start > end]
