@@ -1,11 +1,11 @@
 """Checks a log directory beside the others of its broker.
 
-    no meta.properties in another       Kafka does not start: the disk is not mounted, or lost; nor with lost+found on it
+    no meta.properties in another       Kafka does not start (disk lost or not mounted); nor where it has lost+found
     one partition in two                Kafka does not start: "Duplicate log directories"
     cluster.id, node.id, directory.id   Kafka does not start where two disagree, or have the same directory.id
-    a second __cluster_metadata-0       Kafka does not start, unless it lies in metadata.log.dir, or the first of log.dirs
+    a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
-    exchanged meta.properties           two have the directory.id of each other: Kafka starts, and serves all partitions
+    exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
     partitions in another directory     than the metadata log places them in: Kafka serves them there
 
 Source: kcli.log.recovery.node_directories.

@@ -357,8 +357,8 @@ def believed(
 def witnesses(end: int, known: Known, snapshots: Sequence[int]) -> list[tuple[FileKind, int]]:
     """Return the offsets behind `end` that, by other files, the log had reached, each with the kind of file.
 
-    Empty where only the last leader epoch, or only the last producer snapshot, is behind `end`; and where one
-    checkpoint has `end` itself, and of the other files only the other checkpoint has more.
+    Empty where only the last leader epoch, or only the last producer snapshot, is behind `end`; and where of all these
+    files only one checkpoint is, and the other checkpoint has `end` itself.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]

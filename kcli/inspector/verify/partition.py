@@ -49,11 +49,11 @@ if TYPE_CHECKING:  # imported at run time only where there are such files
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
-HELD_MAX = 20_000  # findings of one partition that are kept to be matched with causes
-FOREIGN_LEAST = 4  # the least entries that fit no batch by which an index counts as foreign
+HELD_MAX = 20_000  # the most findings of one partition that are kept to be matched with causes
+FOREIGN_LEAST = 4  # the least number of entries that fit no batch for an index to count as foreign
 DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snapshot-truncated", "snapshot-content")
 WHOLE_INSIDE = ("log-compressed", "log-text-mode")
-"""Kinds of damage that has changed all of a log and lost nothing of it."""
+"""Kinds of findings of a log file that was changed as a whole, but lost no batch."""
 LINKED = (  # kinds of findings that a foreign log causes in later files, by its producers and epochs
     "producer-sequence",
     "producer-epoch",
@@ -190,7 +190,7 @@ class LogVerifier:
         return self._causes.settle(taken)
 
     def _place(self) -> None:
-        """Bring segments with wrong names into their true order."""
+        """Put the segments into the order of their true base offsets. Findings of wrong names become causes."""
         try:
             is_compacted = {Gaps.NORMAL: True, Gaps.LOSS: False}.get(self._known.gaps)
             snapshots = (offset for offset, _ in self._snapshots)
@@ -206,7 +206,8 @@ class LogVerifier:
             self._causes.add(finding, partial(is_about_segments, stems))
 
     def _begin(self, number: int) -> None:
-        """Note a gap between a segment and the one before it."""
+        """Note the offsets that are missing between segment `number` and the one before it. Where damage or a cut has
+        lost the end of the earlier segment, add the finding of that as a cause instead."""
         segment, end = self._segments[number], self._check.next_offset
         if number == 0 or not self._is_whole:
             return
@@ -430,9 +431,9 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
-        """The batches of a log with their right base offsets, where their own are wrong and their neighbours leave only
-        one possible. Behind the last one is the next log, or the log end offset in the checkpoints. Raises
-        UnreadableInput."""
+        """Return the batches of a log whose base offset is wrong, each with the right one, where the batches beside it
+        leave only one possible. The offsets of the last batch end where the next log begins, or at the log end offset
+        in the checkpoints. Raises UnreadableInput."""
         reached = max(self._known.ends.values(), default=0) or None
         noticed = {each.position for each in of_log if _is_out_of_place(each)}
         if following is None and reached:
@@ -767,7 +768,7 @@ class LogVerifier:
         before = max(each.base for each in self._segments if each.base <= first)
         is_sure = bool(traces) or gaps is Gaps.LOSS
         why = f"a segment of offsets {first:,}..{until - 1:,}"
-        if first not in traces:  # a log may have ended too early, too
+        if first not in traces:  # or the log before may have ended too early
             why += f", or these at the end of {log_name(before)}"
         why += "" if is_sure else f" ({gaps.value})"
         base = first if gaps is Gaps.LOSS and before < first else min(traces, default=None)
@@ -819,7 +820,8 @@ class LogVerifier:
         self._causes.add(cause, follows)
 
     def _renamed(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
-        """The logs with these offsets under other names."""
+        """Return the files with other names that have the batches of these offsets, and add them to `renamed`. last:
+        None for all offsets from `first` on."""
         until = None if last is None else last + 1
         orphans = {
             base: orphan.files
@@ -903,15 +905,16 @@ def _log_of(base: int) -> str:
 
 
 def _is_out_of_place(finding: Finding) -> bool:
-    """Whether Kafka keeps a batch whose offsets are not between those of the batches beside it."""
+    """Whether the finding is about a batch that Kafka keeps although its offsets are not between those of the batches
+    beside it."""
     return finding.kind in ("offsets-order", "offsets-overlap") or (
         finding.kind == "offset-range" and finding.action == SALVAGE
     )
 
 
 def _moved_to(position: int, noticed: Finding) -> Finding:
-    """What was noticed of the batch behind one with a wrong base offset, as a finding of that one. position: its first
-    byte."""
+    """Return a finding of the batch behind one with a wrong base offset, changed to be about that earlier batch.
+    position: the byte where the earlier batch begins."""
     length = (noticed.position or 0) - position
     return replace(
         noticed,

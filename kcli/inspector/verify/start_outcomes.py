@@ -114,7 +114,8 @@ def salvage_first(
         if not is_file or around is None or not (is_anew or moves(each)):
             yield each
             continue
-        harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}  # harmed by the file itself
+        # the file itself harms its own directory
+        harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}
         if not harmed:
             yield each
             continue

@@ -149,15 +149,15 @@ class Surroundings:
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
-        """The partitions that the metadata log places in this log directory and that have no directory here, or only
-        one with the id of a deleted topic."""
+        """The partitions that the metadata log places in this log directory, and that have no directory here, or only
+        one with the id of a deleted topic, or only one without a batch while another directory has the records."""
         placement = self._placement(self.registered_directory_id if self.properties is None else None)
         return [] if placement is None or not self.is_broker else list(placement.missing())
 
     @cached_property
     def emptied_files(self) -> Sequence[Path]:
-        """The files without a byte that Kafka writes only as a whole; none where they are few, or of one directory.
-        Raises UnreadableInput."""
+        """The files that have no byte though Kafka writes them only as a whole; empty where these are fewer than
+        EMPTY_FILES_LEAST, or in a single directory. Raises UnreadableInput."""
         from kcli.inspector.verify.segment_names import first_header
 
         paths = [self.path / FileKind.META_PROPERTIES]
@@ -200,8 +200,8 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The logs of coordinators' partitions that were exchanged, known by the keys in them: the path of the log that
-        belongs at a path, by that path."""
+        """The logs of coordinators' partitions that were exchanged, as the keys in them show: for each path at which a
+        log belongs, the path at which that log lies. Empty where files cannot be read, which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
@@ -230,8 +230,8 @@ class Surroundings:
         return {} if self.image is None else directory_ids(self.image, self._node_in(self.image), directories)
 
     def _node_in(self, image: MetadataImage) -> int | None:
-        """The id of the node in the metadata: the only one there, where meta.properties has another, which is a finding
-        of its own."""
+        """Return the id under which the metadata knows the node: the node.id in meta.properties; where no broker has
+        that id, and there is only one broker, the id of that one."""
         is_other = self.node_id not in image.brokers and len(image.brokers) == 1
         return next(iter(image.brokers)) if is_other else self.node_id
 
@@ -348,8 +348,8 @@ class Surroundings:
         return set() if broker is None else set(broker.directories)
 
     def _placement(self, directory_id: str | None = None) -> Placement | None:
-        """What the metadata log places here. directory_id: that of this log directory; None for the one in
-        meta.properties."""
+        """Return what the metadata log places in this log directory; None where no metadata log can be read.
+        directory_id: that of this log directory; None for the one in meta.properties."""
         from kcli.metadata_log.placement import Placement, futures_in
 
         image = self.image
@@ -411,8 +411,11 @@ class Surroundings:
         return NodeDirectories(self.path, listed, home, self._is_left_out, self._is_placed, node_id)
 
     def _is_beside(self, other: Path) -> bool:
-        """Whether another directory belongs to the same node. One with the same directory.id and at least half of the
-        partitions of the smaller one is a copy of this one, but where the metadata log has two ids for them."""
+        """Whether another directory is a log directory of the same node, and no copy of this one.
+
+        It counts as a copy where it has the same directory.id, and at least half of the partitions of the smaller one
+        are in both; unless the metadata log has two ids for them.
+        """
         meta = meta_of(other)
         if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
             return False
@@ -471,16 +474,16 @@ class Surroundings:
 
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:
-        """The directories of partitions that a start without the clean-shutdown marker harms: it would lose sound
-        batches of theirs, or fail at them. None where that is not known, as files cannot be read. The metadata log is
-        none of them: each start recovers it."""
+        """The directories of partitions that a start without the clean-shutdown marker harms: Kafka would lose sound
+        batches of theirs, or fail at them. None where files cannot be read. That of the metadata log is left out: each
+        start recovers it."""
         found = self._harmed(clean=False)
         return None if found is None else found - {METADATA_DIRECTORY}
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
-        """The directories of partitions, the metadata log's too, that the next start harms, as soon as nothing keeps
-        Kafka from it. None where that is not known, as files cannot be read."""
+        """The directories of partitions, that of the metadata log included, of which the next start loses sound
+        batches, or at which it fails, once nothing else keeps Kafka from starting. None where files cannot be read."""
         return self._harmed(clean=None)
 
     def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
