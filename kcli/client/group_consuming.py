@@ -1,7 +1,7 @@
 """Records of topics, read as a member of a group: rebalances move partitions, and the offsets of yielded records are
 committed.
 
-An offset is committed only after the caller has taken its record and requested the next: a crash repeats records and
+An offset is committed only after the caller has received its record and requested the next: a crash repeats records and
 loses none. A commit that fails because the group has rebalanced is reported and not repeated: the partition belongs to
 another member.
 """

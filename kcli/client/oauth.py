@@ -38,7 +38,11 @@ class NoToken(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where tokens come from. url: a file:, http: or https: URL. tls: None for the system's authorities."""
+    """Where tokens come from.
+
+    url: a file:, http: or https: URL. tls: the TLS context for https; None to trust the system's certificate
+    authorities.
+    """
 
     url: str
     client_id: str = ""

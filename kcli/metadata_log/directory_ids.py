@@ -5,9 +5,10 @@
               registered id in which the metadata log places most of the partitions that lie in the directory
     not sure  two directories have most of their partitions in one id, or none has most of them in any: neither gets it
 
-No two directories get the same id, and none gets one that another has. Ids that are right, or decided, are those of no
-other directory: partitions that were moved from there by hand do not count. A partition that lies in several
-directories is a copy in all but one of them: it counts only where a directory has no other. Source: KIP-858.
+No two directories get the same id, and none gets one that another has. Only partitions that the metadata log places in
+an id which is not yet right, or decided, for another directory count: those of the others were moved here by hand. A
+partition that lies in several directories is a copy in all but one of them: it counts only where a directory has no
+partition that lies there alone. Source: KIP-858.
 """
 
 from __future__ import annotations

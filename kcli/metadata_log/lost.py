@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A partition directory that a start renames to -stray. is_removed: the metadata log has a RemoveTopicRecord for
-    its topic. is_renewed: the metadata has a topic of its name with another id."""
+    """A partition directory that Kafka's start renames to -stray. is_removed: the metadata log has a RemoveTopicRecord
+    for its topic. is_renewed: the metadata has a topic of its name with another id."""
 
     partition: PartitionDirectory
     topic_id: str | None
@@ -250,7 +250,8 @@ def _refusal(snapshot: Source) -> str | None:
 
 
 def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: int | None) -> str | None:
-    """Return why a start makes a partition's directory a stray; None where the metadata has a replica on this node.
+    """Return why Kafka's start makes a partition's directory a stray; None where the metadata has a replica on this
+    node.
 
     number: the partition's. topic_id: from partition.metadata. node_id: None where it is not known.
     """
@@ -268,8 +269,8 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 
 
 def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: int | None) -> bool:
-    """Whether a start does not open a partition's directory, as it makes it a stray. Where the metadata has no topic,
-    because its log cannot be read, only directories without a topic id are taken for strays."""
+    """Whether Kafka's start does not open a partition's directory, as it makes it a stray. Where the metadata has no
+    topic, because its log cannot be read, only directories without a topic id are taken for strays."""
     try:
         topic_id = topic_id_of(directory.path)
     except (StartRefused, OSError):  # the start fails, or has an I/O error

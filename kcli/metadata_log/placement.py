@@ -152,8 +152,8 @@ class Placement:
             yield MissingPartition(partition, reached, others, found, *in_place, adrift.get(partition, ()), future)
 
     def _promoted(self) -> set[TopicPartition]:
-        """The partitions of directories with -future that the metadata log places in this log directory: a start gives
-        them the plain name (LogManager.recoverAbandonedFutureLogs)."""
+        """The partitions of directories with -future that the metadata log places in this log directory: Kafka's start
+        gives them the plain name (LogManager.recoverAbandonedFutureLogs)."""
         topics = self.image.topics
         return {
             each.partition
@@ -166,8 +166,8 @@ class Placement:
 
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
         """Yield the directories with -future of partitions that lie in no log directory of the node and have no other
-        replicas, each with the offset behind its last record: a start deletes them. Those that get the plain name in a
-        start are left out."""
+        replicas, each with the offset behind its last record: Kafka's start deletes them. Those that get the plain name
+        in Kafka's start are left out."""
         kept = {each.partition for each in self.directories if not each.name.state} | self._promoted()
         for each in self.directories:
             topic = self.image.topic(each.name.topic) if each.name.state == "future" else None
@@ -245,9 +245,10 @@ class Placement:
         return directory != LOST and broker is not None and len(broker.directories) == 1
 
     def _renamed(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
-        """The directory with this topic id and partition that has a name with -delete or -stray, one of a partition
-        that is not placed here, or one that is no partition's and begins with the name of this partition; of several,
-        the one whose last segment has the highest base offset."""
+        """Return the directory with this topic id, and the number of this partition, that has another name: one with
+        -delete or -stray, that of a partition that is not placed here, or one that is no partition's and begins with
+        the name of this partition. Of several, the one whose last segment has the highest base offset; None where there
+        is none."""
         name, number = DirectoryName(*partition), partition.partition
         begins = re.compile(f"{re.escape(build_directory(name))}(?:[^0-9]|$)")
         others = [PartitionDirectory(path, name) for path in self.misnamed if begins.match(path.name)]
@@ -268,8 +269,8 @@ class Placement:
         return next((each for each in fits if _has_topic_id(each.path, (topic_id,))), None)
 
     def _adrift(self, absent: Mapping[TopicPartition, str]) -> dict[TopicPartition, list[Path]]:
-        """By missing partition, the directories of unknown names (as in lost+found) that may be its own: a single one
-        where this is certain.
+        """Return, for missing partitions, the directories that may be theirs though their names say nothing (as in
+        lost+found): one directory where this is certain, else several.
 
         absent: the missing partitions, with the ids of their topics. A directory fits the partitions with its topic id,
         or without a topic id those whose log ended where its own log ends; where it fits several, the log end decides.

@@ -258,7 +258,7 @@ class MetadataRecovery:
 
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
-        """The directories of one topic that have surely exchanged their names. Raises UnreadableInput."""
+        """The directories of one topic that have certainly exchanged their names. Raises UnreadableInput."""
         found = exchanged_names(LogDirectory(self.directory), self._partition_counts)
         return [each for each in found if each.is_certain]
 
@@ -342,8 +342,8 @@ class MetadataRecovery:
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:
-        """The directories with -future that have the only records of their partitions, and that a start deletes, but
-        for those that salvage renames; none where the node's other log directories are not known. Raises
+        """The directories with -future that have the only records of their partitions, and that Kafka's start deletes,
+        but for those that salvage renames; none where the node's other log directories are not known. Raises
         UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return

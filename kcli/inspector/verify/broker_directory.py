@@ -229,7 +229,8 @@ def broken_link(path: Path) -> Finding:
 
 
 def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[str]]]:
-    """Yield findings of directories of one topic that have surely exchanged their names, with these names."""
+    """Yield the findings of directories of one topic that have certainly exchanged their names, each with these
+    names."""
     for each in around.exchanged_names:
         if each.is_certain:
             finding = Finding(
@@ -245,8 +246,8 @@ def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[s
 
 
 def or_exchanged(short: Finding, around: Surroundings) -> Finding:
-    """The finding of a log that ends too early. Where its directory may have exchanged names with others, the action
-    says so: nothing is lost then."""
+    """Return the finding that a log ends too early. Where the log's directory may have exchanged names with others, the
+    action says so: then no offsets are lost."""
     directory = Path(short.path).parent
     for each in around.exchanged_names:
         if not each.is_certain and directory in each.paths:

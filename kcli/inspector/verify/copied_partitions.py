@@ -122,7 +122,11 @@ def _batches(stored: StoredLog) -> Iterator[Header]:
 
 
 def _numbers(stored: StoredLog, count: int) -> set[int]:
-    """The numbers of the partitions to which the keys in a coordinator's log belong."""
+    """Return the numbers of the partitions to which the keys of the first KEYS_COMPARED records in a coordinator's log
+    belong.
+
+    count: the number of partitions of the topic.
+    """
     topic = stored.partition.topic
     records = (record for _, record in read_records(stored.directory, lambda _: None))
     keys = {_hashed(topic, record.key) for record in islice(records, KEYS_COMPARED) if record.key is not None}

@@ -710,7 +710,8 @@ class _Contents:
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments at whose base offset there is no log: a start puts them into place. Returns them."""
+        """Add the `.swap` segments at whose base offset there is no log: Kafka's start puts them into place. Returns
+        them."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -721,7 +722,7 @@ class _Contents:
         return completed
 
     def swaps(self) -> list[SegmentFiles]:
-        """The `.swap` segments that have a log, and that a start puts into their places.
+        """The `.swap` segments that have a log, and that Kafka's start puts into their places.
 
         The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
         """
@@ -785,8 +786,8 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
 def _foretold(
     path: Path, found: Sequence[Finding], completed: Sequence[SegmentFiles], around: Surroundings | None
 ) -> list[Finding]:
-    """The findings in the logs of a partition's directory, with the outcomes of the next start. completed: the `.swap`
-    segments that the start puts into their places."""
+    """The findings in the logs of a partition's directory, with the outcomes of Kafka's next start. completed: the
+    `.swap` segments that the start puts into their places."""
     in_place = [in_its_place(each, completed) for each in found]
     return [of_swap(each, completed) for each in with_outcomes(path, in_place, around)]
 
@@ -971,8 +972,8 @@ def _leftover_directory(path: Path, name: DirectoryName) -> Finding:
 
 
 def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:
-    """The finding about a file that a crash leaves. deleted_from: the base offset from which on a start deletes `.swap`
-    files."""
+    """The finding about a file that a crash leaves. deleted_from: the base offset from which on Kafka's start deletes
+    `.swap` files."""
     severity: Severity = "info" if name.state in ("deleted", "tmp", "part") else "warning"
     found, action = {
         "deleted": ("a file that is to be deleted", "nothing to do: a broker deletes it at its start"),

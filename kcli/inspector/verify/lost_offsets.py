@@ -47,7 +47,7 @@ class Known:
     gaps: what a gap between offsets means. ends: offsets that the log had reached, by kind of checkpoint. epochs: the
     entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part is in tiered storage; None
     where that is not known. home: the log directory. directory: the partition's, None for one with a suffix such as
-    -stray. is_clean: whether the next start of the log is a clean one, by the clean-shutdown marker. is_replicated:
+    -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown marker. is_replicated:
     whether other brokers have replicas of the partition, so that this one may have been a follower. foreign: the base
     offsets at which the directory has the log of another partition.
     """
@@ -130,7 +130,8 @@ def missing_segment(
 
 
 def _behind_link(finding: Finding, directory: Path) -> Finding:
-    """The finding that a partition has no log, where its directory is a symbolic link: its disk may not be mounted."""
+    """Return the finding that a partition has no log, changed for a directory that is a symbolic link: the disk that it
+    leads to may not be mounted."""
     target = directory.readlink()
     return replace(
         finding,
@@ -141,8 +142,11 @@ def _behind_link(finding: Finding, directory: Path) -> Finding:
 
 
 def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
-    """The finding of lost offsets, where the missing logs were found under other names: nothing is lost, unless only a
-    part of a log was found."""
+    """Return the finding of lost offsets, changed to say that the missing logs were found under other names: then
+    nothing is lost, unless only a part of a log was found.
+
+    directory: the partition's. renamed: the logs that were found, at least one.
+    """
     end, last = renamed[-1].end, finding.lost_last_offset
     if end is not None and len(renamed) == 1:
         lost = f"; {offsets_text(end, last)} lost" if last is None or end <= last else ""

@@ -46,7 +46,7 @@ def recover(directory: str | Path, *, in_place: bool = False) -> str:
 
 
 def recover_log_directory(directory: str | Path) -> str:
-    """The command that shows what a start would do to a broker's log directory."""
+    """The command that shows what Kafka's start would do to a broker's log directory."""
     return _command("kcli", "recover", "--dry-run", _named(directory))
 
 

@@ -587,8 +587,8 @@ class LogVerifier:
         return [each for each in of_log if each is not at_end[0]]
 
     def _exchanged(self, offsets: IndexFile | None, times: IndexFile | None, log_bytes: int) -> Finding | None:
-        """The finding of an offset and a time index that are exchanged, which replaces all other findings in these
-        files."""
+        """Return the finding that the offset index and the time index are exchanged, which replaces all other findings
+        in these files; None where they are not."""
         if offsets is None or times is None:
             return None
         if not (self._check.offset_index_events or self._check.time_index_events):
@@ -779,7 +779,7 @@ class LogVerifier:
 
         base: the base offset of a segment of which there is an index or a snapshot; None where there is none. The
         offsets below it may be in no batch since a compaction, and so may those behind it where there is a snapshot
-        alone: a start deletes the snapshots of segments that the cleaner removed."""
+        alone: Kafka's start deletes the snapshots of segments that the cleaner removed."""
         if base is None or base > first:
             self._found.append(between(log, first, until - 1 if base is None else base - 1))
         if base in self._orphans:

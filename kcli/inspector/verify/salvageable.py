@@ -1,6 +1,6 @@
 """What salvage takes from a check of all files: logs under other names, offsets that no log has, and the indexes and
-leader-epoch checkpoints that contradict the batches beside them: a start does not rebuild these below the recovery
-point."""
+leader-epoch checkpoints that contradict the batches beside them: Kafka's start does not rebuild these below the
+recovery point."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
 
     directory: a partition's, or a log directory, all of whose logs are read. server: the entries of server.properties.
     Files that cannot be read are left out. Wrong indexes and checkpoints are included also where verify reports only
-    their cause, such as a log that was cut: a start leaves them as they are there, too.
+    their cause, such as a log that was cut: Kafka's start leaves them as they are there, too.
     """
     contradictions: list[Finding] = []
 

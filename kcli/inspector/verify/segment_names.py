@@ -97,7 +97,7 @@ class _Returned(NamedTuple):
 
 
 def other_case(name: str, right: str) -> str:
-    """The words for a name that differs from the right one only in the case of letters; none for any other name."""
+    """Return words for a name that differs from the right one only in the case of letters; "" for any other name."""
     is_same = name != right and name.lower() == right.lower()
     return " (as after a copy by way of a file system that ignores case, such as FAT)" if is_same else ""
 
@@ -307,7 +307,7 @@ def read_header(source: Source, position: int) -> Header | None:
 
 
 def read_any_header(source: Source, position: int) -> Header | None:
-    """As `read_header`, also of a message of magic 0 or 1, where it is whole and sound."""
+    """As `read_header`, but also for a message of magic 0 or 1, if it is whole and sound."""
     message = message_at(source, position)
     if message is None:
         return read_header(source, position)

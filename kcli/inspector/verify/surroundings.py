@@ -248,7 +248,7 @@ class Surroundings:
 
     @property
     def metadata_log_end(self) -> int | None:
-        """The log end offset of the metadata log after a start; None where it cannot be read."""
+        """The log end offset of the metadata log after Kafka's start; None where it cannot be read."""
         planned = self._metadata_plan
         return None if planned is None or planned.offsets is None else planned.offsets.log_end_offset
 
@@ -474,20 +474,21 @@ class Surroundings:
 
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:
-        """The directories of partitions that a start without the clean-shutdown marker harms: Kafka would lose sound
-        batches of theirs, or fail at them. None where files cannot be read. That of the metadata log is left out: each
-        start recovers it."""
+        """The directories of partitions of which Kafka would lose sound batches, or at which it would fail, if it
+        started without the clean-shutdown marker. None where files cannot be read. That of the metadata log is left
+        out: each start recovers it."""
         found = self._harmed(clean=False)
         return None if found is None else found - {METADATA_DIRECTORY}
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
-        """The directories of partitions, that of the metadata log included, of which the next start loses sound
+        """The directories of partitions, that of the metadata log included, of which Kafka's next start loses sound
         batches, or at which it fails, once nothing else keeps Kafka from starting. None where files cannot be read."""
         return self._harmed(clean=None)
 
     def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
-        """The directories of partitions that a start harms. clean: see Recovery."""
+        """The directories of partitions of which Kafka's start loses sound batches, or at which it fails; None where
+        files cannot be read. clean: see Recovery."""
         from kcli.log.recovery.run import Recovery
 
         try:
@@ -598,5 +599,5 @@ class Surroundings:
 
 
 def _is_harmed(planned: PartitionPlan) -> bool:
-    """Whether a start fails at a partition, or loses sound batches of it."""
+    """Whether Kafka's start fails at a partition, or loses sound batches of it."""
     return planned.refused is not None or planned.ends_below_start or any(each.batches for each in planned.lost)

@@ -72,7 +72,8 @@ def harmful(
 
 
 def in_its_place(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
-    """Return the finding; one about a file of a `.swap` segment gets the path that the next start gives that file."""
+    """Return the finding; one about a file of a `.swap` segment gets the path that Kafka's next start gives that
+    file."""
     is_one = any(finding.path == str(path) for swap in swaps for path in swap.files.values())
     return replace(finding, path=finding.path.removesuffix(SUFFIX)) if is_one else finding
 

@@ -167,8 +167,8 @@ class TxnIndexCheck:
         return max(lost, key=lambda each: each.last_offset, default=None)
 
     def is_rebuilt(self, base: int) -> bool:
-        """Whether a start finds an aborted transaction that ends below the base offset of the segment, and rebuilds
-        all of its indexes. Source: TransactionIndex.sanityCheck."""
+        """Whether Kafka's start finds an aborted transaction that ends below the base offset of the segment, and
+        rebuilds all of its indexes. Source: TransactionIndex.sanityCheck."""
         for number in range(self._count):
             entry = self._entry(number)
             if entry.version > MINOR_VERSION_MAX:  # Kafka does not start
