@@ -75,8 +75,8 @@ def known_properties(
 def _as_registered(
     meta: MetaProperties, beside: Collection[MetaProperties], image: MetadataImage
 ) -> MetaProperties | None:
-    """Return what a foreign meta.properties should have; None where it is not foreign. beside: the meta.properties of
-    the node's other log directories."""
+    """Return what a foreign meta.properties (see the module) should have; None where it is not foreign. meta: that
+    file. beside: the meta.properties of the node's other log directories."""
     owners = {(each.cluster_id, each.node_id) for each in beside}
     if len(owners) != 1 or meta.directory_id is None or meta.directory_id in {each.directory_id for each in beside}:
         return None

@@ -97,7 +97,8 @@ class LostMetadata:
 
     @property
     def end_min(self) -> int:
-        """The lowest offset at which the log can have ended before the damage."""
+        """The lowest offset at which the log can have ended before it was damaged: not below the start of its last
+        leader epoch, and behind the broker's last registration."""
         epoch_start = None if self.plan is None else _epoch_start(self.plan)
         return max(epoch_start or 0, self._broker_epoch + 1)
 
@@ -283,8 +284,8 @@ def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: in
 def is_foreign(
     image: MetadataImage, removed: Collection[str], directories: Iterable[PartitionDirectory], ids: Collection[str]
 ) -> bool:
-    """Whether a metadata log is that of another cluster: no broker has registered a log directory of the node, and most
-    topic ids of the partitions in these are unknown.
+    """Whether a metadata log is that of another cluster: no broker in it has registered one of the node's log
+    directories, and it does not know most topic ids of the partitions in them.
 
     removed: the ids of deleted topics. directories: those of the partitions. ids: each directory.id of the node.
     """
@@ -304,8 +305,8 @@ def is_foreign(
 def other_topic(
     image: MetadataImage, partition: TopicPartition, topic_id: str | None, node_id: int | None
 ) -> Topic | None:
-    """Return the topic of which a directory is a replica on this node by its topic id, where its name is another
-    topic's; None where name and id agree, and where the directory is a stray.
+    """Return the topic to which a directory belongs by its topic id, if this node has a replica of the partition there
+    and the directory's name is that of another topic; None where name and id agree, and where the directory is a stray.
 
     Kafka keeps such a directory, and opens its log. Where the metadata has a replica on this node of the partition in
     the name, too (`has_replica`), applying the metadata fails there (InconsistentTopicIdException); otherwise no

@@ -332,7 +332,7 @@ def _has_topic_id(path: Path, topic_ids: Collection[str]) -> bool:
 
 
 def _has_log(path: Path) -> bool:
-    """Whether a directory has a log that is not empty. One that begins above offset 0 had records, too."""
+    """Whether a directory has a log file with bytes, or one whose base offset is above 0: that log had records, too."""
     return _last_log(path) > (0, 0)
 
 

@@ -204,8 +204,8 @@ class MetadataRecovery:
 
     @property
     def undecided(self) -> Collection[Path]:
-        """The directories that have each other's topic ids, where it is not known what they have exchanged: salvage
-        leaves them as they are. Raises UnreadableInput."""
+        """The directories that have each other's topic ids, where it cannot be decided whether they have exchanged
+        their names or their partition.metadata: salvage leaves them as they are. Raises UnreadableInput."""
         return self._identities_and_unknown[1]
 
     @cached_property

@@ -76,8 +76,8 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings about a log directory beside the others of its broker. Where both of two directories are
-    verified, a finding about the two is yielded for one of them only."""
+    """Yield the findings of the comparison of a log directory with the others of its broker. Where both of two
+    directories are verified, a finding about the two is yielded for one of them only."""
     if not around.is_broker:
         return
     for copy in around.node.copies:
@@ -208,7 +208,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     path = around.path / FileKind.META_PROPERTIES
     for other, each in around.node.owners_beside():
         if around.is_given(other) and around.of(other).known_properties is not None:
-            continue  # reported for the other directory, whose file is wrong
+            continue  # the other file is wrong, and has the finding
         yield Finding(
             path=str(path),
             kind="meta-properties-node",

@@ -615,7 +615,7 @@ class _Inside:
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
         """Move the damage in the metadata log's files from the findings to `metadata_damage`: the first damage is a
-        cause of later findings. Return the other findings, without commands after which Kafka would lose metadata.
+        cause of later findings. Return the other findings, without a command after which Kafka would lose metadata.
 
         Returns the findings as they are where there is no such damage, or no broker's log directory.
         """
@@ -650,7 +650,8 @@ def _emptied(around: Surroundings | None) -> Collection[str]:
 
 
 def _after_damage(finding: Finding, log_directory: Path) -> Finding:
-    """A finding beside damage in the metadata log, without a command after which Kafka starts, and loses metadata."""
+    """Return a finding in a log directory whose metadata log is damaged; for a damaged quorum-state with salvage as the
+    next step: Kafka would start without that file, and lose metadata."""
     if finding.kind != "quorum-state-content":
         return finding
     action = "salvage leaves the file out, and keeps the metadata: without the file alone Kafka starts, and loses some"

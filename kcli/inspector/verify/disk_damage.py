@@ -73,10 +73,11 @@ def _cause(source: Source, start: int, stop: int) -> str | None:
 
 
 def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int, int] | None:
-    """The first run of zeros in data[start:stop] that fills sectors and little else, as [begin, end).
+    """Return the first run of zeros in data[start:stop] that fills sectors, as [begin, end); None where there is none.
 
-    is_to_end: whether `data` ends where the file does. A run may also begin at `start`, and one that goes on to the end
-    of the file may begin anywhere.
+    At each end at most NEIGHBOUR_BYTES_MAX more bytes may be zero, in sectors that the run does not fill; but a run may
+    also begin at `start`, and one that goes on to the end of the file may begin anywhere. is_to_end: whether `data`
+    ends where the file does.
     """
     at = start // SECTOR_BYTES * SECTOR_BYTES
     while at < stop:

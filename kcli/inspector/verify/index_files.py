@@ -199,9 +199,9 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
 
 
 def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: int) -> Iterator[Finding]:
-    """Yield a finding where an index has no entries but should: the time index of a segment with timestamps, or an
-    offset index beside a time index with CLOSINGS_MANY entries. max_timestamp: the segment's largest, ms; -1 without
-    any."""
+    """Yield a finding where an index has no entries but should have some: the time index of a segment with timestamps,
+    and the offset index beside a time index of CLOSINGS_MANY or more entries. max_timestamp: the segment's largest, ms;
+    -1 without any."""
     if times.count == 0 and max_timestamp >= 0:
         if times.size == 0:
             yield _missing(times, "warning", "the segment's largest timestamp")

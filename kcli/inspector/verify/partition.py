@@ -86,7 +86,8 @@ class LogBounds(NamedTuple):
 
 
 def _is_coordinators(segment: SegmentFiles) -> bool:
-    """Whether the segment is of __consumer_offsets, whose batches the coordinator writes in the name of producers."""
+    """Whether the segment is one of __consumer_offsets, in which the coordinator writes batches with the producer ids
+    of transactional producers."""
     directories = (parse_directory(path.parent.name) for path in segment.files.values())
     return any(name is not None and name.topic == GROUPS for name in directories)
 
@@ -332,7 +333,9 @@ class LogVerifier:
         *,
         is_sound: bool,
     ) -> Finding | None:
-        """The finding that the log of a segment was cut or emptied; None where it was not. size: its bytes."""
+        """Return the finding that the log of a segment was cut or emptied; None where it was not. size: the log's
+        bytes. offsets, times: the segment's indexes. following: the base offset of the next segment; None for the
+        last."""
         check, known = self._check, self._known
         end = max(check.next_offset, segment.base)
         events = check.offset_index_events, check.time_index_events
@@ -610,8 +613,8 @@ class LogVerifier:
         is_sound: bool,
         is_cut: bool,
     ) -> list[Finding]:
-        """The findings in the entries of both indexes. is_sound: whether the log is. is_cut: whether its end was cut
-        off."""
+        """Return the findings in the entries of both indexes of a segment. is_sound: whether the log is sound. is_cut:
+        whether the log's end was cut off."""
         check, found = self._check, []
         for index, events, more in (
             (offsets, check.offset_index_events, check.more_index_events[0]),
@@ -709,9 +712,9 @@ class LogVerifier:
         return False
 
     def _has_own_epochs(self) -> bool:
-        """Whether the leader-epoch checkpoint agrees with at least half of the batches' epochs; a single batch may
-        differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about where this log ended.
-        """
+        """Whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree with it;
+        a single batch may differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about
+        where this log ended."""
         right = wrong = 0
         for epoch, offset in self.epochs:
             stated = [each for each, start in self._known.epochs if start <= offset]
@@ -790,7 +793,7 @@ class LogVerifier:
             self._miss(directory, base, until - 1, "warning", why, base=base)
 
     def _snapshots_of_segments(self, gaps: Gaps) -> Iterator[int]:
-        """Yield the offsets of producer snapshots that only the begin of a missing segment explains.
+        """Yield the offsets of producer snapshots that only a missing segment with that base offset explains.
 
         Kafka also takes a snapshot at the log's end at a shutdown or truncation, and keeps it when the cleaner removes
         the segment around it. A leader epoch begins at its offset, unless the replica was a follower at the shutdown.
@@ -804,7 +807,7 @@ class LogVerifier:
     def _miss(
         self, directory: Path, first: int, last: int | None, severity: Severity, why: str, *, base: int | None
     ) -> None:
-        """Add the cause that a segment with these offsets is missing. base: see `missing_segment`."""
+        """Add, as a cause, the finding that the segment with these offsets is missing. base: see `missing_segment`."""
         home, renamed = self._known.home, self._renamed(directory, first, last)
         self.lost.append((first, last))
         cause = missing_segment(

@@ -68,8 +68,8 @@ class Gap(NamedTuple):
 
 class RenamedLog(NamedTuple):
     """A file with the batches of a missing segment, or a longer version of a log. command: the shell command that gives
-    the file, and those beside it, their right names. end: the offset behind the last batch of a part of a log; None for
-    a whole one."""
+    the file, and those beside it, their right names. end: for a file with only a part of the missing log, the offset
+    behind its last batch; else None."""
 
     path: Path
     base_offset: int

@@ -210,8 +210,8 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
-    """Return, in words, the offsets of the sound batches that an event loses; "" where it loses none. number: the index
-    of the event in the plan.
+    """Return the end of a sentence: which offsets of sound batches an event loses, and that it deletes the segments
+    behind; "" where it does neither. number: the index of the event in the plan.
 
     For a cut they include those of the segments behind it, which Kafka's start then removes. Offsets below the latest
     snapshot of the metadata log are not lost.

@@ -1,7 +1,7 @@
 """The context of partitions: the checkpoints and the node of their log directory, and the cluster's metadata log.
 
 The metadata log is that of the directory itself, or of another directory of the same node, such as `metadata.log.dir`.
-It has the topics, their ids and replicas, and the cleanup policies that a topic has had since the begin of the log.
+It has the topics, their ids and replicas, and the cleanup policies that a topic has had since the metadata log begins.
 """
 
 from __future__ import annotations
@@ -298,15 +298,15 @@ class Surroundings:
 
     @cached_property
     def in_absent_directories(self) -> Mapping[str, Sequence[TopicPartition]]:
-        """The partitions of the node that the metadata log places in a log directory of the node that is not known
-        here, and that lie in no known one; by the directory.id of the absent log directory."""
+        """The node's partitions that the metadata log places in a log directory of the node that is not known here,
+        unless they lie in one that is; by the directory.id of the unknown directory."""
         placement = self._placement()
         return {} if placement is None else placement.in_absent_directories(self._known_ids)
 
     @property
     def has_all_directories(self) -> bool:
-        """Whether all log directories of the node are known, with their directory.id: server.properties names them, or
-        one of those given has an id that the node has not registered, as where it was formatted in place of another."""
+        """Whether all log directories of the node are known, each with a directory.id: server.properties names them; or
+        one of them has an id that the node has not registered, as after it was formatted in place of a lost one."""
         from kcli.metadata.partition import to_uuid
 
         homes = [self.path, *self.node.others]
@@ -524,10 +524,10 @@ class Surroundings:
         return self._despite_cleaner(topic) if is_cleaned else Gaps.LOSS
 
     def _despite_cleaner(self, topic: str) -> Gaps:
-        """What a gap means in a topic that the metadata log does not know as compacted, though the checkpoint of the
-        log cleaner has an offset of it."""
+        """Return what a gap means in a topic of which the log cleaner's checkpoint has an offset, though the metadata
+        log never had it as compacted."""
         assert self.metadata is not None, "it has the topic"
-        if topic not in self.metadata.created or not self.has_topic_ids:  # earlier or later policies are not known
+        if topic not in self.metadata.created or not self.has_topic_ids:  # other policies may be in lost records
             return Gaps.NORMAL
         return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
 

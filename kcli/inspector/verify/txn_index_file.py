@@ -25,8 +25,8 @@ MINOR_VERSION_MAX = 0xFF
 class TxnIndexCheck:
     """Compares the entries with the aborted transactions from LogCheck.aborted().
 
-    path: None where the segment has no such file. named: the path for findings. breaks: LogCheck.breaks at the begin of
-    the segment. A file larger than MOST_BYTES gives a single finding.
+    path: None where the segment has no such file. named: the path for findings. breaks: LogCheck.breaks where the
+    segment begins. A file larger than MOST_BYTES gives a single finding.
     """
 
     def __init__(self, path: Path | None, named: Path, breaks: int) -> None:
