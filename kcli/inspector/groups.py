@@ -166,7 +166,8 @@ def _last_indexed(segment: Path) -> tuple[int, int]:
 def _topic_names(
     directories: Iterable[Path], partitions: dict[TopicPartition, Path], on_error: ErrorHandler
 ) -> dict[str, str]:
-    """Topic names by id: of the partitions in the directories, and of all topics where one has the metadata log."""
+    """Return topic names by topic id: the topics of the partitions in the directories, and all topics of a metadata log
+    in one of them."""
     names = {}
     for (topic, _), path in partitions.items():
         try:

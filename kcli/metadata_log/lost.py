@@ -270,8 +270,8 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 
 
 def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: int | None) -> bool:
-    """Whether Kafka's start does not open a partition's directory, as it makes it a stray. Where the metadata has no
-    topic, because its log cannot be read, only directories without a topic id are taken for strays."""
+    """Whether Kafka's start does not open a partition's directory, but renames it to -stray. Where the metadata has no
+    topic, because the metadata log cannot be read, this is true only of directories without a topic id."""
     try:
         topic_id = topic_id_of(directory.path)
     except (StartRefused, OSError):  # the start fails, or has an I/O error
@@ -337,7 +337,8 @@ def _cuts(plan: PartitionPlan) -> Iterator[str]:
 
 
 def _contradicted(plan: PartitionPlan) -> Iterator[str]:
-    """Yield a line where Kafka takes a snapshot that contradicts the log below its offset."""
+    """Yield a line if the latest snapshot, from which Kafka's start takes the metadata, contradicts the log below the
+    snapshot's offset."""
     name = latest_snapshot(plan.view.files)
     if name is None:
         return

@@ -165,9 +165,9 @@ class Placement:
         }
 
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
-        """Yield the directories with -future of partitions that lie in no log directory of the node and have no other
+        """Yield the directories with -future whose partitions lie in no log directory of the node and have no other
         replicas, each with the offset behind its last record: Kafka's start deletes them. Those that get the plain name
-        in Kafka's start are left out."""
+        when Kafka starts are left out."""
         kept = {each.partition for each in self.directories if not each.name.state} | self._promoted()
         for each in self.directories:
             topic = self.image.topic(each.name.topic) if each.name.state == "future" else None

@@ -335,8 +335,8 @@ class MetadataRecovery:
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
-        """The partitions that the metadata log places in `directory`, and that have no directory there. Raises
-        UnreadableInput."""
+        """The partitions that the metadata log places in `directory`, and that have no directory with their records
+        there (see MissingPartition). Raises UnreadableInput."""
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
 
@@ -529,9 +529,11 @@ class MetadataRecovery:
                 self.salvage = None
 
     def _look_at_partitions(self, lost: LostMetadata, node_id: int | None, *, is_refused: bool) -> None:
-        """Add the strays, and what keeps Kafka from starting in the partitions' directories. is_refused: whether the
-        metadata log itself keeps Kafka from starting. It then gives no topics, so that no strays are added: every
-        partition would be one."""
+        """Add the strays, and what keeps Kafka from starting in the partitions' directories.
+
+        is_refused: whether the metadata log itself keeps Kafka from starting. Then no strays are added: the metadata
+        has no topics, and every partition would be one.
+        """
         directories = LogDirectory(self.directory).partitions()
         if is_refused:
             if node_id is not None:

@@ -172,7 +172,8 @@ class MetadataSalvage:
             self.image.apply(name, record, self.image.offset)
 
     def _raise_producer_id(self, directories: Sequence[PartitionDirectory], *, is_end_lost: bool) -> None:
-        """Let the next block of producer ids begin beyond those that producers have, as far as they are known."""
+        """Let the next block of producer ids begin SKIPPED_BLOCKS blocks beyond the ids that are known, where the end
+        of the metadata log is lost or a producer has an id that the metadata log has not given out."""
         following = self.image.next_producer_id
         used = max(
             (max(last_producer_id(each.path), last_batches(each.path).producer_id) for each in directories), default=-1
@@ -216,8 +217,8 @@ class MetadataSalvage:
 
 
 def _follow(view: PartitionView, quorum: QuorumRecords) -> tuple[int, int]:
-    """Apply all readable control records to `quorum`. Returns the end offset and the last leader epoch of readable
-    batches."""
+    """Apply all readable control records to `quorum`. Returns the end offset of the readable batches and snapshots, and
+    their highest leader epoch."""
     end = epoch = 0
     for name in view.names():
         parsed = parse_name(name)

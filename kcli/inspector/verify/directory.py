@@ -329,8 +329,8 @@ class Verification:
         yield from (left_over(each, path.parent) for each in found) if is_left else found
 
     def _listed(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, bool, bool]]:
-        """Yield each entry's name, whether it is a directory, and whether it is a link; circular links are
-        unreadable."""
+        """Yield each entry's name, whether it is a directory, and whether it is a link. Circular links are added to
+        `unreadable` instead."""
         for entry in entries:
             try:
                 yield entry.name, entry.is_dir(), entry.is_symlink()
@@ -680,8 +680,10 @@ class _Contents:
             self.rest.append((path, name))
 
     def put(self, segments: Mapping[int, SegmentFiles | None], copies: Container[str]) -> None:
-        """Replace the segments with these base offsets; None removes the segment and its snapshot. copies: the names of
-        files of another partition."""
+        """Set the segment at each of these base offsets; for None remove the segment there and its producer snapshot.
+
+        copies: the names of files that were copied from another partition; producer snapshots among them are removed.
+        """
         for base, segment in segments.items():
             if segment is not None:
                 self._segments[base, ""] = segment
@@ -949,7 +951,8 @@ def _absent_files(path: Path, name: DirectoryName, contents: _Contents, verifier
 
 
 def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) -> Finding:
-    """A finding about partition.metadata, with the command that writes it anew, where the topic id is known."""
+    """Return the finding; one about partition.metadata gets the command that writes the file anew, if the metadata log
+    has the topic id, and loses it if the metadata log may lack its last records."""
     if not finding.kind.startswith("partition-metadata-") or around.metadata is None:
         return finding
     if not around.has_topic_ids:

@@ -32,7 +32,8 @@ class Disorder:
     """The fault in the order of the batches, in words.
 
     missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the log.
-    lost: those of them in whose place the log has copies of other batches."""
+    lost: one of them in whose place the log has copies of other batches; None where there is none.
+    """
 
     text: str
     missing: frozenset[tuple[int, int]]
@@ -57,8 +58,8 @@ def disorder(log: Path, size: int) -> Disorder | None:
 
 
 def _places(log: Path, size: int) -> list[Place]:
-    """The batches of a log in the order of the file: the readable ones and copies of these, without batches of which
-    only the base offset is wrong. Empty for a log of more than BATCHES_MAX batches."""
+    """Return the batches of a log in the order of the file: the readable ones and copies of these, but none whose base
+    offset alone is wrong. Empty for a log of BATCHES_MAX batches or more."""
     from kcli.log.recovery.readable import in_place  # imported where a log is out of order
     from kcli.log.recovery.salvage import topic_of
 

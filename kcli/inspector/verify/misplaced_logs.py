@@ -120,9 +120,10 @@ class MisplacedLogs:
 
     segments: by the partition's directory name and base offset, the segment that belongs there; None where the log
     there is not the partition's own. copies: by directory name, the names of files that were copied from another
-    partition, each with the words for it. moved: likewise, the logs that were moved from another partition and are
-    missing there. found: by directory name, the paths of the partition's logs that lie in other partitions'
-    directories, by the names that they should have."""
+    partition, each with a text that says of which log. moved: likewise, the logs that were moved from another partition
+    and are missing there. found: by directory name, the paths of the partition's logs that lie in other partitions'
+    directories, by the names that they should have.
+    """
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
     copies: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -373,8 +374,9 @@ def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
-    """Whether a log belongs to a place without a log by both indexes there: the positions of its batches and the
-    largest timestamp. Batches of equal sizes give logs of two partitions alike offset indexes."""
+    """Whether a log belongs to `hole`, a place without a log, because both indexes there fit it: the positions of its
+    batches and its largest timestamp. The offset index alone is no proof: batches of equal sizes give the logs of two
+    partitions the same one."""
     if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
         return False
     assert hole.last_entry is not None

@@ -230,7 +230,8 @@ def give_owner(path: Path) -> str:
 
 
 def dump_metadata(log_directory: str | Path) -> str:
-    """The command that shows the broker registrations in the metadata log; without one, that finds meta.properties."""
+    """The command that shows the broker registrations in the metadata log; where the log directory has no metadata log,
+    the command that finds meta.properties."""
     from formats.file_name import METADATA_DIRECTORY
 
     directory = Path(log_directory, METADATA_DIRECTORY)

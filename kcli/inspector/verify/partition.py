@@ -360,8 +360,9 @@ class LogVerifier:
         )
 
     def _without_marker(self, log: Path, size: int, end: int) -> Finding | None:
-        """The finding that the last log was cut, by the transaction index, which has the end of a transaction that is
-        open in the log; None where it has none. size: the log's bytes."""
+        """Return the finding that the last segment's log file was cut, because its transaction index has the end of a
+        transaction that is open in the log; None where it has none. size: bytes of the log file. end: the offset behind
+        its last batch."""
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
 

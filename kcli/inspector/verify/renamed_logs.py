@@ -331,7 +331,8 @@ def _open(path: Path) -> Source:
 
 
 def _command(path: Path, directory: Path, base: int) -> str:
-    """The command that gives the log its name, and the files beside it that have the same odd form of name."""
+    """Return the command that gives a log its name; where the present name differs in case only, also the index and
+    snapshot files beside it."""
     target = directory / log_name(base)
     codec = codec_of(path)
     if codec is not None:

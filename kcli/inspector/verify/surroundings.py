@@ -128,7 +128,10 @@ class ClusterMetadata:
 
 
 class Surroundings:
-    """The context of the partitions in one log directory. server: the entries of the broker's server.properties."""
+    """The context of the partitions in one log directory.
+
+    path: the log directory. server: the entries of the broker's server.properties. others: the paths that are verified.
+    """
 
     def __init__(self, path: Path, server: Mapping[str, str], others: Sequence[Path] = ()) -> None:
         self.path = path
@@ -277,7 +280,8 @@ class Surroundings:
 
     @property
     def lacks_metadata_log(self) -> bool:
-        """Whether the configuration says that the node is a controller with its metadata log here, and none is."""
+        """Whether the configuration says that the node is a controller with its metadata log here, and no metadata log
+        is here."""
         home = metadata_home_of(self._server)
         is_here = home is not None and same_path(home, self.path) and not self.has_metadata_log
         return is_here and self.is_broker and "controller" in self._server.get("process.roles", "")
