@@ -59,7 +59,7 @@ app = typer.Typer(
 
 
 class Pattern(StrEnum):
-    """How names of resources are compared; any and match are for list and remove."""
+    """The pattern types of resources; any and match are for list and remove only."""
 
     LITERAL = "literal"
     PREFIXED = "prefixed"

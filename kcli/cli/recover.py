@@ -801,7 +801,8 @@ class _Totals:
 
     @property
     def is_salvaged(self) -> bool:
-        """Whether salvage leaves bytes out, puts batches in order or back, rebuilds files or gives them their names."""
+        """Whether salvage leaves bytes out, sorts batches, corrects base offsets, rebuilds files, gives them their
+        names, or adds transaction markers."""
         changed = self._gaps, self._reordered, self._put_back, self._rebuilt, self._restored, self._markers
         return any(changed)
 

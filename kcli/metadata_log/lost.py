@@ -44,7 +44,7 @@ from kcli.metadata_log.replay import (
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.log.recovery.plan import PartitionPlan  # a broker's start does without salvage
+    from kcli.log.recovery.plan import PartitionPlan  # not imported when a broker starts, as salvage needs it alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: in
     topic, because the metadata log cannot be read, this is true only of directories without a topic id."""
     try:
         topic_id = topic_id_of(directory.path)
-    except (StartRefused, OSError):  # the start fails, or has an I/O error
+    except (StartRefused, OSError):  # Kafka's start fails, or has an I/O error
         return False
     if not image.topics:
         return topic_id is None
@@ -328,7 +328,7 @@ def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
     """Yield a line for each damage at which Kafka's start cuts the log; where it cuts nothing, one for the first
     segment that it removes. Other segments that it removes get no line: their removal follows from a cut."""
-    from kcli.log.recovery.loader import EventKind  # a broker's start does without it
+    from kcli.log.recovery.loader import EventKind  # imported late: a broker's start does not need it
 
     losses = [event for event in plan.events if event.is_loss]
     cuts = [event for event in losses if event.kind is not EventKind.SEGMENT_REMOVED]

@@ -233,8 +233,8 @@ class Surroundings:
         return {} if self.image is None else directory_ids(self.image, self._node_in(self.image), directories)
 
     def _node_in(self, image: MetadataImage) -> int | None:
-        """Return the id under which the metadata knows the node: the node.id in meta.properties; where no broker has
-        that id, and there is only one broker, the id of that one."""
+        """Return the id under which the metadata knows the node: the node.id in meta.properties, None where that is not
+        known; where no broker has that id, and there is only one broker, the id of that one."""
         is_other = self.node_id not in image.brokers and len(image.brokers) == 1
         return next(iter(image.brokers)) if is_other else self.node_id
 
