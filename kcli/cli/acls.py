@@ -59,7 +59,7 @@ app = typer.Typer(
 
 
 class Pattern(StrEnum):
-    """How names of resources are compared; any and match are for list and remove."""
+    """The pattern types of resources; any and match are for list and remove only."""
 
     LITERAL = "literal"
     PREFIXED = "prefixed"
@@ -107,7 +107,7 @@ class ResourceOptions:
 
     @property
     def pattern_type(self) -> PatternType:
-        """The pattern type by its code."""
+        """Return the member of PatternType that the option names."""
         return PatternType[self.pattern.name]
 
 
@@ -129,7 +129,7 @@ class RuleOptions(ResourceOptions):
     consumer: Annotated[bool, typer.Option("--consumer", help="What a consumer of --topic in --group needs.")] = False
 
     def options(self) -> AclOptions:
-        """The options as values. Raises UsageError."""
+        """Return these options, parsed. Raises UsageError for an invalid one."""
         operations = [parse_operation(each, "--operation") for each in self.operations or []]
         return AclOptions(
             resources=self.resources,
@@ -276,8 +276,8 @@ def _read_settings(file: Path) -> AuthorizerConfig:
 
 
 def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, frozenset[str]]:
-    """The configuration of the node that `kcli serve` runs on these log directories, and those of SETTINGS that are not
-    known. For the directories of any other node all of SETTINGS are unknown."""
+    """Return the authorizer's configuration of the node with these log directories, and the names in SETTINGS whose
+    values are not known: none for a node that `kcli serve` runs, all of SETTINGS for any other node."""
     from kcli.broker.startup.secure import super_users
     from kcli.launcher.paths import server_properties
     from kcli.security.authorizer import AuthorizerConfig
@@ -292,8 +292,12 @@ def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, froz
 
 
 def _cluster_settings(cluster: Acls, own: str | None, principal: str) -> tuple[AuthorizerConfig, frozenset[str]]:
-    """The configuration of the cluster's brokers, and those of SETTINGS that are not known. own: this client's
-    principal; only whether this one is a super user can be found out from the brokers."""
+    """Return the authorizer's configuration of the cluster's brokers, and the names in SETTINGS that the brokers have,
+    or may have, set to values that this client cannot read.
+
+    own: this client's principal; None where it is not known. principal: the one whose access is to be explained.
+    Whether a principal is a super user can be found out for `own` only.
+    """
     from kcli.security.authorizer import AuthorizerConfig
     from kcli.security.explanation import SUPER_USERS, is_super_user
 

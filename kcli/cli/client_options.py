@@ -132,8 +132,8 @@ class ClusterOptions:
         return words + ([] if self.command_config is None else ["--command-config", str(self.command_config)])
 
     def own_principal(self) -> str | None:
-        """Return the principal that a broker knows this client as; None where only the broker can tell, as of a
-        certificate or a token. Raises UsageError, UnreadableInput."""
+        """Return the principal under which a broker knows this client; None where only the broker can tell, as for a
+        client that logs in with a certificate or a token. Raises UsageError, UnreadableInput."""
         from kcli.client.security import TOKEN_AUTH
         from kcli.security.principals import ANONYMOUS, user
 

@@ -177,7 +177,7 @@ def _wait_until_healthy(bootstrap: str, node: int, security: Security) -> None:
 
 
 class NotInSync(KcliError):
-    """A restart of all nodes stopped in the middle."""
+    """A restart of several nodes has ended before the last one: partitions did not get back in sync."""
 
 
 # output

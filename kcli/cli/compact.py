@@ -159,7 +159,8 @@ class _Show:
 
 
 def _standing(selection: Selection, now_ms: int) -> str:
-    """A text: up to which offset the log is clean, and up to which it may be cleaned now."""
+    """Return, in words, up to which offset a log is clean, which offsets may be cleaned now, and what keeps the cleaner
+    from those behind."""
     first, stop = selection.first_dirty_offset, selection.first_uncleanable_offset
     held = f"{selection.bound} from {selection.bound_offset:,} on"
     if selection.bound_until_ms is not None:

@@ -42,7 +42,8 @@ def _open(file: InputFile) -> Source:
 
 
 def _start(file: InputFile, selection: Selection) -> int:
-    """The byte of a file to begin reading at: 0 where the selection has neither an offset nor a time to begin at."""
+    """Return the byte at which to begin reading a file for the selected records; 0 for standard input, and where all
+    records are selected."""
     if selection.is_all or file.is_stdin:
         return 0
     from kcli.inspector.seek import start_position

@@ -37,7 +37,8 @@ class ErrorReport:
         return found
 
     def status_with(self, trouble: Iterable[str | KcliError]) -> int:
-        """Add these errors and lines to the report. Returns the exit status, at least that of the worst error."""
+        """Add these errors, and these texts as errors, to the report. Return the highest exit status of them and of the
+        report before."""
         for each in trouble:
             error = each if isinstance(each, KcliError) else KcliError(each)
             self.add(error)

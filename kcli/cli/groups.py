@@ -279,7 +279,8 @@ def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -
 
 
 def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
-    """The groups that a command is to change: without names, --all-groups is required."""
+    """Return the groups that a command is to change. Raises UsageError where none is named and --all-groups is not
+    given."""
     found = _names(names, named, all_groups)
     if not found and not all_groups:
         raise UsageError("no group given, nor --all-groups")
@@ -287,7 +288,7 @@ def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) ->
 
 
 class _GroupErrors(ErrorReport):
-    """Yields the groups of a source, and counts errors."""
+    """Reads groups from a source, and reports the errors of those that cannot be read."""
 
     def names(self, source: Groups | GroupFiles) -> list[str]:
         """The names of all groups."""
@@ -373,8 +374,8 @@ def _plan_text(plan: list[Planned], output: PlanFormat, *, several: bool) -> str
 
 
 def _check_names(plan: list[Planned]) -> None:
-    """Raises KcliError where a name has control characters: CSV has them escaped, and --from-file would read another
-    name."""
+    """Raise KcliError for a group or topic whose name has control characters: CSV has these escaped, so that
+    --from-file would read another name."""
     if hidden := next((name for row in plan for name in row[:2] if has_hidden(name)), None):
         raise KcliError(f"{hidden}: a name with control characters is not for CSV: give --format jsonl")
 

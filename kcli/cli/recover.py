@@ -168,7 +168,7 @@ class _Show:
         self._is_bad = self._has_next = self._is_unknown = False
         self._ends: dict[str, Row] = {}
         self._exchanged = {} if recovery.is_partition else dict(metadata.exchanged_directories)
-        """The directories that have exchanged their names, each with its partition."""
+        """The directories that have exchanged their names, each with the partition that its records belong to."""
         self._told_open: set[str] = set()
         self._harmed: list[str] = []
 
@@ -221,7 +221,8 @@ class _Show:
     def _refuse(
         self, refusals: list[StartRefused], mended_by: Callable[[StartRefused], str | None], *, changes: bool
     ) -> None:
-        """Show what keeps Kafka from starting. mended_by: what the recovery does against it, in words."""
+        """Show what keeps Kafka from starting. mended_by: returns, in words, what the recovery changes so that Kafka
+        starts; None where it changes nothing."""
         for each in refusals:
             how = mended_by(each) if changes or self._recovery.salvage else None
             self._totals.refused += how is None
@@ -280,7 +281,8 @@ class _Show:
                 self._write([row | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
 
     def _of_metadata(self, *, changes: bool) -> None:
-        """Show what the start of the metadata log means for the cluster, also of one in another log directory."""
+        """Show what Kafka's start with this metadata log means for the cluster, also where the metadata log lies in
+        another log directory."""
         from kcli.cli.recover_metadata import metadata_rows, metadata_text
 
         metadata, recovery = self._metadata, self._recovery
@@ -313,7 +315,8 @@ class _Show:
             write_text(_text_line(kind, place, words))
 
     def _of_missing(self, missing: Sequence[MissingPartition]) -> None:
-        """Show the partitions of the metadata log that have no directory, or one that Kafka does not take."""
+        """Show the partitions that the metadata log places in this log directory, and whose directory is missing, or is
+        that of a deleted topic, or has no batch though another directory has the records."""
         for each in missing:
             row: Row = {"partition": each.directory_name, "kind": "partition-missing", "file": ""}
             directory = None if each.renamed is None else os.path.relpath(each.renamed.path, self._recovery.directory)
@@ -342,8 +345,8 @@ class _Show:
                 self._write([_unread_row("", error.path, error)])
 
     def _of_stray(self, row: Row) -> None:
-        """Count the offsets that leave service with a stray, and set the partition's own row to those of an empty
-        log."""
+        """Set `offsets` in a stray's row to the number of offsets that it takes out of service. Unless salvage keeps
+        the stray, set the offsets in the partition's own row to those of an empty log."""
         end = self._ends.get(row["partition"])
         if end is None:
             return
@@ -394,7 +397,8 @@ class _Show:
         return shlex.join(["kcli", "verify", *self._config_options, str(self._recovery.directory)])
 
     def _left_to_do(self) -> str:
-        """The words about files that salvage cannot mend: Kafka would not start with the salvaged copy either."""
+        """Return the end of a sentence that names the files which salvage cannot mend, so that Kafka would not start
+        with the salvaged copy either; "" where there are none."""
         recovery = self._recovery
         metadata = self._metadata
         is_mended = (metadata.registered_node_id, metadata.registered_directory_id) != (None, None)
@@ -579,9 +583,10 @@ def _text_line(kind: str, place: str, words: str) -> str:
 
 RED, CYAN = "\x1b[1;31m", "\x1b[36m"
 GOES_ON_WITH = ("passed-over", "offsets-used-up", "snapshot-wrong", "not-loaded", "end-missing", "transaction-open")
-"""What Kafka starts with, but does not serve as it should."""
+"""The kinds of rows for damage with which Kafka starts, but does not serve all partitions as it should."""
 SALVAGEABLE = ("offsets-used-up", "snapshot-wrong", "gap", "not-loaded", "passed-over", "end-missing")
-"""What salvage may mend in a partition, the last two by files under other names."""
+"""The kinds of rows for damage in a partition that salvage may mend; the last two only with files found under other
+names."""
 NAMES_SHOWN = 5
 """The most groups or transactional ids on a line of text; --format jsonl lists them all."""
 BAD = (
@@ -796,7 +801,8 @@ class _Totals:
 
     @property
     def is_salvaged(self) -> bool:
-        """Whether salvage leaves bytes out, puts batches in order or back, rebuilds files or gives them their names."""
+        """Whether salvage leaves bytes out, sorts batches, corrects base offsets, rebuilds files, gives them their
+        names, or adds transaction markers."""
         changed = self._gaps, self._reordered, self._put_back, self._rebuilt, self._restored, self._markers
         return any(changed)
 

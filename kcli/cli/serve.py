@@ -134,7 +134,7 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     is_known = data_dir is not None and not read_only and is_cluster(data_dir)
     if secure and insecure:
         raise UsageError("--secure and --insecure exclude each other")
-    if not (secure or insecure or config is not None or is_known):  # the nodes of a cluster stay as they began
+    if not (secure or insecure or config is not None or is_known):  # a cluster that exists keeps its listeners
         _check_not_closed(data_dir, options, nodes, read_only=read_only)
     if nodes is not None or is_known:
         from kcli.launcher.directory import ClusterRequest

@@ -85,8 +85,11 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _metadata_log_dir(home: Path, server: Mapping[str, str]) -> Path:
-    """The log directory with the metadata log: metadata.log.dir, else the first of log.dirs, unless `home`, the log
-    directory itself, has one."""
+    """Return the log directory that has the metadata log: metadata.log.dir; where that is not set, `home` if it has a
+    metadata log, else the first of log.dirs that has one, else `home`.
+
+    home: the log directory that the command is given.
+    """
     if "metadata.log.dir" in server:
         return Path(server["metadata.log.dir"])
     others = [] if (home / METADATA_DIRECTORY).is_dir() else log_directories_of(server)
@@ -94,8 +97,9 @@ def _metadata_log_dir(home: Path, server: Mapping[str, str]) -> Path:
 
 
 def _image(log_directory: Path) -> tuple[MetadataImage | None, UnreadableInput | None]:
-    """Return the image of the metadata log in a log directory, None where there is none; and its first damage, where
-    the image is that of the records around damage. Raises UnreadableInput."""
+    """Return the image of a log directory's metadata log, and the first damage in that log (None without damage); a
+    damaged log gives the image of the records that can be read. Both are None where there is no metadata log. Raises
+    UnreadableInput."""
     if not (log_directory / METADATA_DIRECTORY).is_dir():
         return None, None  # without a metadata log the slow import is not needed
     from kcli.inspector.cluster_metadata import read_image, read_image_around_damage

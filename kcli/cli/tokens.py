@@ -165,7 +165,11 @@ def _for_each(
     act: Callable[[bytes], int],
     output: Format,
 ) -> None:
-    """Do something with tokens by their HMACs, and show when each expires. hmac_source: --hmac-file, --hmac-env."""
+    """Call `act` with the HMAC of each of these tokens, and show when each expires. Raises UsageError.
+
+    ids: token ids; or hmac_source: the values of --hmac-file and --hmac-env; one of both has to be given. act: returns
+    the time at which the token expires, ms since 1970.
+    """
     by_hmac = hmac_source != (None, None)
     if by_hmac == bool(ids):
         raise UsageError("which tokens? give TOKEN-ID, or one of --hmac-file and --hmac-env")

@@ -274,7 +274,8 @@ def _opened_at(cluster: Transactions, place: TopicPartition, start_offset: int) 
 
 
 def _opened_by(cluster: Transactions, place: TopicPartition, producer_id: int) -> Producer:
-    """The state of a producer in a partition, or only its id: a broker without DescribeProducers can abort, too."""
+    """Return the state of a producer in a partition. Where the partition does not know the producer, or its broker does
+    not answer DescribeProducers, only the producer id is set: the transaction can be aborted all the same."""
     known = [each for _, producers in ErrorReport().results(cluster.producers([place], None)) for each in producers]
     unknown = Producer(producer_id, -1, None, None, -1, None)
     return next((each for each in known if each.producer_id == producer_id), unknown)

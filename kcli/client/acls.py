@@ -80,7 +80,7 @@ class Acls:
                 yield ErrorAnswer(_subject(acl), each.error_code, each.error_message) if failed else acl
 
     def settings(self) -> frozenset[str]:
-        """Return those of SETTINGS that a broker has set; all of them where it does not say."""
+        """Return the names in SETTINGS that the brokers have set; all of SETTINGS where no broker says which."""
         try:
             return self._brokers.ask(_settings)
         except NobodyAnswers:

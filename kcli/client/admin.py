@@ -173,8 +173,12 @@ class Admin:
         validate_only: bool,
         if_not_exists: bool,
     ) -> Iterator[str | KcliError]:
-        """Create topics. For what is None the broker's default holds. Yields the name of each topic created, or a
-        KcliError."""
+        """Create topics. What is None is left to the broker's default. Yields the name of each topic created, or a
+        KcliError.
+
+        assignment: instead of partitions and replication_factor. validate_only: only check whether the topics could be
+        created. if_not_exists: a topic that exists is no error.
+        """
         if assignment is not None:
             sized: dict[str, Any] = {"num_partitions": len(assignment), "replica_assignment": assignment}
         else:

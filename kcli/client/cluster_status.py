@@ -73,8 +73,8 @@ class PartitionState(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """The state of the cluster. quorum: None where it is not known; quorum_error: the reason then, None where the
-    brokers have no DescribeQuorum, as brokers without KRaft."""
+    """The state of the cluster. quorum: None where it is not known; quorum_error: why it is not known, None where the
+    brokers have no DescribeQuorum (before KRaft)."""
 
     id: str | None
     brokers: tuple[BrokerState, ...]

@@ -40,9 +40,10 @@ Client = TypeVar("Client", AdminClient, Consumer, Producer)
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Raise UsageError for a property of librdkafka that it does not know, or whose value it refuses.
+    """Raise UsageError for a property that librdkafka does not know, or whose value it refuses.
 
-    librdkafka takes properties in their order: a last one without a name keeps it from making a client.
+    Each property is tried in front of one with an empty name. librdkafka takes properties in order and refuses that
+    last one, so that it never makes a client.
     """
     for name, value in properties.items():
         if name == TOKEN_AUTH:
@@ -187,8 +188,8 @@ class Connection:
             time.sleep(0.05)
 
     def unreachable(self) -> Unreachable:
-        """The error for a cluster in which no broker answers, with librdkafka's last reason. librdkafka is silent about
-        a connection that is closed before its first answer."""
+        """Return the error for a cluster in which no broker answers, with the last reason that librdkafka reported. It
+        reports none for a connection that a broker closes before the first response."""
         reason = self.trouble.reason or "no word from it"
         is_plain = not self.properties.get("security.protocol", "plaintext").lower().endswith("ssl")
         if is_plain and (self.trouble.reason is None or "security.protocol" in reason):

@@ -1,7 +1,7 @@
 """Records of topics, read as a member of a group: rebalances move partitions, and the offsets of yielded records are
 committed.
 
-An offset is committed only after the caller has taken its record and requested the next: a crash repeats records and
+An offset is committed only after the caller has received its record and requested the next: a crash repeats records and
 loses none. A commit that fails because the group has rebalanced is reported and not repeated: the partition belongs to
 another member.
 """
@@ -150,7 +150,8 @@ class _Member:
             )
 
     def taken(self, records: list[Record]) -> None:
-        """The caller has taken these records: commit their offsets as `membership.commit` says. Raises Refused."""
+        """Commit the offsets of these records, which the caller has finished with, as `membership.commit` says. Raises
+        Refused."""
         if not records or self._membership.commit is Commit.NONE:
             return
         last = {(record.topic, record.partition): record for record in records}

@@ -28,7 +28,7 @@ SCHEMES: Final = ("file", "http", "https")
 _TOKEN_BYTES_MAX: Final = 128 << 10
 _TIMEOUT_S: Final = 10.0
 _EARLIER_MS: Final = 10_000
-"""How long before its end a token is no longer taken."""
+"""A token is replaced when it expires within this time, ms."""
 _DONE: Final = (200, 201)
 
 
@@ -38,7 +38,11 @@ class NoToken(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where tokens come from. url: a file:, http: or https: URL. tls: None for the system's authorities."""
+    """Where tokens come from.
+
+    url: a file:, http: or https: URL. tls: the TLS context for https; None to trust the system's certificate
+    authorities.
+    """
 
     url: str
     client_id: str = ""
@@ -87,8 +91,8 @@ class Tokens:
         return ClientLogin(MECHANISM, lambda: converse(self.token().text, self._extensions))
 
     def for_librdkafka(self, _: object) -> tuple[str, float, str, dict[str, str]]:
-        """Return a token as the callback oauth_cb does: with the time at which it expires, in s since 1970, its name
-        and the extensions. Raises NoToken."""
+        """Return a token in the form that librdkafka's callback oauth_cb has to return: the token, the time at which it
+        expires (s since 1970), the name in it, and the SASL extensions. Raises NoToken."""
         found = self.token()
         return found.text, found.expires_ms / 1000, found.name, self._extensions
 

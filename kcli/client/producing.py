@@ -14,7 +14,7 @@ from kcli.client.input import NewRecord
 from kcli.client.partitioner import Partitioner, Partitioning
 from kcli.errors import KcliError, UsageError
 
-CREATED_WITHIN_S = 2.0  # auto.create.topics.enable: the broker creates the topic after the first Metadata
+CREATED_WITHIN_S = 2.0  # for a broker to create the topic after its first Metadata (auto.create.topics.enable)
 MAX_MESSAGE_BYTES = 1_000_000_000  # librdkafka's maximum, so that the broker decides what is too large
 FAILURES_KEPT = 10
 POLL_EVERY = 64  # records

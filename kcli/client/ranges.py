@@ -131,7 +131,8 @@ class Offsets:
         return self._result(lambda wait_s: self._consumer.get_watermark_offsets(place, wait_s, cached=False), partition)
 
     def _at(self, time_ms: int, bounds: dict[int, tuple[int, int]]) -> dict[int, int]:
-        """The first offset with a timestamp of `time_ms` or later; the end without one."""
+        """Return for each partition in `bounds` the first offset with a timestamp of `time_ms` (epoch ms) or later; the
+        partition's end where there is none. bounds: each partition's first offset and end. Raises Refused."""
         places = [TopicPartition(self._topic, number, time_ms) for number in bounds]
         found = self._result(lambda wait_s: self._consumer.offsets_for_times(places, wait_s), None)
         for place in found:

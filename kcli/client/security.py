@@ -61,7 +61,7 @@ class Security:
 
 PLAIN_TEXT = Security()
 CLOSED = "does its listener want TLS or a login? --command-config says how to connect"
-"""The question after a connection without TLS that a broker has closed before its first answer."""
+"""The end of the error for a connection without TLS that a broker closes before its first response."""
 
 
 def security_of(properties: Mapping[str, str]) -> Security:

@@ -29,7 +29,7 @@ from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenReq
 from kio.static.primitive import i64Timedelta
 
 _PERIOD_MAX = timedelta.max - timedelta(days=1)
-"""kio's longest."""
+"""The longest period that kio accepts."""
 _ONE_MS = timedelta(milliseconds=1)
 
 
@@ -82,8 +82,8 @@ class Tokens:
         )
 
     def described(self, owners: Sequence[str]) -> list[Token]:
-        """Return the tokens, sorted by owner, that principals own, have made or may renew; for no principals all
-        tokens; of these, those that the client may know of.
+        """Return the tokens that the principals in `owners` own, have made or may renew, sorted by owner; for empty
+        `owners` those of all principals. Only tokens that this client may describe are returned.
 
         Raises NobodyAnswers, ErrorAnswer.
         """

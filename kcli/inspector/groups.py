@@ -94,7 +94,8 @@ class GroupFiles:
         }
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The log end offsets of these partitions, and of those of earlier calls, without those that cannot be read."""
+        """Return the log end offset of each of these partitions, and of those of earlier calls, whose log can be read.
+        An error in reading one is added to `trouble`."""
         for place in places:
             if place in self._partitions and place not in self._ends and place not in self._unreadable:
                 try:
@@ -165,7 +166,8 @@ def _last_indexed(segment: Path) -> tuple[int, int]:
 def _topic_names(
     directories: Iterable[Path], partitions: dict[TopicPartition, Path], on_error: ErrorHandler
 ) -> dict[str, str]:
-    """Topic names by id: of the partitions in the directories, and of all topics where one has the metadata log."""
+    """Return topic names by topic id: the topics of the partitions in the directories, and all topics of a metadata log
+    in one of them."""
     names = {}
     for (topic, _), path in partitions.items():
         try:

@@ -65,8 +65,8 @@ def render_in_order(
     """Call render(part, out, flush) for each part, write the text in `out` and yield the results, all in order.
 
     render calls flush() now and then, which writes and clears `out` once that is large. threads: None for as many as
-    there are processors, 4 at most; with 1, each part is taken when its result is needed. Raises what render and write
-    raise.
+    there are processors, 4 at most; with 1, a part is rendered only when its result is requested. Raises what render
+    and write raise.
     """
     threads = thread_count() if threads is None else threads
     if threads == 1:

@@ -81,7 +81,8 @@ def indexed_batch(source: Source, base_offset: int, entry: offset_index.OffsetIn
 
 
 def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_index.TimeIndexEntry | None:
-    """The last time index entry below from_time_ms: no record up to the entry's offset has a larger timestamp."""
+    """Return the last time index entry with a timestamp below from_time_ms: no record up to the entry's offset has a
+    larger timestamp. None where there is no such entry."""
     try:
         entries = time_index.parse(read_index(FileKind.TIME_INDEX)).entries
     except (FormatError, UnreadableInput):

@@ -44,8 +44,12 @@ class Unfit:
 
 
 def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
-    """Yield the contradictions of partitions in the log directories of a broker; none where a partition of
-    __transaction_state is missing or cannot be read, because the transactions there may explain the difference."""
+    """Yield the contradictions between the transaction coordinator's records and the partitions in the log directories
+    of a broker; none where the directories have no partition of __transaction_state.
+
+    Where some partition is missing or cannot be read, no hanging transaction is yielded, because the records that are
+    missing may explain the difference.
+    """
     if not any(
         each.name.topic == TOPIC and not each.name.state for at in homes for each in LogDirectory(at).partitions()
     ):
@@ -82,7 +86,8 @@ def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
 
 
 def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:
-    """Whether the log of a partition contradicts a producer snapshot beside it, from which its producers then come."""
+    """Whether a partition's log contradicts one of its producer snapshots, so that the producers taken from the
+    snapshot may be wrong; True where the files cannot be read."""
     directories = [each / str(place) for each in homes if (each / str(place)).is_dir()]
     try:
         return any(wrong_snapshots(PartitionView(each)) for each in directories)
@@ -110,11 +115,12 @@ def _older(
     *,
     is_whole: bool,
 ) -> Iterator[Unfit]:
-    """Yield what shows that the coordinator's records are older than the partitions: for each transactional id once,
-    and once for all producer ids that are missing.
+    """Yield the contradictions that show that the coordinator's records are older than the partitions: one for each
+    transactional id that has a higher epoch in a partition, and one for all producer ids that no record has.
 
-    partitions: of __transaction_state, by transactional id. is_whole: whether all of the coordinator's records are
-    known."""
+    found: the producers of each partition. known: the transactions by transactional id. partitions: the partition of
+    __transaction_state by transactional id. is_whole: whether all of the coordinator's records are known.
+    """
     owners = {each.producer_id: (name, each) for name, each in known.items()}
     others = {number for each in known.values() for number in (each.previous_producer_id, each.next_producer_id)}
     newest_ms = max((each.last_update_ms for each in known.values()), default=None)

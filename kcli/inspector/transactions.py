@@ -160,8 +160,11 @@ class TransactionFiles:
                 found[parsed.transactional_id] = parsed.transaction
 
     def _state_partitions(self, numbers: Iterable[int]) -> int:
-        """The number of partitions of __transaction_state: by the metadata logs in the directories, at least the
-        highest of `numbers` plus one. numbers: the partitions that the directories have."""
+        """Return the number of partitions of __transaction_state: the highest that a metadata log in the directories
+        gives, but at least the highest of `numbers` plus one.
+
+        numbers: the partitions of __transaction_state that lie in the directories.
+        """
         counts = [max(numbers) + 1]
         for directory in self._directories:
             try:

@@ -301,7 +301,7 @@ class MetadataImage:
         return self._set_partition(topic, record["partitionId"], Partition.of(record))
 
     def _supersede(self, topic: Topic) -> None:
-        """Put a topic in the place of the one that has its name; it takes over the configuration."""
+        """Put a topic in the place of the one that has the same name, with the configuration of that one."""
         known = self.topics.get(topic.name)
         if known is not None:
             del self.topics_by_id[known.id]

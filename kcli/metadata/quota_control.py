@@ -34,8 +34,9 @@ CLIENT_QUOTAS: Final = {
 }
 TYPES: Final = ("user", "client-id", "ip")
 TYPES_MAX: Final = 1000
-"""The most entity types of an entity that is answered in Kafka's order, which takes a part of a second for more. Such
-an entity, which has unknown types and so an error, is answered last, with its types in the request's order."""
+"""The largest number of entity types with which an entity is answered in Kafka's order: for more, computing the order
+takes a part of a second. An entity with more, which has unknown types and so an error, is answered last, with its types
+in the request's order."""
 IP_QUOTAS: Final = {"connection_creation_rate": (float(INT_MAX), "INT")}
 
 

@@ -22,7 +22,7 @@ from kcli.protocol.error_code import ErrorCode
 from kcli.security.delegation_tokens import has_expired, may_renew
 
 SWEPT_MAX: Final = 1000
-"""The number of tokens that one sweep removes."""
+"""The largest number of tokens that one sweep removes."""
 
 
 class TokenTimes(NamedTuple):

@@ -5,9 +5,10 @@
               registered id in which the metadata log places most of the partitions that lie in the directory
     not sure  two directories have most of their partitions in one id, or none has most of them in any: neither gets it
 
-No two directories get the same id, and none gets one that another has. Ids that are right, or decided, are those of no
-other directory: partitions that were moved from there by hand do not count. A partition that lies in several
-directories is a copy in all but one of them: it counts only where a directory has no other. Source: KIP-858.
+No two directories get the same id, and none gets one that another has. Only partitions that the metadata log places in
+an id which is not yet right, or decided, for another directory count: those of the others were moved here by hand. A
+partition that lies in several directories is a copy in all but one of them: it counts only where a directory has no
+partition that lies there alone. Source: KIP-858.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from kcli.metadata_log.placement import Placement
 from kcli.protocol.topic_partition import TopicPartition
 
 Votes = Mapping[TopicPartition, UUID]
-"""The ids in which the metadata log places the partitions that lie in a log directory."""
+"""The partitions that lie in a log directory, each with the directory.id in which the metadata log places it."""
 
 
 def directory_ids(image: MetadataImage, node_id: int | None, directories: Sequence[Path]) -> Mapping[Path, str]:
-    """Return the directory.id of each log directory of a node, but of those for which it is not sure.
+    """Return the directory.id of each log directory of a node, without those for which it is not sure.
 
     directories: all log directories of the node that are known, also those that do not exist.
     """
@@ -66,7 +67,12 @@ def _votes(image: MetadataImage, node_id: int | None, directory: Path) -> Votes:
 
 
 def _decided(votes: Mapping[Path, Votes], registered: Collection[UUID], right: Mapping[Path, UUID]) -> dict[Path, UUID]:
-    """Decide for each directory that is not in `right`, but for those that are not sure."""
+    """Return the decided id (see the module) of each directory that has none in `right`, without those that are not
+    sure.
+
+    votes: by log directory. registered: the ids that the node has registered. right: the ids in meta.properties that
+    are right, by log directory.
+    """
     copies = Counter(partition for each in votes.values() for partition in each)
     own = {path: {each: has[each] for each in has if copies[each] == 1} for path, has in votes.items()}
     decided: dict[Path, UUID] = {}

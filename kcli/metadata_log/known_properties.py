@@ -53,7 +53,8 @@ def known_properties(
     beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
     if meta is not None and unusable(meta) is None:
         is_home = len(beside) == 1 and (node.directory / METADATA_DIRECTORY).is_dir()
-        is_sure = not is_home or meta.node_id != beside[0].node_id  # of two cluster.ids, the metadata log's is right
+        # of two cluster.ids, the one in the directory of the metadata log is right
+        is_sure = not is_home or meta.node_id != beside[0].node_id
         return _as_registered(meta, beside, image) if is_sure else None
     if path.exists() and not path.is_file():
         return None
@@ -74,8 +75,8 @@ def known_properties(
 def _as_registered(
     meta: MetaProperties, beside: Collection[MetaProperties], image: MetadataImage
 ) -> MetaProperties | None:
-    """Return what a foreign meta.properties should have; None where it is not foreign. beside: the meta.properties of
-    the node's other log directories."""
+    """Return what a foreign meta.properties (see the module) should have; None where it is not foreign. meta: that
+    file. beside: the meta.properties of the node's other log directories."""
     owners = {(each.cluster_id, each.node_id) for each in beside}
     if len(owners) != 1 or meta.directory_id is None or meta.directory_id in {each.directory_id for each in beside}:
         return None

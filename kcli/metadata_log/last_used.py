@@ -31,8 +31,8 @@ LEADER_EPOCH: Final = BATCH_COLUMNS.index("leader_epoch")
 
 
 class LastBatches(NamedTuple):
-    """The ids in the sound batches of the last segment of a partition that has such batches: the highest producer id,
-    and the leader epoch of the last batch; -1 where there is none."""
+    """The ids in the last segment of a partition that has sound batches: the highest producer id, and the leader epoch
+    of the last batch; -1 where there is none."""
 
     producer_id: int = -1
     leader_epoch: int = -1

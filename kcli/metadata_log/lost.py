@@ -44,13 +44,13 @@ from kcli.metadata_log.replay import (
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.log.recovery.plan import PartitionPlan  # a broker's start does without salvage
+    from kcli.log.recovery.plan import PartitionPlan  # not imported when a broker starts, as salvage needs it alone
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A partition directory that a start renames to -stray. is_removed: the metadata log has a RemoveTopicRecord for
-    its topic. is_renewed: the metadata has a topic of its name with another id."""
+    """A partition directory that Kafka's start renames to -stray. is_removed: the metadata log has a RemoveTopicRecord
+    for its topic. is_renewed: the metadata has a topic of its name with another id."""
 
     partition: PartitionDirectory
     topic_id: str | None
@@ -97,7 +97,8 @@ class LostMetadata:
 
     @property
     def end_min(self) -> int:
-        """The lowest offset at which the log can have ended before the damage."""
+        """The lowest offset at which the log can have ended before it was damaged: not below the start of its last
+        leader epoch, and behind the broker's last registration."""
         epoch_start = None if self.plan is None else _epoch_start(self.plan)
         return max(epoch_start or 0, self._broker_epoch + 1)
 
@@ -179,8 +180,8 @@ class LostMetadata:
     def strays(
         self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
     ) -> Iterator[Stray | StartRefused]:
-        """Yield those of these directories of which the metadata has no replica on this node; StartRefused for a
-        partition.metadata that keeps Kafka from starting.
+        """Yield each of these directories that Kafka's start renames to -stray, as the metadata has no replica of its
+        partition on this node; StartRefused for a partition.metadata that keeps Kafka from starting.
 
         image: the metadata to compare with, if not `self.image`. Raises UnreadableInput.
         """
@@ -206,8 +207,8 @@ class LostMetadata:
                 yield Stray(each, topic_id, reason, self._is_removed(topic_id), is_renewed)
 
     def _compare(self, directory: PartitionDirectory, topic_id: str | None, node_id: int | None) -> None:
-        """Add to `misplaced` a directory with the id of another topic: it does not become a stray, but cannot be
-        served."""
+        """Add the partition.metadata of a directory to `misplaced` where it has the id of another topic of this node:
+        Kafka does not rename the directory to -stray, but cannot serve it."""
         topic = other_topic(self.image, directory.partition, topic_id, node_id)
         if topic is None:
             return
@@ -250,11 +251,12 @@ def _refusal(snapshot: Source) -> str | None:
 
 
 def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: int | None) -> str | None:
-    """Return why a start makes a partition's directory a stray; None where the metadata has a replica on this node.
+    """Return why Kafka's start makes a partition's directory a stray; None where the metadata has a replica on this
+    node.
 
     number: the partition's. topic_id: from partition.metadata. node_id: None where it is not known.
     """
-    if topic_id is None:  # written before the first append: the log is empty
+    if topic_id is None:  # Kafka writes the file before the first append: without it the log is empty
         return "partition.metadata is missing"
     topic = image.topic_by_id(to_uuid(topic_id))
     if topic is None:
@@ -268,11 +270,11 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 
 
 def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: int | None) -> bool:
-    """Whether a start does not open a partition's directory, as it makes it a stray. Where the metadata has no topic,
-    because its log cannot be read, only directories without a topic id are taken for strays."""
+    """Whether Kafka's start does not open a partition's directory, but renames it to -stray. Where the metadata has no
+    topic, because the metadata log cannot be read, this is true only of directories without a topic id."""
     try:
         topic_id = topic_id_of(directory.path)
-    except (StartRefused, OSError):  # the start fails, or has an I/O error
+    except (StartRefused, OSError):  # Kafka's start fails, or has an I/O error
         return False
     if not image.topics:
         return topic_id is None
@@ -282,8 +284,8 @@ def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: in
 def is_foreign(
     image: MetadataImage, removed: Collection[str], directories: Iterable[PartitionDirectory], ids: Collection[str]
 ) -> bool:
-    """Whether a metadata log is that of another cluster: no broker has registered a log directory of the node, and most
-    topic ids of the partitions in these are unknown.
+    """Whether a metadata log is that of another cluster: no broker in it has registered one of the node's log
+    directories, and it does not know most topic ids of the partitions in them.
 
     removed: the ids of deleted topics. directories: those of the partitions. ids: each directory.id of the node.
     """
@@ -303,8 +305,8 @@ def is_foreign(
 def other_topic(
     image: MetadataImage, partition: TopicPartition, topic_id: str | None, node_id: int | None
 ) -> Topic | None:
-    """Return the topic of which a directory is a replica on this node by its topic id, where its name is another
-    topic's; None where name and id agree, and where the directory is a stray.
+    """Return the topic to which a directory belongs by its topic id, if this node has a replica of the partition there
+    and the directory's name is that of another topic; None where name and id agree, and where the directory is a stray.
 
     Kafka keeps such a directory, and opens its log. Where the metadata has a replica on this node of the partition in
     the name, too (`has_replica`), applying the metadata fails there (InconsistentTopicIdException); otherwise no
@@ -324,9 +326,9 @@ def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | 
 
 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
-    """Yield a line for each damage at which the start cuts the log; for the first log that it removes where it cuts
-    none. The removal of the logs behind, and of those below the latest snapshot, follows from a cut."""
-    from kcli.log.recovery.loader import EventKind  # a broker's start does without it
+    """Yield a line for each damage at which Kafka's start cuts the log; where it cuts nothing, one for the first
+    segment that it removes. Other segments that it removes get no line: their removal follows from a cut."""
+    from kcli.log.recovery.loader import EventKind  # imported late: a broker's start does not need it
 
     losses = [event for event in plan.events if event.is_loss]
     cuts = [event for event in losses if event.kind is not EventKind.SEGMENT_REMOVED]
@@ -335,11 +337,12 @@ def _cuts(plan: PartitionPlan) -> Iterator[str]:
 
 
 def _contradicted(plan: PartitionPlan) -> Iterator[str]:
-    """Yield a line where Kafka takes a snapshot that contradicts the log below its offset."""
+    """Yield a line if the latest snapshot, from which Kafka's start takes the metadata, contradicts the log below the
+    snapshot's offset."""
     name = latest_snapshot(plan.view.files)
     if name is None:
         return
-    with suppress(UnreadableInput):  # a snapshot that is not whole: `_evidence` has it
+    with suppress(UnreadableInput):  # `_evidence` reports a snapshot that is not whole
         reason = contradiction(plan.view.directory, plan.view.original, name)
         if reason is not None and _refusal(plan.view.source(name)) is None:
             yield f"Kafka takes {name} in place of the log below its offset, and {reason}"

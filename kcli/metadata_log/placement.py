@@ -46,16 +46,17 @@ from kcli.protocol.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class MissingPartition:
-    """A partition that the metadata log places in a log directory where no directory has its name, or one of a deleted
-    topic, or one without a batch, while another has the records.
+    """A partition that the metadata log places in a log directory, where no directory has the partition's name, or only
+    one of a deleted topic, or one without a batch while another directory has the records.
 
-    reached: the offset that the log had reached by the checkpoints; 0 where they have no entry. others: the nodes with
-    the other replicas. renamed: its directory under another name; None where there is none. deleted: the
-    directory of its name, which is of a deleted topic; None where there is none. emptied: the directory of its name
-    without a batch; None where there is none. adrift: the directories that may be its own, by their topic ids or log
-    end offsets, under names that say nothing. future: the directory with -future in another log directory into which
-    it was moved, as far as it had come; None where there is none, and where other nodes
-    have replicas.
+    reached: the log end offset by the checkpoints; 0 where they have no entry. others: the nodes with the other
+    replicas. renamed: the partition's directory under another name. deleted: the directory of its name that belongs to
+    a deleted topic. emptied: the directory of its name that has no batch. Each of these three is None where there is
+    none.
+
+    adrift: the directories that may be the partition's by their topic ids or log end offsets, with names that are no
+    partition's. future: the directory with -future, in another log directory, to which the partition was being moved,
+    with the records copied so far; None where there is none, and where other nodes have replicas.
     """
 
     partition: TopicPartition
@@ -151,8 +152,8 @@ class Placement:
             yield MissingPartition(partition, reached, others, found, *in_place, adrift.get(partition, ()), future)
 
     def _promoted(self) -> set[TopicPartition]:
-        """The partitions of directories with -future that the metadata log places in this log directory: a start gives
-        them the plain name (LogManager.recoverAbandonedFutureLogs)."""
+        """The partitions of directories with -future that the metadata log places in this log directory: Kafka's start
+        gives them the plain name (LogManager.recoverAbandonedFutureLogs)."""
         topics = self.image.topics
         return {
             each.partition
@@ -164,9 +165,9 @@ class Placement:
         }
 
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
-        """Yield the directories with -future of partitions that lie in no log directory of the node and have no other
-        replicas, each with the offset behind its last record: a start deletes them. Those that get the plain name in a
-        start are left out."""
+        """Yield the directories with -future whose partitions lie in no log directory of the node and have no other
+        replicas, each with the offset behind its last record: Kafka's start deletes them. Those that get the plain name
+        when Kafka starts are left out."""
         kept = {each.partition for each in self.directories if not each.name.state} | self._promoted()
         for each in self.directories:
             topic = self.image.topic(each.name.topic) if each.name.state == "future" else None
@@ -215,7 +216,8 @@ class Placement:
         return directory is not None and self._is_this(directory, partition)
 
     def _is_of_topic(self, each: PartitionDirectory) -> bool:
-        """Whether a directory is, by all that its partition.metadata says, that of the topic with its name."""
+        """Whether a directory belongs to the topic in its name: it has no suffix such as -future, and its
+        partition.metadata has the id of that topic, or no id that can be read."""
         topic = self.image.topic(each.name.topic)
         topic_id = None if topic is None or each.name.state else _known_topic_id(each.path)
         return topic is not None and not each.name.state and topic_id in (None, from_uuid(topic.id))
@@ -230,10 +232,10 @@ class Placement:
         return state.directory(self.node_id)
 
     def _is_this(self, directory: UUID, partition: TopicPartition) -> bool:
-        """Whether `directory` is the id of this log directory.
+        """Whether `directory`, the id in which the metadata log places a partition, stands for this log directory.
 
-        A node with a single log directory need not set that id. Where the id of this directory is not known, its
-        checkpoints decide.
+        Where the node has a single log directory, MIGRATING and UNASSIGNED stand for it too. Where the id of this log
+        directory is not known, the partition counts as placed here if the checkpoints have an offset of it.
         """
         if self.directory_id is None:
             return self.reached.get(partition, 0) > 0
@@ -243,9 +245,10 @@ class Placement:
         return directory != LOST and broker is not None and len(broker.directories) == 1
 
     def _renamed(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
-        """The directory with this topic id and partition that has a name with -delete or -stray, one of a partition
-        that is not placed here, or one that is no partition's and begins with the name of this partition; of several,
-        the one whose last segment has the highest base offset."""
+        """Return the directory with this topic id, and the number of this partition, that has another name: one with
+        -delete or -stray, that of a partition that is not placed here, or one that is no partition's and begins with
+        the name of this partition. Of several, the one whose last segment has the highest base offset; None where there
+        is none."""
         name, number = DirectoryName(*partition), partition.partition
         begins = re.compile(f"{re.escape(build_directory(name))}(?:[^0-9]|$)")
         others = [PartitionDirectory(path, name) for path in self.misnamed if begins.match(path.name)]
@@ -266,8 +269,8 @@ class Placement:
         return next((each for each in fits if _has_topic_id(each.path, (topic_id,))), None)
 
     def _adrift(self, absent: Mapping[TopicPartition, str]) -> dict[TopicPartition, list[Path]]:
-        """By missing partition, the directories of unknown names (as in lost+found) that may be its own: a single one
-        where this is certain.
+        """Return, for missing partitions, the directories that may be theirs though their names say nothing (as in
+        lost+found): one directory where this is certain, else several.
 
         absent: the missing partitions, with the ids of their topics. A directory fits the partitions with its topic id,
         or without a topic id those whose log ended where its own log ends; where it fits several, the log end decides.
@@ -294,7 +297,8 @@ class Placement:
         return {partition: paths for partition, paths in possible.items() if partition in found or len(paths) > 1}
 
     def _is_unknown(self, each: PartitionDirectory) -> bool:
-        """Whether a directory has a plain name, of a partition that is not placed here."""
+        """Whether a directory has the plain name of a partition of which the metadata log has no replica on this
+        node."""
         return not each.name.state and self._directory_of(each.partition) is None
 
 
@@ -328,7 +332,7 @@ def _has_topic_id(path: Path, topic_ids: Collection[str]) -> bool:
 
 
 def _has_log(path: Path) -> bool:
-    """Whether a directory has a log that is not empty. One that begins above offset 0 had records, too."""
+    """Whether a directory has a log file with bytes, or one whose base offset is above 0: that log had records, too."""
     return _last_log(path) > (0, 0)
 
 

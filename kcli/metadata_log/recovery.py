@@ -126,8 +126,8 @@ class MetadataRecovery:
 
     @cached_property
     def misplaced_log(self) -> Path | None:
-        """The metadata log that lies in another log directory of the configuration than `home`, which has none; None
-        without one, and where the configuration does not name `directory`."""
+        """The directory of the metadata log where it lies in another log directory than `home`, and `home` has none;
+        None where there is no such directory, and where the configuration does not name `directory`."""
         directories = [each for each in (self.home, *self.log_directories) if each.is_dir()]
         if not any(same_path(each, self.directory) for each in directories):
             return None
@@ -157,7 +157,8 @@ class MetadataRecovery:
         return is_left_out(self._readable, directory, self._node_id())
 
     def _is_placed(self, directory: PartitionDirectory) -> bool:
-        """Whether the metadata log places a partition in the log directory where this directory of it lies."""
+        """Whether the metadata log places the partition of a directory in the log directory in which the directory
+        lies."""
         right = self._directory_ids_by_log.get(directory.path.parent)
         return right is not None and right == self._placement(None).directory_id_of(directory.partition)
 
@@ -180,8 +181,8 @@ class MetadataRecovery:
 
     @property
     def homes_beside(self) -> list[Path]:
-        """The log directories beside `directory` that have a metadata log, and the node and cluster of `directory`: one
-        of them may be the home that the configuration names."""
+        """The log directories beside `directory` that have a metadata log, and a meta.properties with the node.id and
+        cluster.id of `directory`: one of them may be the home that the configuration names."""
         mine = meta_of(self.directory)
         if mine is None or mine.cluster_id is None or mine.node_id is None:
             return []
@@ -192,19 +193,19 @@ class MetadataRecovery:
 
     @property
     def identities(self) -> Mapping[Path, Identity]:
-        """The identities that salvage gives to directories whose name and topic id do not agree, by path; none where
-        salvage is not wanted. Raises UnreadableInput."""
+        """The partition and topic id that salvage gives to each directory whose name and topic id do not agree, by the
+        directory's path; empty where salvage is not wanted. Raises UnreadableInput."""
         return self.mended_identities if self.wants_salvage else {}
 
     @property
     def mended_identities(self) -> Mapping[Path, Identity]:
-        """`identities`, as if salvage were wanted. Raises UnreadableInput."""
+        """What `identities` would be if salvage were wanted. Raises UnreadableInput."""
         return self._identities_and_unknown[0]
 
     @property
     def undecided(self) -> Collection[Path]:
-        """The directories that have each other's topic ids, where it is not known what they have exchanged: salvage
-        leaves them as they are. Raises UnreadableInput."""
+        """The directories that have each other's topic ids, where it cannot be decided whether they have exchanged
+        their names or their partition.metadata: salvage leaves them as they are. Raises UnreadableInput."""
         return self._identities_and_unknown[1]
 
     @cached_property
@@ -244,8 +245,8 @@ class MetadataRecovery:
         return found | named | moved | futures, unknown
 
     def _sole_futures(self) -> Iterator[tuple[Path, TopicPartition]]:
-        """Yield the directories of `abandoned` of which there is one for the partition in all log directories of the
-        node, with that partition. Raises UnreadableInput."""
+        """Yield each directory that `Placement.abandoned` yields, with its partition, where it is the only directory
+        with -future of that partition in all log directories of the node. Raises UnreadableInput."""
         if self.node.unformatted or not (self.node.others and self._readable.topics):
             return
         placement = self._placement(None)
@@ -257,14 +258,14 @@ class MetadataRecovery:
 
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
-        """The directories of one topic that have surely exchanged their names. Raises UnreadableInput."""
+        """The directories of one topic that have certainly exchanged their names. Raises UnreadableInput."""
         found = exchanged_names(LogDirectory(self.directory), self._partition_counts)
         return [each for each in found if each.is_certain]
 
     @property
     def exchanged_directories(self) -> Mapping[Path, TopicPartition]:
-        """The directories that have exchanged their names, of one topic or by their topic ids of several, each with its
-        partition. Raises UnreadableInput."""
+        """The directories that have exchanged their names, within one topic or, by their topic ids, between topics;
+        each with the partition that its records belong to. Raises UnreadableInput."""
         found = self.mended_identities
         targets = {
             path: path.with_name(build_directory(DirectoryName(*each.partition))) for path, each in found.items()
@@ -273,8 +274,8 @@ class MetadataRecovery:
 
     @property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The logs of coordinators' partitions that were exchanged, known by the keys in them: the path of the log that
-        belongs at a path, by that path. Raises UnreadableInput."""
+        """The logs of coordinators' partitions that were exchanged, as the keys in them show: for each path at which a
+        log belongs, the path at which that log lies. Raises UnreadableInput."""
         return exchanged_by_keys(LogDirectory(self.directory), self._partition_counts) if self.is_log_directory else {}
 
     @property
@@ -334,15 +335,15 @@ class MetadataRecovery:
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
-        """The partitions that the metadata log places in `directory`, and that have no directory there. Raises
-        UnreadableInput."""
+        """The partitions that the metadata log places in `directory`, and that have no directory with their records
+        there (see MissingPartition). Raises UnreadableInput."""
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:
-        """The directories with -future that have the only records of their partitions, and that a start deletes, but
-        for those that salvage renames; none where the node's other log directories are not known. Raises
+        """The directories with -future that have the only records of their partitions, and that Kafka's start deletes,
+        but for those that salvage renames; none where the node's other log directories are not known. Raises
         UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
@@ -356,12 +357,13 @@ class MetadataRecovery:
 
     @property
     def in_the_place(self) -> Sequence[Path]:
-        """The directories that have the names of partitions of `missing`, of deleted topics or without a batch. Raises
-        UnreadableInput."""
+        """The directories that have the names of `missing` partitions but not their records: they belong to deleted
+        topics, or have no batch. Raises UnreadableInput."""
         return [each.in_its_place.path for each in self.missing if each.in_its_place is not None]
 
     def _placement(self, directory_id: str | None) -> Placement:
-        """What the metadata log places in `directory`. directory_id: its id; None for that in meta.properties."""
+        """Return what the metadata log places in `directory`. directory_id: the id of `directory`; None for that in its
+        meta.properties."""
         log_directory, meta = LogDirectory(self.directory), meta_of(self.directory)
         image = self._readable  # replays the log, which fills `_removed`
         points = _offsets(log_directory, FileKind.RECOVERY_POINTS)
@@ -409,7 +411,7 @@ class MetadataRecovery:
     @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
         """Why Kafka does not start with bootstrap.checkpoint; None where it does. Raises UnreadableInput."""
-        is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals has it
+        is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports it
         return None if is_directory else bootstrap_refusal(self.home)
 
     @property
@@ -422,8 +424,8 @@ class MetadataRecovery:
 
     @cached_property
     def left_out(self) -> Sequence[str]:
-        """The files of `directory` that salvage leaves out; none where salvage is not wanted. Use it first before files
-        change. Raises UnreadableInput."""
+        """The files of `directory` that salvage leaves out; none where salvage is not wanted. It reads files at the
+        first use: use it before files change. Raises UnreadableInput."""
         if not self.wants_salvage:
             return ()
         is_mended = same_path(self.home, self.directory) and self.can_do_without_bootstrap
@@ -432,8 +434,8 @@ class MetadataRecovery:
 
     @property
     def blocked(self) -> list[StartRefused]:
-        """The files, and the links to nothing, in the places where Kafka makes the directories of `missing`. Raises
-        UnreadableInput."""
+        """The files and broken symbolic links that have the names of `missing` partitions' directories, so that Kafka
+        cannot make these directories. Raises UnreadableInput."""
         found = []
         for each in self.missing:
             path = self.directory / each.directory_name
@@ -459,8 +461,9 @@ class MetadataRecovery:
         return "written anew" if is_mended else None
 
     def take(self, planned: PartitionPlan) -> PartitionPlan:
-        """`look` at the plan of the metadata log's start in `directory`. Returns the plan to carry out: the salvaged
-        one where salvage is wanted and something is lost, else `planned`. Raises UnreadableInput."""
+        """Set the attributes by the plan of the metadata log's start in `directory`, as `look` does. Return the plan to
+        carry out: the salvaged one where salvage is wanted and something is lost, else `planned`. Raises
+        UnreadableInput."""
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
             return planned
@@ -526,9 +529,11 @@ class MetadataRecovery:
                 self.salvage = None
 
     def _look_at_partitions(self, lost: LostMetadata, node_id: int | None, *, is_refused: bool) -> None:
-        """Add the strays, and what keeps Kafka from starting in the partitions' directories. is_refused: whether the
-        metadata log itself keeps Kafka from starting. It then gives no topics, so that no strays are added: every
-        partition would be one."""
+        """Add the strays, and what keeps Kafka from starting in the partitions' directories.
+
+        is_refused: whether the metadata log itself keeps Kafka from starting. Then no strays are added: the metadata
+        has no topics, and every partition would be one.
+        """
         directories = LogDirectory(self.directory).partitions()
         if is_refused:
             if node_id is not None:
@@ -568,8 +573,8 @@ class MetadataRecovery:
         return self.salvage.new_log(self.lost, self.now_ms)
 
     def _newer_partitions(self, lost: LostMetadata, node_id: int | None) -> list[str]:
-        """How partitions are newer than the metadata log, where no other controller has its records: see
-        `newer_than`."""
+        """Return, in words, how partitions are newer than the metadata log, by `newer_than`; empty where the log is
+        missing, or other controllers may have the records that it lacks."""
         image = lost.readable
         if lost.plan is None or any(each != node_id for each in image.controllers):
             return []
@@ -659,9 +664,9 @@ class MetadataRecovery:
         return stray.is_missed and not self._was_never_here(stray)
 
     def _was_never_here(self, stray: Stray) -> bool:
-        """Whether no broker served a partition from the directory: the metadata has its topic and not its partition,
-        and no checkpoint has the partition, as of a copy of another one's directory. A broker writes its checkpoints
-        every few seconds."""
+        """Whether no broker has served the partition from this directory, as where the directory is a copy of another
+        partition's: the metadata has its topic but not its partition, and no checkpoint has the partition, though a
+        broker writes its checkpoints every few seconds."""
         if stray.topic_id is None:
             return False
         topic = self._readable.topic_by_id(to_uuid(stray.topic_id))

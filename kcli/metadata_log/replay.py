@@ -5,8 +5,8 @@
     as a start      the latest snapshot, then the log up to the first damage, where Kafka's start cuts it
 
 Records that contradict earlier ones are passed over: a part of the log may be missing. Records that the quorum has not
-committed count too: the files do not say how far the log is committed. The files are those on disk, or those that a
-start would leave (kcli.log.partition_view). Source: MetadataLoader, RecordsSnapshotReader.
+committed count too: the files do not say how far the log is committed. The files are those on disk, or those that
+Kafka's start would leave (kcli.log.partition_view). Source: MetadataLoader, RecordsSnapshotReader.
 """
 
 from __future__ import annotations

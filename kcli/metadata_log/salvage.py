@@ -104,8 +104,12 @@ class MetadataSalvage:
         self._raise_producer_id(directories, is_end_lost=not lost.cuts)
 
     def _adopt(self, stray: Stray, topic_id: str, directory_id: str) -> None:
-        """Add the partition of a stray directory to the image, unless the topic has another id, with directories of
-        that id or replicas on other nodes, or has that partition."""
+        """Add the partition of a stray directory to the image, unless the topic has that partition already.
+
+        Where the topic of that name has another id in the image, it gets `topic_id`, keeps its configuration and loses
+        its partitions; but nothing is changed where other directories of the topic are in use by the image, or where
+        other nodes have replicas.
+        """
         name, number = stray.partition.partition
         if name not in self.image.topics:
             self._rebuild(name, topic_id)
@@ -168,7 +172,8 @@ class MetadataSalvage:
             self.image.apply(name, record, self.image.offset)
 
     def _raise_producer_id(self, directories: Sequence[PartitionDirectory], *, is_end_lost: bool) -> None:
-        """Let the next block of producer ids begin beyond those that producers have, as far as they are known."""
+        """Let the next block of producer ids begin SKIPPED_BLOCKS blocks beyond the ids that are known, where the end
+        of the metadata log is lost or a producer has an id that the metadata log has not given out."""
         following = self.image.next_producer_id
         used = max(
             (max(last_producer_id(each.path), last_batches(each.path).producer_id) for each in directories), default=-1
@@ -180,7 +185,7 @@ class MetadataSalvage:
             self.image.apply("ProducerIdsRecord", record, self.image.offset)
 
     def view(self, lost: LostMetadata, now_ms: int) -> PartitionView:
-        """Return the directory of the metadata log after salvage. Raises UnreadableInput."""
+        """Return the directory of the metadata log with the files that salvage leaves in it. Raises UnreadableInput."""
         assert lost.plan is not None, "the log is there"
         view = lost.plan.view.unchanged()
         view.make_room()
@@ -212,8 +217,8 @@ class MetadataSalvage:
 
 
 def _follow(view: PartitionView, quorum: QuorumRecords) -> tuple[int, int]:
-    """Apply all readable control records to `quorum`. Returns the end offset and the last leader epoch of readable
-    batches."""
+    """Apply all readable control records to `quorum`. Returns the end offset of the readable batches and snapshots, and
+    their highest leader epoch."""
     end = epoch = 0
     for name in view.names():
         parsed = parse_name(name)

@@ -145,7 +145,7 @@ def open_for(place: TopicPartition, producers: Iterable[Producer], longer_than_m
 
 
 def good(found: Found | KcliError) -> Found:
-    """Return the value. Raises the error where it is one."""
+    """Return the value; where it is an error, raise it."""
     if isinstance(found, KcliError):
         raise found
     return found

@@ -1,11 +1,11 @@
 """Checks a log directory beside the others of its broker.
 
-    no meta.properties in another       a start ends; its disk is not mounted, or lost; likewise at lost+found on it
-    one partition in two                a start ends with "Duplicate log directories"
-    cluster.id, node.id, directory.id   a start ends where two disagree, or have the same directory.id
-    a second __cluster_metadata-0       a start ends, unless it lies in the directory of the metadata log
-    no directory with a registered id   a disk is lost, though another was formatted in its place: a start goes on
-    exchanged meta.properties           each has the directory.id of the other: Kafka serves all
+    no meta.properties in another       Kafka does not start (disk lost or not mounted); nor where it has lost+found
+    one partition in two                Kafka does not start: "Duplicate log directories"
+    cluster.id, node.id, directory.id   Kafka does not start where two disagree, or have the same directory.id
+    a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
+    no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
+    exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
     partitions in another directory     than the metadata log places them in: Kafka serves them there
 
 Source: kcli.log.recovery.node_directories.
@@ -76,15 +76,15 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings about a log directory beside the others of its broker. Where both of two directories are
-    verified, a finding about the two is yielded for one of them only."""
+    """Yield the findings of the comparison of a log directory with the others of its broker. Where both of two
+    directories are verified, a finding about the two is yielded for one of them only."""
     if not around.is_broker:
         return
     for copy in around.node.copies:
         if not copy.is_kept or not around.is_given(copy.other.parent):
             yield _duplicate(copy)
     for each in around.node.unformatted:
-        # the checks of a directory that is verified, too, report its missing meta.properties
+        # where that directory is verified too, its own checks report the missing meta.properties
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):
             yield _unformatted(around, each)
             yield from _odd_names(each)
@@ -149,7 +149,8 @@ def _odd_names(directory: Path) -> Iterator[Finding]:
 
 def _absent(around: Surroundings) -> Iterator[Finding]:
     """Yield a finding for each log directory that is lost: the metadata log places partitions in it, and no log
-    directory of the node has its directory.id. The first verified directory of the node has these findings."""
+    directory of the node has its directory.id. Where several directories of the node are verified, the findings are
+    yielded for the first of them only."""
     homes = [around.path, *around.node.others]
     is_here = not any(around.is_given(each) and _is_first(each, around.path) for each in homes[1:])
     is_known = around.has_all_directories and not around.has_foreign_metadata_log
@@ -158,7 +159,7 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
     anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
     instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"
     for directory_id, partitions in around.in_absent_directories.items():
-        if directory_id in around.mended_ids.values():  # reported for the directory with the wrong id
+        if directory_id in around.mended_ids.values():  # the finding of the directory with a wrong id has it
             continue
         is_lost = not all(around.is_replicated(each) for each in partitions)
         outcome = "those without other replicas have no leader" if is_lost else "fetches them from other replicas"
@@ -207,7 +208,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     path = around.path / FileKind.META_PROPERTIES
     for other, each in around.node.owners_beside():
         if around.is_given(other) and around.of(other).known_properties is not None:
-            continue  # reported for the other directory, whose file is wrong
+            continue  # the other file is wrong, and has the finding
         yield Finding(
             path=str(path),
             kind="meta-properties-node",

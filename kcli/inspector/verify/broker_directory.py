@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 
 WRITE_ANEW = "stop the broker, and write the file anew"
 OFFSETS_LEAST = 3
-"""The least number of offsets by which a checkpoint is called wrong, and not its partitions' logs too short."""
+"""The least number of logs that must end before their offset in a checkpoint for the checkpoint to be called wrong, and
+not the logs too short."""
 UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content", "meta-properties-node")
 """The kinds of findings about a meta.properties that Kafka cannot use, or cannot use beside others."""
 NOT_PUBLISHED = (
@@ -228,7 +229,8 @@ def broken_link(path: Path) -> Finding:
 
 
 def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[str]]]:
-    """Yield findings of directories of one topic that have surely exchanged their names, with these names."""
+    """Yield the findings of directories of one topic that have certainly exchanged their names, each with these
+    names."""
     for each in around.exchanged_names:
         if each.is_certain:
             finding = Finding(
@@ -244,8 +246,8 @@ def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[s
 
 
 def or_exchanged(short: Finding, around: Surroundings) -> Finding:
-    """The finding of a log that ends too early. Where its directory may have exchanged names with others, the action
-    says so: nothing is lost then."""
+    """Return the finding that a log ends too early. Where the log's directory may have exchanged names with others, the
+    action says so: then no offsets are lost."""
     directory = Path(short.path).parent
     for each in around.exchanged_names:
         if not each.is_certain and directory in each.paths:
@@ -258,11 +260,12 @@ def or_exchanged(short: Finding, around: Surroundings) -> Finding:
 def wrong_checkpoints(
     around: Surroundings, logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[tuple[Finding, set[str]]]:
-    """Yield the finding of a checkpoint all of whose offsets lie behind the logs, where no other file says that the
-    logs were longer, with the names of the partitions' directories.
+    """Yield the finding of a checkpoint whose offsets all lie behind the ends of the logs, though no other file says
+    that the logs were longer; with it the names of the directories of these logs.
 
-    A few such offsets are evidence of lost records. All of them may be, too, after a crash, which loses the bytes that
-    were not synced: then the finding is made only where each offset is at least twice the log's end.
+    Where only some of its offsets lie behind, the logs have lost records. After an unclean shutdown that is possible
+    even where all do, since bytes that were not synced are lost: then the finding is yielded only where each offset is
+    at least twice the log's end.
     """
     checkpoints = (
         (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
@@ -416,7 +419,8 @@ class BrokerDirectory:
         )
 
     def _owner(self, properties: MetaProperties) -> int | None:
-        """The only broker in the metadata log that has registered the directory.id; None where there is none."""
+        """Return the id of the broker that is the only one in the metadata log to have registered the directory.id of
+        `properties`; None where there is none, and where the metadata log is not sound."""
         from kcli.metadata.partition import to_uuid
 
         image = self._around.image
@@ -606,7 +610,8 @@ class BrokerDirectory:
         return chain if following is not None and len(chain) > 1 else []
 
     def _true(self, partition: TopicPartition) -> TopicPartition | None:
-        """The partition of a directory by its topic id; None where that is not known."""
+        """Return the partition to which a directory belongs by its topic id; None where the id, or its topic, is not
+        known. partition: the one in the directory's name."""
         topic_id = self._partitions[partition].topic_id
         topic = None if topic_id is None else self._around.topic_of(topic_id)
         return None if topic is None else TopicPartition(topic, partition.partition)
@@ -710,8 +715,8 @@ def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
 
 
 def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
-    """The finding of a meta.properties that is missing or damaged, with the command that writes it anew, where other
-    files have its ids."""
+    """Return the finding; where it is about a missing or damaged meta.properties whose ids other files have, with the
+    command that writes the file anew."""
     path = around.path / FileKind.META_PROPERTIES
     if finding.path != str(path) or finding.kind not in UNUSABLE or around.known_properties is None:
         return finding
@@ -721,7 +726,7 @@ def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
     known = around.known_properties
     is_new = known.cluster_id == NEW_CLUSTER_ID
     if is_new and any(each != path.absolute() for each in path.absolute().parent.parent.glob(f"*/{path.name}")):
-        return finding  # one of these may be of the same cluster
+        return finding  # one of these meta.properties may have the cluster.id
     whose = "a new cluster.id, as no file has it and the node is alone in its cluster" if is_new else "the cluster.id"
     return replace(
         finding,
@@ -749,8 +754,11 @@ def _blocked(path: Path, reached: int, expected: str) -> Finding:
 
 
 def _future_finding(path: Path, future: Path, end: int, reached: int, expected: str) -> Finding:
-    """Return the finding of a missing partition of which a directory with -future has offsets below `end`. reached: the
-    offset that its log had reached by the checkpoints."""
+    """Return the finding of a missing partition that a -future directory has up to offset `end`, exclusive.
+
+    path: the missing directory. future: the directory with -future. reached: the offset that the partition's log had
+    reached by the checkpoints.
+    """
     lost = f"; {offsets_text(end, reached - 1)} lost" if reached > end else ""
     return Finding(
         path=str(path),
@@ -767,7 +775,7 @@ def _future_finding(path: Path, future: Path, end: int, reached: int, expected: 
 
 
 def has_no_directory(name: str) -> str:
-    """The words of a finding about a topic id whose partition has no directory of its name."""
+    """Return the end of a sentence about a topic id, which says that the directory `name` is missing."""
     return f"of which no directory {name} is here"
 
 
@@ -779,7 +787,7 @@ def partition_metadata_command(path: Path, topic_id: str | None) -> str | None:
 
 
 def _relation(paths: Sequence[Path]) -> str:
-    """The words that directories have exchanged their names."""
+    """Return the text that these directories have exchanged their names."""
     names = " and ".join(path.name for path in paths)
     return f"{names} have each other's names" if len(paths) == 2 else f"{names} have changed names"
 
@@ -837,10 +845,9 @@ def foreign_metadata_log(around: Surroundings) -> Iterator[Finding]:
 def old_metadata_log(
     around: Surroundings, stored: Mapping[TopicPartition, StoredPartition], logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[Finding]:
-    """Yield the finding of a metadata log that ends too early: before the registration of the broker that has closed
-    the log directory, before the election for a leader epoch that a partition has, or before the block with a producer
-    id that a partition has. No finding where other voters have the records.
-    """
+    """Yield the finding of a metadata log that ends too early: before the registration of the broker that last shut
+    down cleanly with this log directory, before the election for a leader epoch that a partition has, or before the
+    block with a producer id that a partition has. No finding where other voters have the records."""
     bounds = logs.get(TopicPartition(METADATA_TOPIC, 0))
     holder = around.path if bounds is not None or around.metadata is None else around.metadata.home
     home, end = holder / METADATA_DIRECTORY, around.metadata_log_end if bounds is None else bounds.end
@@ -943,8 +950,8 @@ def contradicting_record(home: Path) -> Iterator[Finding]:
 
 
 def _missing_records(around: Surroundings) -> str:
-    """The words for the state that the metadata log should have reached, by its partitions; "" where no partition is
-    newer than it."""
+    """Return the text of a finding that says which partition is newer than the metadata log; "" where none is, and
+    where another controller may have the missing records."""
     from kcli.metadata_log.last_used import newer_than
 
     image = around.image
@@ -957,8 +964,12 @@ def _missing_records(around: Surroundings) -> str:
 def _missing_elections(
     around: Surroundings, stored: Mapping[TopicPartition, StoredPartition], logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[str]:
-    """Yield, in words, the leader epoch that the metadata log should have for each partition whose log has a higher
-    one. Nothing where it knows all topic ids of the directories: then a log is probably in the wrong directory."""
+    """Yield a text for each partition whose last batch has a higher leader epoch than the partition has in the metadata
+    log.
+
+    Nothing where the metadata log knows the topic ids of all directories: then its end is probably not lost, and a log
+    is in the wrong directory.
+    """
     metadata = around.metadata
     if metadata is None:
         return
@@ -987,8 +998,8 @@ def without_topic_id(finding: Finding) -> Finding:
 
 
 def _aside(path: Path, topic: str) -> Finding:
-    """Return the finding of a directory with the id of another topic, under a name that the metadata log does not place
-    here."""
+    """Return the finding of a directory that has the id of topic `topic`, while its name is that of a partition that
+    the metadata log does not place on this node."""
     return Finding(
         path=str(path),
         kind="partition-stray",

@@ -34,9 +34,9 @@ BATCHES_COMPARED = 1_000
 KEYS_COMPARED = 100
 """The largest number of a coordinator's records whose keys are hashed."""
 LEAST_TIMESTAMPS = 3
-"""The number of timestamps from which equal batches make a finding without another witness."""
+"""The least number of different timestamps in equal batches with which these make a warning without other evidence."""
 LEAST_FILES = 3
-"""The number of files from which equal times of modification are a witness."""
+"""The least number of files whose equal times of modification are evidence of a copy."""
 GROUPS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 TIME_SLACK_NS = 1_000_000_000
 
@@ -75,9 +75,12 @@ def copied_partitions(
 def _compared(
     one: StoredLog, other: StoredLog, topic_id: Callable[[str], str | None], count: Callable[[str], int]
 ) -> tuple[list[Header], StoredLog | None, bool] | None:
-    """Decide whether one of two directories with the same first batch is a copy of the other. Returns the equal
-    batches, the copy where it is known, and whether a copy is certain. Returns None where there is no evidence, and
-    where both names are links to one file or directory, for which other checks yield findings."""
+    """Decide whether one of two directories with the same first batch is a copy of the other.
+
+    Returns the equal batches; the directory that is the copy, None where it is not known which one is; and whether one
+    certainly is a copy. Returns None without evidence, where a file cannot be read, and where both names are links to
+    one file or directory: other checks report the latter two. topic_id, count: as in `copied_partitions`.
+    """
     try:
         if one.logs[min(one.logs)].samefile(other.logs[min(other.logs)]):
             return None
@@ -103,7 +106,8 @@ def _compared(
 
 
 def _equal_batches(one: StoredLog, other: StoredLog) -> list[Header]:
-    """The equal batches at the begin of both. Raises UnreadableInput."""
+    """Return the batches that are equal at the beginning of both logs, BATCHES_COMPARED at most. Raises
+    UnreadableInput."""
     equal = []
     for mine, its in islice(zip(_batches(one), _batches(other), strict=False), BATCHES_COMPARED):
         if mine != its:
@@ -118,7 +122,11 @@ def _batches(stored: StoredLog) -> Iterator[Header]:
 
 
 def _numbers(stored: StoredLog, count: int) -> set[int]:
-    """The numbers of the partitions to which the keys in a coordinator's log belong."""
+    """Return the numbers of the partitions to which the keys of the first KEYS_COMPARED records in a coordinator's log
+    belong.
+
+    count: the number of partitions of the topic.
+    """
     topic = stored.partition.topic
     records = (record for _, record in read_records(stored.directory, lambda _: None))
     keys = {_hashed(topic, record.key) for record in islice(records, KEYS_COMPARED) if record.key is not None}
@@ -126,8 +134,9 @@ def _numbers(stored: StoredLog, count: int) -> set[int]:
 
 
 def _hashed(topic: str, key: bytes) -> str | None:
-    """The text in a key whose hash is the number of the partition; None where it is no such key. A key begins with its
-    type as int16, and a string (int16 length): a group, or a transactional id."""
+    """Return the text whose hash chooses the partition of a coordinator's record: the group, the transactional id, or
+    <group>:<topic id>:<partition> in __share_group_state; None where the key has another form. A key begins with its
+    type (int16) and the group or transactional id (length as int16)."""
     end = 4 + int.from_bytes(key[2:4], signed=True)
     try:
         name = key[4:end].decode()
@@ -145,15 +154,15 @@ def _hashed(topic: str, key: bytes) -> str | None:
 
 
 def _has_same_times(one: Path, other: Path) -> bool:
-    """Whether both have the same files, each modified in the same nanosecond. Logs of two partitions may have been
+    """Whether both directories have the same files, each modified in the same nanosecond. Two log files may have been
     written in the same tick of the clock, but not all of the files beside them."""
     mine, its = ({each.name: each.stat().st_mtime_ns for each in path.iterdir()} for path in (one, other))
     return len(mine) >= LEAST_FILES and mine == its and any(time % 1_000_000_000 for time in mine.values())
 
 
 def _was_copied(stored: StoredLog) -> bool:
-    """Whether the inode of the last log was changed (ctime) long after its content (mtime), as by a copy that keeps
-    times."""
+    """Whether the inode of the last log file was changed (ctime) more than TIME_SLACK_NS after its content (mtime), as
+    by a copy that keeps the times of files."""
     stat = stored.logs[max(stored.logs)].stat()
     return stat.st_ctime_ns - stat.st_mtime_ns > TIME_SLACK_NS
 

@@ -79,7 +79,7 @@ KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 SEVERAL = 2
-"""From so many files on that are closed to their owner, one finding is of all of them."""
+"""The least number of files that their owner may not read or write for one finding to stand for all of them."""
 
 Entry = tuple[Path, FileName]
 Key = tuple[int, str]  # base offset; segment id in tiered storage or ""
@@ -160,7 +160,8 @@ class Verification:
         yield from map(unread_file, (each for each in self.unreadable if each.is_denied or each.is_disk_error))
 
     def _around_partition(self, path: Path) -> Surroundings | None:
-        """The context of a partition's directory that is verified alone; None where it is in no log directory."""
+        """Return the context of a partition's directory that is verified without its log directory; None for another
+        path, and where the directory lies in no log directory."""
         absolute = path.absolute()
         if parse_directory(absolute.name) is None:
             return None
@@ -261,8 +262,8 @@ class Verification:
     # directories
 
     def _directory(self, path: Path, depth: int, inside: _Inside) -> Iterator[Finding]:
-        """Yield the findings in a directory and the directories in it. inside: collects facts for the directory around
-        it."""
+        """Yield the findings in a directory and in the directories below it. inside: takes facts about this directory,
+        for the checks of the directory around it."""
         try:
             with os.scandir(path) as entries:
                 listed = sorted(self._listed(entries))
@@ -318,7 +319,8 @@ class Verification:
         yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
 
     def _with_renamed(self, home: Path) -> set[str]:
-        """The directories of partitions in a log directory that have logs under other names."""
+        """Return the names of the partitions' directories in a log directory of which logs were found under other
+        names."""
         return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
@@ -327,8 +329,8 @@ class Verification:
         yield from (left_over(each, path.parent) for each in found) if is_left else found
 
     def _listed(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, bool, bool]]:
-        """Yield each entry's name, whether it is a directory, and whether it is a link; circular links are
-        unreadable."""
+        """Yield each entry's name, whether it is a directory, and whether it is a link. Circular links are added to
+        `unreadable` instead."""
         for entry in entries:
             try:
                 yield entry.name, entry.is_dir(), entry.is_symlink()
@@ -458,8 +460,8 @@ class Verification:
         yield from causes.settle(each for each in own if each.kind not in added)
 
     def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
-        """The logs that a start deletes and whose offsets the partition's log lacks; their files become part of
-        `contents`."""
+        """Return the logs that Kafka's next start deletes, by their suffix, though the partition's log lacks their
+        offsets. Their files are added to `contents`."""
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
@@ -578,8 +580,10 @@ class _Inside:
     """The facts about the partitions in one directory, collected while they are verified.
 
     around: the context that the directory gives them, None where it is no log directory. metadata_damage, short,
-    of_emptied: findings held back until all partitions are known. apple_doubles: files of macOS. harmed: the partitions
-    with errors in their own files. causes: the causes of findings in several partitions."""
+    of_emptied: findings of damage in the metadata log, of logs that end too early, and of files that a copy left
+    without a byte; all are held back until every partition is verified. apple_doubles: AppleDouble files (macOS).
+    harmed: the partitions with errors in their own files. causes: the causes of findings in several partitions.
+    """
 
     def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
         self.around = around
@@ -600,15 +604,21 @@ class _Inside:
     def foretold(
         self, partition: Path, findings: list[Finding], completed: Sequence[SegmentFiles]
     ) -> Sequence[Finding]:
-        """The findings of a partition with the outcomes of the next start. Where the directory has logs of other
-        partitions, the records that a coordinator cannot load are not reported."""
+        """Return the findings of a partition's directory with what Kafka's next start does. Where the directory has
+        logs of other partitions, findings of records that a coordinator cannot load are left out.
+
+        completed: the `.swap` segments that the start puts into their places.
+        """
         found = _foretold(partition, findings, completed, self.around)
         has_foreign = bool(self.misplaced.segments.get(partition.absolute().name))
         return [each for each in found if not (has_foreign and each.kind == "not-loaded")]
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
-        """Return the findings without the damage in the metadata log, which is held back: the first is a cause of
-        later findings."""
+        """Move the damage in the metadata log's files from the findings to `metadata_damage`: the first damage is a
+        cause of later findings. Return the other findings, without a command after which Kafka would lose metadata.
+
+        Returns the findings as they are where there is no such damage, or no broker's log directory.
+        """
         errors = [each for each in findings if each.severity == "error"]
         damage = [each for each in errors if each.kind == "log-missing" or each.path.endswith((".log", ".checkpoint"))]
         if self.around is None or not self.around.is_broker or not damage:
@@ -617,14 +627,14 @@ class _Inside:
         return [_after_damage(each, self.around.path) for each in findings if each not in damage]
 
     def keep_emptied(self, findings: list[Finding]) -> list[Finding]:
-        """Return the findings without those of files that a copy left without a byte, which are held back: they have
-        one cause."""
+        """Move the findings of files that a copy left without a byte to `of_emptied`, as they have one cause. Return
+        the other findings."""
         self.of_emptied += (each for each in findings if each.path in self._emptied)
         return [each for each in findings if each.path not in self._emptied]
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
-        """Return the findings without those that a log ends too early, which are held back: two directories may have
-        exchanged their names."""
+        """Move the findings that a log ends too early to `short`, as two directories may have exchanged their names.
+        Return the other findings; all of them where the directory is no broker's log directory."""
         if self.around is None or not self.around.is_broker:
             return findings
         self.short += (each for each in findings if each.kind == "log-end")
@@ -640,7 +650,8 @@ def _emptied(around: Surroundings | None) -> Collection[str]:
 
 
 def _after_damage(finding: Finding, log_directory: Path) -> Finding:
-    """A finding beside damage in the metadata log, without a command after which Kafka starts, and loses metadata."""
+    """Return a finding in a log directory whose metadata log is damaged; for a damaged quorum-state with salvage as the
+    next step: Kafka would start without that file, and lose metadata."""
     if finding.kind != "quorum-state-content":
         return finding
     action = "salvage leaves the file out, and keeps the metadata: without the file alone Kafka starts, and loses some"
@@ -669,8 +680,10 @@ class _Contents:
             self.rest.append((path, name))
 
     def put(self, segments: Mapping[int, SegmentFiles | None], copies: Container[str]) -> None:
-        """Replace the segments with these base offsets; None removes the segment and its snapshot. copies: the names of
-        files of another partition."""
+        """Set the segment at each of these base offsets; for None remove the segment there and its producer snapshot.
+
+        copies: the names of files that were copied from another partition; producer snapshots among them are removed.
+        """
         for base, segment in segments.items():
             if segment is not None:
                 self._segments[base, ""] = segment
@@ -688,7 +701,7 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of missed logs, as if their names had no suffix."""
+        """Add the files of logs with a suffix, as if their names had none."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)
@@ -700,7 +713,8 @@ class _Contents:
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments at whose base offset there is no log: a start puts them into place. Returns them."""
+        """Add the `.swap` segments at whose base offset there is no log: Kafka's start puts them into place. Returns
+        them."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -711,7 +725,7 @@ class _Contents:
         return completed
 
     def swaps(self) -> list[SegmentFiles]:
-        """The `.swap` segments that have a log, and that a start puts into their places.
+        """The `.swap` segments that have a log, and that Kafka's start puts into their places.
 
         The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
         """
@@ -775,14 +789,15 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
 def _foretold(
     path: Path, found: Sequence[Finding], completed: Sequence[SegmentFiles], around: Surroundings | None
 ) -> list[Finding]:
-    """The findings in the logs of a partition's directory, with the outcomes of the next start. completed: the `.swap`
-    segments that the start puts into their places."""
+    """The findings in the logs of a partition's directory, with the outcomes of Kafka's next start. completed: the
+    `.swap` segments that the start puts into their places."""
     in_place = [in_its_place(each, completed) for each in found]
     return [of_swap(each, completed) for each in with_outcomes(path, in_place, around)]
 
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
-    """The longer versions of logs that lie in files beside the logs; in `contents` they replace the shorter ones."""
+    """Return the longer versions of logs that lie beside them in files with other names. In `contents` each of these
+    files that is not compressed takes the place of the log."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):
@@ -913,7 +928,7 @@ def _absent_file(path: Path, found: str, severity: Severity, action: str, comman
 
 
 def _is_own(path: Path, name: DirectoryName, around: Surroundings) -> bool:
-    """Whether the directory's topic id is that of the topic in its name; also where one of them is not known."""
+    """Whether a directory's topic id is that of the topic in its name, or one of the two ids is not known."""
     try:
         topic_id = stored_partition(path).topic_id
     except UnreadableInput:
@@ -936,7 +951,8 @@ def _absent_files(path: Path, name: DirectoryName, contents: _Contents, verifier
 
 
 def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) -> Finding:
-    """A finding about partition.metadata, with the command that writes it anew, where the topic id is known."""
+    """Return the finding; one about partition.metadata gets the command that writes the file anew, if the metadata log
+    has the topic id, and loses it if the metadata log may lack its last records."""
     if not finding.kind.startswith("partition-metadata-") or around.metadata is None:
         return finding
     if not around.has_topic_ids:
@@ -960,8 +976,8 @@ def _leftover_directory(path: Path, name: DirectoryName) -> Finding:
 
 
 def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:
-    """The finding about a file that a crash leaves. deleted_from: the base offset from which on a start deletes `.swap`
-    files."""
+    """The finding about a file that a crash leaves. deleted_from: the base offset from which on Kafka's start deletes
+    `.swap` files."""
     severity: Severity = "info" if name.state in ("deleted", "tmp", "part") else "warning"
     found, action = {
         "deleted": ("a file that is to be deleted", "nothing to do: a broker deletes it at its start"),

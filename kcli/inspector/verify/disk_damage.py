@@ -19,7 +19,7 @@ DAMAGE_BYTES_MAX = 1 << 20
 AROUND_BYTES = 128 << 10
 FINDINGS_MAX = 16
 NEIGHBOUR_BYTES_MAX = 32
-"""Bytes of zeros beside a sector of zeros that may be part of batches."""
+"""The largest number of zero bytes beside a sector of zeros that may belong to batches."""
 SECTOR_OF_ZEROS = bytes(SECTOR_BYTES)
 DISTINCT_MIN = 16
 """The least number of different bytes in a sector whose repetition is evidence of damage."""
@@ -73,10 +73,11 @@ def _cause(source: Source, start: int, stop: int) -> str | None:
 
 
 def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int, int] | None:
-    """The first run of zeros in data[start:stop] that fills sectors and little else, as [begin, end).
+    """Return the first run of zeros in data[start:stop] that fills sectors, as [begin, end); None where there is none.
 
-    is_to_end: whether `data` ends where the file does. A run may also begin at `start`, and one that goes on to the end
-    of the file may begin anywhere.
+    At each end at most NEIGHBOUR_BYTES_MAX more bytes may be zero, in sectors that the run does not fill; but a run may
+    also begin at `start`, and one that goes on to the end of the file may begin anywhere. is_to_end: whether `data`
+    ends where the file does.
     """
     at = start // SECTOR_BYTES * SECTOR_BYTES
     while at < stop:
@@ -98,8 +99,8 @@ def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int,
 
 
 def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
-    """The first sectors that overlap data[start:stop] and repeat others in `data`, as [begin, end), and where the
-    others begin."""
+    """Return where the first sectors of data[start:stop] that repeat other sectors of `data` begin and end (exclusive),
+    and where the others begin; None where there are none."""
     ends = range(SECTOR_BYTES, len(data) + 1, SECTOR_BYTES)
     sectors = [data[end - SECTOR_BYTES : end] for end in ends]
     places: dict[bytes, list[int]] = {}

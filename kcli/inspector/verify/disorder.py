@@ -32,7 +32,8 @@ class Disorder:
     """The fault in the order of the batches, in words.
 
     missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the log.
-    lost: those of them in whose place the log has copies of other batches."""
+    lost: one of them in whose place the log has copies of other batches; None where there is none.
+    """
 
     text: str
     missing: frozenset[tuple[int, int]]
@@ -57,8 +58,8 @@ def disorder(log: Path, size: int) -> Disorder | None:
 
 
 def _places(log: Path, size: int) -> list[Place]:
-    """The batches of a log in the order of the file: the readable ones and copies of these, without batches of which
-    only the base offset is wrong. Empty for a log of more than BATCHES_MAX batches."""
+    """Return the batches of a log in the order of the file: the readable ones and copies of these, but none whose base
+    offset alone is wrong. Empty for a log of BATCHES_MAX batches or more."""
     from kcli.log.recovery.readable import in_place  # imported where a log is out of order
     from kcli.log.recovery.salvage import topic_of
 
@@ -86,7 +87,8 @@ def _missing(places: Iterable[Place]) -> Iterator[tuple[int, int]]:
 
 
 def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
-    """Batches that are there twice, each with its original, where the log without them is in order; else none."""
+    """Return the batches that are there twice, each with its original, if the log is in order without them; else an
+    empty list."""
     for direction in (1, -1):
         originals: dict[int, Place] = {}
         copies: list[tuple[Place, Place]] = []
@@ -100,7 +102,8 @@ def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
 
 
 def _written_over(places: Sequence[Place], copies: Sequence[tuple[Place, Place]]) -> Iterator[tuple[int, int]]:
-    """The offsets, first and last, between the batches around each run of copies."""
+    """Yield the offsets, first and last, that are missing where copies were written: those between the batch before
+    each run of copies and the batch behind it."""
     copied = {copy.position for copy, _ in copies}
     before: Place | None = None
     for one, other in pairwise(places):
@@ -110,7 +113,7 @@ def _written_over(places: Sequence[Place], copies: Sequence[tuple[Place, Place]]
 
 
 def _rearranged(places: Sequence[Place]) -> str | None:
-    """Which batches are not in the order of their first offsets; None where all are."""
+    """Return, in words, which batches are not in the order of their first offsets; None where all are."""
     order = sorted(range(len(places)), key=lambda i: places[i].first)
     rank = [0] * len(places)
     for number, i in enumerate(order):
@@ -120,7 +123,7 @@ def _rearranged(places: Sequence[Place]) -> str | None:
         return None
     first, last = wrong[0], wrong[-1]
     here = rank[first : last + 1]
-    ahead, behind = last - rank[first] + 1, rank[last] - first + 1  # batches of the blocks in front and at the end
+    ahead, behind = last - rank[first] + 1, rank[last] - first + 1  # numbers of batches in the first and the last block
     middle = range(first + behind, last - ahead + 1)
     if here != [*range(rank[first], last + 1), *middle, *range(first, first + behind)]:
         start = places[first].position

@@ -35,9 +35,9 @@ class OddFiles(NamedTuple):
 
     names: their names. findings: one for each file; a log and the index files that are renamed with it share one.
     right_names: by odd name, the name that Kafka would give a log (by its first batch) and the files beside it.
-    outdated: the files of an empty segment that a start has made under such a right name; the finding's command moves
-    them away first. apple_doubles: the names of AppleDouble files (macOS), for which `apple_doubles` makes one finding
-    over all directories.
+    outdated: the files of an empty segment that Kafka's start has made under such a right name; the finding's command
+    moves them away first. apple_doubles: the names of AppleDouble files (macOS), for which `apple_doubles` makes one
+    finding over all directories.
     """
 
     names: frozenset[str] = frozenset()
@@ -133,8 +133,11 @@ def _of_empty_log(directory: Path, base: int, names: Container[str]) -> list[str
 
 
 def _renamed_log(path: Path, base: int, in_the_way: Sequence[str], renamed: Mapping[str, FileName]) -> Finding:
-    """The finding of a log that can be given the name of its base offset. in_the_way: the files of an empty segment
-    with this name. renamed: the right names of the log and of the files beside it, by their odd names."""
+    """Return the finding of a log whose name can be changed to that of its base offset.
+
+    in_the_way: the files of an empty segment that have the right name already. renamed: the right names of the log and
+    of the files beside it, by their odd names.
+    """
     home = path.parent
     away = [(home / name, home / f"{name}.moved") for name in in_the_way]
     moves = [*away, *((home / name, home / build(target)) for name, target in renamed.items())]

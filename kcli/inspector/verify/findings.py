@@ -54,7 +54,7 @@ class Finding:
 
 
 def offsets_text(first: int, last: int | None) -> str:
-    """Lost offsets in words, with the verb; last: None where it is not known."""
+    """Return lost offsets as text, with the verb: "offsets 5..9 are". last: None where it is not known."""
     if last is None:
         return f"offsets from {first:,} on are"
     return f"offset {first:,} is" if last == first else f"offsets {first:,}..{last:,} are"

@@ -16,7 +16,7 @@ from kcli.log.source import FileSource
 REBUILD = "stop the broker; recovery rebuilds the index from the log, with --in-place for --dry-run"
 INT_MAX = 2**31 - 1
 REBUILT = "nothing to do: Kafka rebuilds it when it next opens the log"
-MAX_INDEX_BYTES = 64 << 20  # six times segment.index.bytes; bytes behind are not read
+MAX_INDEX_BYTES = 64 << 20  # six times the default of segment.index.bytes; what a file has beyond is not read
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
@@ -199,9 +199,9 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
 
 
 def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: int) -> Iterator[Finding]:
-    """Yield a finding where an index has no entries but should: the time index of a segment with timestamps, or an
-    offset index beside a time index with CLOSINGS_MANY entries. max_timestamp: the segment's largest, ms; -1 without
-    any."""
+    """Yield a finding where an index has no entries but should have some: the time index of a segment with timestamps,
+    and the offset index beside a time index of CLOSINGS_MANY or more entries. max_timestamp: the segment's largest, ms;
+    -1 without any."""
     if times.count == 0 and max_timestamp >= 0:
         if times.size == 0:
             yield _missing(times, "warning", "the segment's largest timestamp")
@@ -244,7 +244,7 @@ def _is_offset_index(index: IndexFile, log_bytes: int) -> bool:
 
 
 def _adjacent(index: IndexFile) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The first entries but the last one, and the entries behind each."""
+    """Return the first ENTRIES_COMPARED entries without the last one of them, and the entry that follows each."""
     begins = [index.fields(number) for number in range(min(index.count, ENTRIES_COMPARED))]
     return begins[:-1], begins[1:]
 

@@ -171,7 +171,7 @@ def verify_bootstrap(path: Path, advance: Callable[[int], None]) -> Iterator[Fin
 
 
 def _is_damaged(home: Path) -> bool:
-    """Whether a start of Kafka loses records of the metadata log, or ends at them. home: the log directory."""
+    """Whether Kafka's start loses records of the metadata log, or fails at them. home: the log directory."""
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.plan import plan
     from kcli.metadata_log.lost import LostMetadata

@@ -43,7 +43,7 @@ AHEAD = (
     "a copy, where the batches beside it leave one place for it"
 )
 STOPS = "Kafka starts with it, and consumers stop at offset "
-"""The beginning of the action for a batch that Kafka keeps and consumers cannot read; the offset follows."""
+"""The beginning of the action for a batch that Kafka keeps and consumers cannot read; the batch's offset follows it."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"

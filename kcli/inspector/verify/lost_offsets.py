@@ -47,7 +47,7 @@ class Known:
     gaps: what a gap between offsets means. ends: offsets that the log had reached, by kind of checkpoint. epochs: the
     entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part is in tiered storage; None
     where that is not known. home: the log directory. directory: the partition's, None for one with a suffix such as
-    -stray. is_clean: whether the next start of the log is a clean one, by the clean-shutdown marker. is_replicated:
+    -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown marker. is_replicated:
     whether other brokers have replicas of the partition, so that this one may have been a follower. foreign: the base
     offsets at which the directory has the log of another partition.
     """
@@ -64,7 +64,8 @@ class Known:
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:
-    """The finding of a gap between batches, with the severity that follows from the topic's cleanup policy."""
+    """Return the finding of a gap between batches: as it is where the topic is, or was, compacted; else as an error, or
+    as a warning where it is not certain that the topic was never compacted."""
     if gaps is Gaps.NORMAL:
         return gap
     directory = Path(gap.path).parent
@@ -109,7 +110,7 @@ def missing_segment(
     lost = offsets_text(first, last)
     begin = _names_between(first, last) if base is None else f"{base:020}"
     command = next_steps.search_log(home or directory, begin, directory.name)
-    if home is not None and not any(directory.glob(f"*{FileKind.LOG}")):  # all of the partition is elsewhere
+    if home is not None and not any(directory.glob(f"*{FileKind.LOG}")):  # no log is left: search for the directory
         command = next_steps.search(home.absolute().parent, directory.name)
     finding = Finding(
         path=str(directory if base is None else directory / log_name(base)),
@@ -129,7 +130,8 @@ def missing_segment(
 
 
 def _behind_link(finding: Finding, directory: Path) -> Finding:
-    """The finding that a partition has no log, where its directory is a symbolic link: its disk may not be mounted."""
+    """Return the finding that a partition has no log, changed for a directory that is a symbolic link: the disk that it
+    leads to may not be mounted."""
     target = directory.readlink()
     return replace(
         finding,
@@ -140,8 +142,11 @@ def _behind_link(finding: Finding, directory: Path) -> Finding:
 
 
 def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
-    """The finding of lost offsets, where the missing logs were found under other names: nothing is lost, unless only a
-    part of a log was found."""
+    """Return the finding of lost offsets, changed to say that the missing logs were found under other names: then
+    nothing is lost, unless only a part of a log was found.
+
+    directory: the partition's. renamed: the logs that were found, at least one.
+    """
     end, last = renamed[-1].end, finding.lost_last_offset
     if end is not None and len(renamed) == 1:
         lost = f"; {offsets_text(end, last)} lost" if last is None or end <= last else ""
@@ -168,7 +173,7 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
 
 
 def empty_segment(directory: Path) -> Finding:
-    """Return the note that the first log of a partition is missing that had no batch."""
+    """Return the note that a partition lacks its first log, which had no batch."""
     return Finding(
         path=str(directory / log_name(0)),
         kind="log-missing",
@@ -181,9 +186,9 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """The finding about a directory inside a partition's directory. Kafka does not look into it, so a missing log there
-    is only a note: the log belongs in the partition's directory, which has a finding of its own if the log is missing.
-    """
+    """Return the finding, which is about a directory inside a partition's directory; where it says that a log is
+    missing there, as a note. Kafka does not look into such a directory: the log belongs in the partition's directory,
+    which has a finding of its own if the log is missing."""
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
         return finding
     return replace(
@@ -198,7 +203,8 @@ def left_over(finding: Finding, partition: Path) -> Finding:
 
 
 def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
-    """The finding of a log that is another partition's, where the partition's own is found under another name."""
+    """Return the finding; where it says that a partition's log is another partition's, and `renamed` has the
+    partition's own, with the path of that one and the command that gives it its name."""
     own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)
     if finding.kind != "log-foreign" or own is None:
         return finding
@@ -230,18 +236,20 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
 
 
 def _link_text(directory: Path) -> str:
-    """The words for the place of a partition's directory that is a symbolic link; none where it is no link."""
+    """Return the text that a partition's directory is a symbolic link, and to what; "" where it is none."""
     return f" (the directory is a link to {directory.readlink()})" if directory.is_symlink() else ""
 
 
 def _names_between(first: int, last: int | None) -> str:
-    """The digits with which the names of all logs with a base offset from `first` to `last` begin."""
+    """Return the digits with which the names of all logs with base offsets from `first` to `last` begin; for None all
+    digits of `first`."""
     digits = zip(f"{first:020}", f"{first if last is None else last:020}", strict=True)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], digits))
 
 
 def deleted_log(directory: Path, missed: MissedLog) -> Finding:
-    """Return the finding that a log is to be deleted, by its suffix, though nothing replaced its offsets."""
+    """Return the finding of a log that Kafka's next start deletes by its suffix, though no other log has its
+    offsets."""
     name = log_name(missed.base_offset)
     offsets = offsets_text(missed.base_offset, missed.last_offset)
     pairs = [(directory / file, directory / right) for file, right in missed.right_names.items()]
@@ -351,9 +359,11 @@ def believed(
 
 
 def witnesses(end: int, known: Known, snapshots: Sequence[int]) -> list[tuple[FileKind, int]]:
-    """Return the kinds of files that say that a log reached an offset behind its end, with these offsets.
+    """Return the offsets behind `end` that, by other files, the log had reached, each with the kind of file.
 
-    Nothing where leader epochs or snapshots alone say so, or where checkpoints contradict each other."""
+    Empty where only the last leader epoch, or only the last producer snapshot, is behind `end`; and where of all these
+    files only one checkpoint is, and the other checkpoint has `end` itself.
+    """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
     others = [(FileKind.LEADER_EPOCHS, start) for _, start in known.epochs[-1:] if start > end]

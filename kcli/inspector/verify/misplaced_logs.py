@@ -2,8 +2,8 @@
 
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
 may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Two more kinds of
-logs count as another partition's: one without indexes behind a gap, where the left indexes of a log that another
-partition lacks fit it; and one that leaves a gap to the log before it, or overlaps it, where another partition has a
+logs count as another partition's: one without indexes behind a gap, which fits the indexes that are left of a log that
+another partition lacks; and one that leaves a gap to the log before it, or overlaps it, where another partition has a
 gap that begins at its base offset. Such a log is compared with the places in the other partitions of the log directory:
 
     keys      of a coordinator's topic, the hash of the keys is the number of the logs' partition
@@ -96,13 +96,16 @@ class _Place:
         return bool(indexes_fit(self.directory / log_name(self.base), log, base))
 
     def has_room_for(self, first: int, end: int, *, is_damaged: bool = False) -> bool:
-        """Whether the log of this place may have the offsets [first, end), or these and lost ones around them."""
+        """Whether a log with the offsets [first, end) fits this place: it has all offsets from the base offset to the
+        next segment; in a cleaned or damaged log some at both ends may be missing."""
         if self.is_cleaned or is_damaged:
             return self.base <= first and (self.until is None or end <= self.until)
         return first == self.base and (self.until is None or end == self.until)
 
     def takes(self, other: _Place) -> bool:
-        """Whether the log of another place belongs here: by an index that fits, or by both ends of this place."""
+        """Whether the log of another place belongs here: its offsets fit this place, and so do the indexes here or
+        those beside the log. Where no indexed log is here, offsets that reach from the base offset to the next segment
+        are enough."""
         if other.header is None or not self.has_room_for(other.header.first, other.end, is_damaged=other.is_damaged):
             return False
         if self.indexes(other.log, self.base) or other.indexes(other.log, self.base):
@@ -117,9 +120,10 @@ class MisplacedLogs:
 
     segments: by the partition's directory name and base offset, the segment that belongs there; None where the log
     there is not the partition's own. copies: by directory name, the names of files that were copied from another
-    partition, each with the words for it. moved: likewise, the logs that were moved from another partition and are
-    missing there. found: by directory name, the paths of the partition's logs that lie in other partitions'
-    directories, by the names that they should have."""
+    partition, each with a text that says of which log. moved: likewise, the logs that were moved from another partition
+    and are missing there. found: by directory name, the paths of the partition's logs that lie in other partitions'
+    directories, by the names that they should have.
+    """
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
     copies: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -142,7 +146,7 @@ class MisplacedLogs:
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings that are not taken."""
+        """The findings that `take` has not returned."""
         return [finding for finding, _ in self._findings]
 
     def add(self, finding: Finding, names: set[str]) -> None:
@@ -176,8 +180,8 @@ def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping
 
 
 def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] = MappingProxyType({})) -> MisplacedLogs:
-    """Return the misplaced logs among these places. by_keys: the path of the log that belongs at a path, by that path,
-    for logs whose keys name their partition."""
+    """Return the misplaced logs among these places. by_keys: the logs of coordinators' topics whose keys show that they
+    belong to another partition: for each path at which a log belongs, the path at which that log lies."""
     found = MisplacedLogs()
     places = {place.log: place for each in partitions for place in each if FileKind.LOG in place.files}
     for place in (places[path] for path in by_keys if path in places):
@@ -214,7 +218,8 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
 
 
 def _stored(places: Sequence[_Place]) -> StoredLog | None:
-    """The logs of a partition, where each is at its place, and the first has a sound first batch."""
+    """Return the logs of a partition; None where one of them does not fit its place, or the first has no sound first
+    batch."""
     logs = {place.base: place.files[FileKind.LOG] for place in places if FileKind.LOG in place.files}
     first = next((place for place in places if place.base in logs), None)
     if first is None or first.header is None or any(place.is_odd for place in places):
@@ -289,7 +294,8 @@ def _survey(place: _Place, end: int | None) -> None:
 
 
 def _survey_around_damage(place: _Place) -> None:
-    """Set the attributes of a place by all sound batches of its log. Raises UnreadableInput."""
+    """Set `header`, `end` and `is_damaged` of a place by all sound batches of its log, also those behind damage. Raises
+    UnreadableInput."""
     source = FileSource(place.log)
     place.header = None
     try:
@@ -337,7 +343,8 @@ def _header(log: Path, position: int) -> Header | None:
 
 
 def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
-    """Yield the places of a partition without a log: those of index files alone, and gaps between two segments."""
+    """Yield the places of a partition that have no log: those with index files alone, gaps between two segments, and
+    the offsets behind the last segment that the log had reached by the recovery point."""
     for place in places:
         if FileKind.LOG not in place.files:
             yield place
@@ -358,7 +365,7 @@ def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
 
 
 def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
-    """Yield the places whose log fits, but has no index file and does not begin where the log before it ends."""
+    """Yield the places whose log fits them, but has no index file and does not begin where the log before it ends."""
     logs = [place for place in places if FileKind.LOG in place.files]
     for before, place in pairwise(logs):
         has_index = any(kind in place.files for kind in INDEX_KINDS)
@@ -367,8 +374,9 @@ def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
-    """Whether a log belongs to a place without a log by both indexes there: the positions of its batches and the
-    largest timestamp. Batches of equal sizes give logs of two partitions alike offset indexes."""
+    """Whether a log belongs to `hole`, a place without a log, because both indexes there fit it: the positions of its
+    batches and its largest timestamp. The offset index alone is no proof: batches of equal sizes give the logs of two
+    partitions the same one."""
     if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
         return False
     assert hole.last_entry is not None

@@ -57,7 +57,7 @@ def moves(finding: Finding) -> bool:
 
 
 def repeats(findings: Sequence[Finding]) -> list[bool]:
-    """Whether the commands before that of each finding have moved all files that it moves."""
+    """Return for each finding whether its command moves files, and the commands before it have moved all of them."""
     moved: set[Path] = set()
     found = []
     for each in findings:

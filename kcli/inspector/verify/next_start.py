@@ -26,7 +26,7 @@ UNMET = (
     "nothing to do: no offset is missing, below the recovery point Kafka does not look at it when it starts, and "
     "consumers go on with the next segment"
 )
-"""The consequence of an incomplete batch at the end of a segment, which a failed append leaves."""
+"""The action for an incomplete batch that a failed append has left at the end of a segment."""
 
 
 class NextStart(Enum):
@@ -78,10 +78,11 @@ def of_index(
     is_sound: bool,
     is_rebuilt: bool,
 ) -> Finding:
-    """A finding in an index, with action and command for what Kafka does at its start. is_sound: whether the log is.
-    is_rebuilt: whether a start finds the transaction index corrupt, and rebuilds all indexes of the segment.
+    """Return a finding in an index, with action and command for what Kafka does with the segment when it starts.
 
-    Without its offset index Kafka would cut a log with damage.
+    is_sound: whether the log is sound. If it is not, the next step is salvage: Kafka recovers a segment without an
+    offset index, and would cut the log at the damage. is_rebuilt: whether Kafka's start finds the transaction index
+    corrupt, and rebuilds all indexes of the segment.
     """
     if finding.action != REBUILD or start is NextStart.RECOVERS:
         return finding

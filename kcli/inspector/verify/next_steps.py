@@ -46,7 +46,7 @@ def recover(directory: str | Path, *, in_place: bool = False) -> str:
 
 
 def recover_log_directory(directory: str | Path) -> str:
-    """The command that shows what a start would do to a broker's log directory."""
+    """The command that shows what Kafka's start would do to a broker's log directory."""
     return _command("kcli", "recover", "--dry-run", _named(directory))
 
 
@@ -230,7 +230,8 @@ def give_owner(path: Path) -> str:
 
 
 def dump_metadata(log_directory: str | Path) -> str:
-    """The command that shows the broker registrations in the metadata log; without one, that finds meta.properties."""
+    """The command that shows the broker registrations in the metadata log; where the log directory has no metadata log,
+    the command that finds meta.properties."""
     from formats.file_name import METADATA_DIRECTORY
 
     directory = Path(log_directory, METADATA_DIRECTORY)

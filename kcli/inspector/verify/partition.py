@@ -49,11 +49,11 @@ if TYPE_CHECKING:  # imported at run time only where there are such files
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
-HELD_MAX = 20_000  # findings of one partition that are kept to be matched with causes
-FOREIGN_LEAST = 4  # the least entries that fit no batch by which an index counts as foreign
+HELD_MAX = 20_000  # the most findings of one partition that are kept to be matched with causes
+FOREIGN_LEAST = 4  # the least number of entries that fit no batch for an index to count as foreign
 DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snapshot-truncated", "snapshot-content")
 WHOLE_INSIDE = ("log-compressed", "log-text-mode")
-"""Kinds of damage that has changed all of a log and lost nothing of it."""
+"""Kinds of findings of a log file that was changed as a whole, but lost no batch."""
 LINKED = (  # kinds of findings that a foreign log causes in later files, by its producers and epochs
     "producer-sequence",
     "producer-epoch",
@@ -86,7 +86,8 @@ class LogBounds(NamedTuple):
 
 
 def _is_coordinators(segment: SegmentFiles) -> bool:
-    """Whether the segment is of __consumer_offsets, whose batches the coordinator writes in the name of producers."""
+    """Whether the segment is one of __consumer_offsets, in which the coordinator writes batches with the producer ids
+    of transactional producers."""
     directories = (parse_directory(path.parent.name) for path in segment.files.values())
     return any(name is not None and name.topic == GROUPS for name in directories)
 
@@ -190,7 +191,7 @@ class LogVerifier:
         return self._causes.settle(taken)
 
     def _place(self) -> None:
-        """Bring segments with wrong names into their true order."""
+        """Put the segments into the order of their true base offsets. Findings of wrong names become causes."""
         try:
             is_compacted = {Gaps.NORMAL: True, Gaps.LOSS: False}.get(self._known.gaps)
             snapshots = (offset for offset, _ in self._snapshots)
@@ -206,7 +207,8 @@ class LogVerifier:
             self._causes.add(finding, partial(is_about_segments, stems))
 
     def _begin(self, number: int) -> None:
-        """Note a gap between a segment and the one before it."""
+        """Note the offsets that are missing between segment `number` and the one before it. Where damage or a cut has
+        lost the end of the earlier segment, add the finding of that as a cause instead."""
         segment, end = self._segments[number], self._check.next_offset
         if number == 0 or not self._is_whole:
             return
@@ -331,7 +333,9 @@ class LogVerifier:
         *,
         is_sound: bool,
     ) -> Finding | None:
-        """The finding that the log of a segment was cut or emptied; None where it was not. size: its bytes."""
+        """Return the finding that the log of a segment was cut or emptied; None where it was not. size: the log's
+        bytes. offsets, times: the segment's indexes. following: the base offset of the next segment; None for the
+        last."""
         check, known = self._check, self._known
         end = max(check.next_offset, segment.base)
         events = check.offset_index_events, check.time_index_events
@@ -356,8 +360,9 @@ class LogVerifier:
         )
 
     def _without_marker(self, log: Path, size: int, end: int) -> Finding | None:
-        """The finding that the last log was cut, by the transaction index, which has the end of a transaction that is
-        open in the log; None where it has none. size: the log's bytes."""
+        """Return the finding that the last segment's log file was cut, because its transaction index has the end of a
+        transaction that is open in the log; None where it has none. size: bytes of the log file. end: the offset behind
+        its last batch."""
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
 
@@ -430,9 +435,9 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
-        """The batches of a log with their right base offsets, where their own are wrong and their neighbours leave only
-        one possible. Behind the last one is the next log, or the log end offset in the checkpoints. Raises
-        UnreadableInput."""
+        """Return the batches of a log whose base offset is wrong, each with the right one, where the batches beside it
+        leave only one possible. The offsets of the last batch end where the next log begins, or at the log end offset
+        in the checkpoints. Raises UnreadableInput."""
         reached = max(self._known.ends.values(), default=0) or None
         noticed = {each.position for each in of_log if _is_out_of_place(each)}
         if following is None and reached:
@@ -586,8 +591,8 @@ class LogVerifier:
         return [each for each in of_log if each is not at_end[0]]
 
     def _exchanged(self, offsets: IndexFile | None, times: IndexFile | None, log_bytes: int) -> Finding | None:
-        """The finding of an offset and a time index that are exchanged, which replaces all other findings in these
-        files."""
+        """Return the finding that the offset index and the time index are exchanged, which replaces all other findings
+        in these files; None where they are not."""
         if offsets is None or times is None:
             return None
         if not (self._check.offset_index_events or self._check.time_index_events):
@@ -609,8 +614,8 @@ class LogVerifier:
         is_sound: bool,
         is_cut: bool,
     ) -> list[Finding]:
-        """The findings in the entries of both indexes. is_sound: whether the log is. is_cut: whether its end was cut
-        off."""
+        """Return the findings in the entries of both indexes of a segment. is_sound: whether the log is sound. is_cut:
+        whether the log's end was cut off."""
         check, found = self._check, []
         for index, events, more in (
             (offsets, check.offset_index_events, check.more_index_events[0]),
@@ -708,9 +713,9 @@ class LogVerifier:
         return False
 
     def _has_own_epochs(self) -> bool:
-        """Whether the leader-epoch checkpoint agrees with at least half of the batches' epochs; a single batch may
-        differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about where this log ended.
-        """
+        """Whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree with it;
+        a single batch may differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about
+        where this log ended."""
         right = wrong = 0
         for epoch, offset in self.epochs:
             stated = [each for each, start in self._known.epochs if start <= offset]
@@ -767,7 +772,7 @@ class LogVerifier:
         before = max(each.base for each in self._segments if each.base <= first)
         is_sure = bool(traces) or gaps is Gaps.LOSS
         why = f"a segment of offsets {first:,}..{until - 1:,}"
-        if first not in traces:  # a log may have ended too early, too
+        if first not in traces:  # or the log before may have ended too early
             why += f", or these at the end of {log_name(before)}"
         why += "" if is_sure else f" ({gaps.value})"
         base = first if gaps is Gaps.LOSS and before < first else min(traces, default=None)
@@ -778,7 +783,7 @@ class LogVerifier:
 
         base: the base offset of a segment of which there is an index or a snapshot; None where there is none. The
         offsets below it may be in no batch since a compaction, and so may those behind it where there is a snapshot
-        alone: a start deletes the snapshots of segments that the cleaner removed."""
+        alone: Kafka's start deletes the snapshots of segments that the cleaner removed."""
         if base is None or base > first:
             self._found.append(between(log, first, until - 1 if base is None else base - 1))
         if base in self._orphans:
@@ -789,7 +794,7 @@ class LogVerifier:
             self._miss(directory, base, until - 1, "warning", why, base=base)
 
     def _snapshots_of_segments(self, gaps: Gaps) -> Iterator[int]:
-        """Yield the offsets of producer snapshots that only the begin of a missing segment explains.
+        """Yield the offsets of producer snapshots that only a missing segment with that base offset explains.
 
         Kafka also takes a snapshot at the log's end at a shutdown or truncation, and keeps it when the cleaner removes
         the segment around it. A leader epoch begins at its offset, unless the replica was a follower at the shutdown.
@@ -803,7 +808,7 @@ class LogVerifier:
     def _miss(
         self, directory: Path, first: int, last: int | None, severity: Severity, why: str, *, base: int | None
     ) -> None:
-        """Add the cause that a segment with these offsets is missing. base: see `missing_segment`."""
+        """Add, as a cause, the finding that the segment with these offsets is missing. base: see `missing_segment`."""
         home, renamed = self._known.home, self._renamed(directory, first, last)
         self.lost.append((first, last))
         cause = missing_segment(
@@ -819,7 +824,8 @@ class LogVerifier:
         self._causes.add(cause, follows)
 
     def _renamed(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
-        """The logs with these offsets under other names."""
+        """Return the files with other names that have the batches of these offsets, and add them to `renamed`. last:
+        None for all offsets from `first` on."""
         until = None if last is None else last + 1
         orphans = {
             base: orphan.files
@@ -903,15 +909,16 @@ def _log_of(base: int) -> str:
 
 
 def _is_out_of_place(finding: Finding) -> bool:
-    """Whether Kafka keeps a batch whose offsets are not between those of the batches beside it."""
+    """Whether the finding is about a batch that Kafka keeps although its offsets are not between those of the batches
+    beside it."""
     return finding.kind in ("offsets-order", "offsets-overlap") or (
         finding.kind == "offset-range" and finding.action == SALVAGE
     )
 
 
 def _moved_to(position: int, noticed: Finding) -> Finding:
-    """What was noticed of the batch behind one with a wrong base offset, as a finding of that one. position: its first
-    byte."""
+    """Return a finding of the batch behind one with a wrong base offset, changed to be about that earlier batch.
+    position: the byte where the earlier batch begins."""
     length = (noticed.position or 0) - position
     return replace(
         noticed,

@@ -52,11 +52,12 @@ _OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
 
 
 class Gap(NamedTuple):
-    """The offsets that a log lacks, up to the offset before `until`; None for all behind its end.
+    """The offsets that a log lacks, from `first` to below `until`; all from `first` on where `until` is None.
 
-    indexes: the indexes that were left behind, each with the base offset in its name. is_exact: whether the missing
-    batches have all of these offsets; not those of a compacted log. foreign: the base offsets at which the log of
-    another partition is."""
+    indexes: the index files that are left without their logs, by the base offset in their names. is_exact: whether the
+    missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets under whose
+    names the directory has another partition's logs.
+    """
 
     first: int
     until: int | None
@@ -67,8 +68,8 @@ class Gap(NamedTuple):
 
 class RenamedLog(NamedTuple):
     """A file with the batches of a missing segment, or a longer version of a log. command: the shell command that gives
-    the file, and those beside it, their right names. end: the offset behind the last batch of a part of a log; None for
-    a whole one."""
+    the file, and those beside it, their right names. end: for a file with only a part of the missing log, the offset
+    behind its last batch; else None."""
 
     path: Path
     base_offset: int
@@ -82,8 +83,8 @@ class RenamedLog(NamedTuple):
 
 
 def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
-    """The files with the missing batches of a partition's log, by base offset; none for a segment of which there is
-    more than one.
+    """Return the files that have the missing batches of a partition's log, by base offset; none for a segment that
+    several files fit.
 
     directory: the partition's. home: the log directory around it.
     """
@@ -122,15 +123,19 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
 
 
 def _is_of_log(path: Path, directory: Path, base: int) -> bool:
-    """Whether a file has the name of a log with a base offset in its own, and is not that log."""
+    """Whether a file has the name of the log with base offset `base`, with or without a dot before and a suffix behind
+    it, and is not that log itself."""
     name = _OF_LOG.fullmatch(path.name)
     is_other = path.parent != directory or parse(path.name) is None
     return name is not None and int(name[1]) == base and is_other
 
 
 def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[int, list[Path]]:
-    """The files, by first offset, that together have all offsets of the gap, each in one file alone; else none. spans:
-    the offset behind the last batch and the path of files, by first offset."""
+    """Return the files, by first offset, that one after the other have all offsets of the gap; empty where there are no
+    such files, or several begin at one offset.
+
+    spans: by first offset, the files that begin there, each with the offset behind its last batch.
+    """
     chain: dict[int, list[Path]] = {}
     first = gap.first
     while first != gap.until:
@@ -281,8 +286,8 @@ def _listed(directory: Path) -> list[Path]:
 
 
 def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
-    """The base offset of the segment whose log a file is, by its first batch; None where it is none of the gap. Raises
-    UnreadableInput and FormatError."""
+    """Return the base offset of the segment in the gap whose indexes, left without a log, fit a file, by its first
+    batch and their last entry; None where there is none. Raises UnreadableInput and FormatError."""
     if gap.until is not None and first.last >= gap.until:
         return None
     fitting = (base for base in gap.indexes if base <= first.first)
@@ -290,8 +295,8 @@ def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
 
 
 def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Source) -> bool:
-    """Whether the last entry of the offset index, or where it has none the last one of the time index, is that of a
-    batch."""
+    """Whether the last entry of the offset index agrees with a batch in `source`; where that index has no entry, the
+    last entry of the time index. base: the base offset that the entries are relative to."""
     if FileKind.OFFSET_INDEX in indexes:
         offsets, _ = load(indexes[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
         if offsets.count:
@@ -310,7 +315,8 @@ def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Sourc
 
 
 def _end(headers: Iterable[Header]) -> int:
-    """The offset behind the last batch of those that follow each other without a gap."""
+    """Return the offset behind the last of the batches that, from the first on, follow each other without a gap; 0
+    without a batch."""
     end = None
     for header in headers:
         if end is not None and header.first != end:
@@ -325,7 +331,8 @@ def _open(path: Path) -> Source:
 
 
 def _command(path: Path, directory: Path, base: int) -> str:
-    """The command that gives the log its name, and the files beside it that have the same odd form of name."""
+    """Return the command that gives a log its name; where the present name differs in case only, also the index and
+    snapshot files beside it."""
     target = directory / log_name(base)
     codec = codec_of(path)
     if codec is not None:

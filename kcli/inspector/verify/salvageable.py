@@ -1,6 +1,6 @@
 """What salvage takes from a check of all files: logs under other names, offsets that no log has, and the indexes and
-leader-epoch checkpoints that contradict the batches beside them: a start does not rebuild these below the recovery
-point."""
+leader-epoch checkpoints that contradict the batches beside them: Kafka's start does not rebuild these below the
+recovery point."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
 
     directory: a partition's, or a log directory, all of whose logs are read. server: the entries of server.properties.
     Files that cannot be read are left out. Wrong indexes and checkpoints are included also where verify reports only
-    their cause, such as a log that was cut: a start leaves them as they are there, too.
+    their cause, such as a log that was cut: Kafka's start leaves them as they are there, too.
     """
     contradictions: list[Finding] = []
 
@@ -57,8 +57,8 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
 
 
 def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefused]:
-    """Yield the logs in the directory of another partition, with which Kafka starts, by their paths from the log
-    directory.
+    """Yield the logs that lie in the directory of another partition, each as a StartRefused with its path from the log
+    directory and the reason, although Kafka starts with them.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
     """
@@ -112,7 +112,7 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
                 damaged.append(LeftOut(os.path.relpath(path, directory), f"it is {name}, compressed: {error.reason}"))
     stems = {name.removesuffix(FileKind.LOG) for name in compressed}  # compressed logs: their indexes are unchecked
     contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
-    if logs.outdated:  # the start that made the empty logs has set the epochs back to their offsets
+    if logs.outdated:  # Kafka's start that made the empty logs has cut the epochs at their offsets
         contradicted.add(FileKind.LEADER_EPOCHS)
     others = {**logs.foreign, **logs.replaced}
     foreign = [LeftOut(name, what) for name, what in others.items() if name.endswith(FileKind.LOG)]

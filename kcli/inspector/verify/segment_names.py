@@ -27,7 +27,7 @@ COMPARED_BYTES = 1 << 20
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OFFSET_MAX = 2**63 - 1
 DELETE_HORIZON = 0x40
-"""The bit of a batch's attributes."""
+"""The bit of a batch's attributes that says that the batch has a delete horizon."""
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class Header(NamedTuple):
     records: int = 0
 
     def may_be_cleaned(self, other: Header) -> bool:
-        """Whether this may be what the cleaner has left of another batch, or the whole: it removes records, and sets
-        the delete horizon; offsets, leader epoch and producer stay."""
+        """Whether this batch may be `other`, or what the cleaner has left of it: the cleaner removes records and sets
+        the delete horizon, but keeps the offsets, the leader epoch and the producer."""
         if self[:2] != other[:2] or (self.leader_epoch, self.producer) != (other.leader_epoch, other.producer):
             return False
         is_rewritten = self.records < other.records or (self.has_horizon and self.records == other.records)
@@ -77,8 +77,11 @@ class Placed:
 
 
 class _Returned(NamedTuple):
-    """Segments that the cleaner once replaced, and that are there again. by: the one that replaced them. is_certain:
-    whether its batches at their offsets are what the cleaner leaves of theirs."""
+    """Segments that the cleaner once replaced, and that are there again.
+
+    by: the segment that replaced them. others: these segments. is_certain: whether the batches of `by` at the offsets
+    of the others are what the cleaner leaves of theirs.
+    """
 
     by: SegmentFiles
     others: list[SegmentFiles]
@@ -94,7 +97,7 @@ class _Returned(NamedTuple):
 
 
 def other_case(name: str, right: str) -> str:
-    """The words for a name that differs from the right one only in the case of letters; none for any other name."""
+    """Return words for a name that differs from the right one only in the case of letters; "" for any other name."""
     is_same = name != right and name.lower() == right.lower()
     return " (as after a copy by way of a file system that ignores case, such as FAT)" if is_same else ""
 
@@ -204,8 +207,8 @@ def _last_indexed(segment: SegmentFiles) -> int:
 
 
 def _copy_at_end(segment: SegmentFiles, other: SegmentFiles) -> int | None:
-    """The first offset of a copy of another log, or of its begin, with which the log of a segment ends; None where it
-    ends with none."""
+    """Return the first offset of `other` where the log of `segment` ends with a copy of the log of `other`, or of the
+    beginning of that log; else None."""
     log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
     first, position = first_header(copied), 0
     for header in headers(log):
@@ -239,7 +242,8 @@ def _placed(
     snapshots: Iterable[int],
     right: Collection[int],
 ) -> Placed:
-    """right: the base offsets of segments whose names are right."""
+    """Return the segments of a log in their true order, where none is a replaced segment that came back. right: the
+    base offsets of segments whose names are right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}
@@ -303,7 +307,7 @@ def read_header(source: Source, position: int) -> Header | None:
 
 
 def read_any_header(source: Source, position: int) -> Header | None:
-    """As `read_header`, also of a message of magic 0 or 1, where it is whole and sound."""
+    """As `read_header`, but also for a message of magic 0 or 1, if it is whole and sound."""
     message = message_at(source, position)
     if message is None:
         return read_header(source, position)
@@ -313,7 +317,8 @@ def read_any_header(source: Source, position: int) -> Header | None:
 
 
 def _permutation(held: Mapping[int, int], bases: list[int]) -> dict[int, int] | None:
-    """The true base offsets by those in the names, of the files that have exchanged their names; None where none have.
+    """Return the true base offset for each base offset in a name, of the files that have exchanged their names; None
+    where none have.
 
     held: the first offset of each file, by the offset in its name. A file among them may have the right name: one that
     lacks its first batches.
@@ -406,9 +411,10 @@ def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans:
 
 
 def _origin(path: Path, other: SegmentFiles, first: int) -> str:
-    """The words of a finding: which log the batches in a misnamed log are a copy of.
+    """Return the text of a finding that says of which log the batches in a misnamed log are a copy.
 
-    other: a segment that has the same offsets. first: the offset of the log's first batch, by which it is recognized.
+    other: a segment that has the same offsets. first: the offset of the misnamed log's first batch, by which the copied
+    log is recognized.
     """
     batches = f"batches from offset {first:,} on"
     here = other.files[FileKind.LOG]

@@ -1,4 +1,4 @@
-"""What the next start of Kafka does with the damage in a partition's logs, by the plan that `kcli recover` makes of it.
+"""What Kafka's next start does with the damage in a partition's logs, by the plan that `kcli recover` makes of it.
 
 What happens to a damaged file depends on the recovery point, the clean-shutdown marker and the batches before the
 damage. One plan of the start gives the outcome for all findings of the partition.
@@ -37,7 +37,8 @@ GUESSED = (RECOVER, SALVAGE, AHEAD, RENAME, REORDER, NextStart.PASSES_OVER.value
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:
-    """Return the findings of a partition's directory, those in its logs with the outcome of the next start as action.
+    """Return the findings of a partition's directory, those in its logs with the outcome of Kafka's next start as
+    action.
 
     around: the log directory of the partition.
     """
@@ -105,8 +106,8 @@ def salvage_first(
     """Yield findings; where a file keeps Kafka from starting, and the start without it would lose what salvage keeps,
     the next step is salvage, and not to move the file away, nor to write it anew.
 
-    around: the log directory. renamed: the directories of partitions with logs under other names, which a start does
-    not read, and salvage does.
+    around: the log directory. renamed: the directories of partitions with logs under other names, which Kafka's start
+    does not read, and salvage does.
     """
     for each in findings:
         is_file = each.refuses_start and each.command is not None and Path(each.path).is_file()
@@ -114,7 +115,8 @@ def salvage_first(
         if not is_file or around is None or not (is_anew or moves(each)):
             yield each
             continue
-        harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}  # harmed by the file itself
+        # the file itself harms its own directory
+        harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}
         if not harmed:
             yield each
             continue
@@ -130,7 +132,7 @@ def _is_guessed(finding: Finding) -> bool:
 
 
 def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = None) -> PartitionPlan | None:
-    """The plan of the next start; None where files cannot be read (the checks report those errors). clean: see
+    """The plan of Kafka's next start; None where files cannot be read (the checks report those errors). clean: see
     Recovery."""
     from kcli.log.recovery.run import Recovery, no_configs
 
@@ -165,8 +167,8 @@ def _with_outcome(finding: Finding, plan: PartitionPlan) -> Finding:
 
 
 def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surroundings) -> Finding:
-    """A finding in bytes that a clean start does not check, with what a start without the clean-shutdown marker does
-    there.
+    """Return a finding in bytes that Kafka does not check after a clean shutdown, with what it does there when it
+    starts without the clean-shutdown marker.
 
     after_crash: the plan of that start. The next step removes the marker only where that start cuts the file at the
     damage, and is known to lose no sound batch of any partition; else it is salvage: of the whole log directory where
@@ -208,10 +210,12 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
-    """The offsets of the sound batches that an event loses, in words. number: the place of the event in the plan.
+    """Return the end of a sentence: which offsets of sound batches an event loses, and that it deletes the segments
+    behind; "" where it does neither. number: the index of the event in the plan.
 
-    With a cut they are also those of the segments behind, which the start then removes. What the latest snapshot of the
-    metadata log has is not lost."""
+    For a cut they include those of the segments behind it, which Kafka's start then removes. Offsets below the latest
+    snapshot of the metadata log are not lost.
+    """
     from kcli.log.recovery.loader import EventKind
 
     events = list(zip(plan.events, plan.lost, strict=True))[number:]
@@ -230,7 +234,8 @@ def _lost_text(plan: PartitionPlan, number: int) -> str:
 
 
 def _of_event(event: Event, at: int, plan: PartitionPlan, lost_text: str) -> str | None:
-    """What an event of the start does with the batch at byte `at` of its file, in words; None where nothing."""
+    """Return, in words, what an event of Kafka's start does with the batch at byte `at` of its file; None where it does
+    nothing with it."""
     from kcli.log.recovery.loader import EventKind
 
     if event.kind is EventKind.CUT and (event.position or 0) <= at:

@@ -1,7 +1,7 @@
 """The context of partitions: the checkpoints and the node of their log directory, and the cluster's metadata log.
 
 The metadata log is that of the directory itself, or of another directory of the same node, such as `metadata.log.dir`.
-It has the topics, their ids and replicas, and the cleanup policies that a topic has had since the begin of the log.
+It has the topics, their ids and replicas, and the cleanup policies that a topic has had since the metadata log begins.
 """
 
 from __future__ import annotations
@@ -128,7 +128,10 @@ class ClusterMetadata:
 
 
 class Surroundings:
-    """The context of the partitions in one log directory. server: the entries of the broker's server.properties."""
+    """The context of the partitions in one log directory.
+
+    path: the log directory. server: the entries of the broker's server.properties. others: the paths that are verified.
+    """
 
     def __init__(self, path: Path, server: Mapping[str, str], others: Sequence[Path] = ()) -> None:
         self.path = path
@@ -149,15 +152,15 @@ class Surroundings:
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
-        """The partitions that the metadata log places in this log directory and that have no directory here, or only
-        one with the id of a deleted topic."""
+        """The partitions that the metadata log places in this log directory, and that have no directory here, or only
+        one with the id of a deleted topic, or only one without a batch while another directory has the records."""
         placement = self._placement(self.registered_directory_id if self.properties is None else None)
         return [] if placement is None or not self.is_broker else list(placement.missing())
 
     @cached_property
     def emptied_files(self) -> Sequence[Path]:
-        """The files without a byte that Kafka writes only as a whole; none where they are few, or of one directory.
-        Raises UnreadableInput."""
+        """The files that have no byte though Kafka writes them only as a whole; empty where these are fewer than
+        EMPTY_FILES_LEAST, or in a single directory. Raises UnreadableInput."""
         from kcli.inspector.verify.segment_names import first_header
 
         paths = [self.path / FileKind.META_PROPERTIES]
@@ -200,8 +203,8 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The logs of coordinators' partitions that were exchanged, known by the keys in them: the path of the log that
-        belongs at a path, by that path."""
+        """The logs of coordinators' partitions that were exchanged, as the keys in them show: for each path at which a
+        log belongs, the path at which that log lies. Empty where files cannot be read, which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
@@ -230,8 +233,8 @@ class Surroundings:
         return {} if self.image is None else directory_ids(self.image, self._node_in(self.image), directories)
 
     def _node_in(self, image: MetadataImage) -> int | None:
-        """The id of the node in the metadata: the only one there, where meta.properties has another, which is a finding
-        of its own."""
+        """Return the id under which the metadata knows the node: the node.id in meta.properties, None where that is not
+        known; where no broker has that id, and there is only one broker, the id of that one."""
         is_other = self.node_id not in image.brokers and len(image.brokers) == 1
         return next(iter(image.brokers)) if is_other else self.node_id
 
@@ -248,7 +251,7 @@ class Surroundings:
 
     @property
     def metadata_log_end(self) -> int | None:
-        """The log end offset of the metadata log after a start; None where it cannot be read."""
+        """The log end offset of the metadata log after Kafka's start; None where it cannot be read."""
         planned = self._metadata_plan
         return None if planned is None or planned.offsets is None else planned.offsets.log_end_offset
 
@@ -277,7 +280,8 @@ class Surroundings:
 
     @property
     def lacks_metadata_log(self) -> bool:
-        """Whether the configuration says that the node is a controller with its metadata log here, and none is."""
+        """Whether the configuration says that the node is a controller with its metadata log here, and no metadata log
+        is here."""
         home = metadata_home_of(self._server)
         is_here = home is not None and same_path(home, self.path) and not self.has_metadata_log
         return is_here and self.is_broker and "controller" in self._server.get("process.roles", "")
@@ -298,15 +302,15 @@ class Surroundings:
 
     @cached_property
     def in_absent_directories(self) -> Mapping[str, Sequence[TopicPartition]]:
-        """The partitions of the node that the metadata log places in a log directory of the node that is not known
-        here, and that lie in no known one; by the directory.id of the absent log directory."""
+        """The node's partitions that the metadata log places in a log directory of the node that is not known here,
+        unless they lie in one that is; by the directory.id of the unknown directory."""
         placement = self._placement()
         return {} if placement is None else placement.in_absent_directories(self._known_ids)
 
     @property
     def has_all_directories(self) -> bool:
-        """Whether all log directories of the node are known, with their directory.id: server.properties names them, or
-        one of those given has an id that the node has not registered, as where it was formatted in place of another."""
+        """Whether all log directories of the node are known, each with a directory.id: server.properties names them; or
+        one of them has an id that the node has not registered, as after it was formatted in place of a lost one."""
         from kcli.metadata.partition import to_uuid
 
         homes = [self.path, *self.node.others]
@@ -348,8 +352,8 @@ class Surroundings:
         return set() if broker is None else set(broker.directories)
 
     def _placement(self, directory_id: str | None = None) -> Placement | None:
-        """What the metadata log places here. directory_id: that of this log directory; None for the one in
-        meta.properties."""
+        """Return what the metadata log places in this log directory; None where no metadata log can be read.
+        directory_id: that of this log directory; None for the one in meta.properties."""
         from kcli.metadata_log.placement import Placement, futures_in
 
         image = self.image
@@ -411,8 +415,11 @@ class Surroundings:
         return NodeDirectories(self.path, listed, home, self._is_left_out, self._is_placed, node_id)
 
     def _is_beside(self, other: Path) -> bool:
-        """Whether another directory belongs to the same node. One with the same directory.id and at least half of the
-        partitions of the smaller one is a copy of this one, but where the metadata log has two ids for them."""
+        """Whether another directory is a log directory of the same node, and no copy of this one.
+
+        It counts as a copy where it has the same directory.id, and at least half of the partitions of the smaller one
+        are in both; unless the metadata log has two ids for them.
+        """
         meta = meta_of(other)
         if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
             return False
@@ -471,20 +478,21 @@ class Surroundings:
 
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:
-        """The directories of partitions that a start without the clean-shutdown marker harms: it would lose sound
-        batches of theirs, or fail at them. None where that is not known, as files cannot be read. The metadata log is
-        none of them: each start recovers it."""
+        """The directories of partitions of which Kafka would lose sound batches, or at which it would fail, if it
+        started without the clean-shutdown marker. None where files cannot be read. That of the metadata log is left
+        out: each start recovers it."""
         found = self._harmed(clean=False)
         return None if found is None else found - {METADATA_DIRECTORY}
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
-        """The directories of partitions, the metadata log's too, that the next start harms, as soon as nothing keeps
-        Kafka from it. None where that is not known, as files cannot be read."""
+        """The directories of partitions, that of the metadata log included, of which Kafka's next start loses sound
+        batches, or at which it fails, once nothing else keeps Kafka from starting. None where files cannot be read."""
         return self._harmed(clean=None)
 
     def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
-        """The directories of partitions that a start harms. clean: see Recovery."""
+        """The directories of partitions of which Kafka's start loses sound batches, or at which it fails; None where
+        files cannot be read. clean: see Recovery."""
         from kcli.log.recovery.run import Recovery
 
         try:
@@ -520,10 +528,10 @@ class Surroundings:
         return self._despite_cleaner(topic) if is_cleaned else Gaps.LOSS
 
     def _despite_cleaner(self, topic: str) -> Gaps:
-        """What a gap means in a topic that the metadata log does not know as compacted, though the checkpoint of the
-        log cleaner has an offset of it."""
+        """Return what a gap means in a topic of which the log cleaner's checkpoint has an offset, though the metadata
+        log never had it as compacted."""
         assert self.metadata is not None, "it has the topic"
-        if topic not in self.metadata.created or not self.has_topic_ids:  # earlier or later policies are not known
+        if topic not in self.metadata.created or not self.has_topic_ids:  # other policies may be in lost records
             return Gaps.NORMAL
         return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
 
@@ -595,5 +603,5 @@ class Surroundings:
 
 
 def _is_harmed(planned: PartitionPlan) -> bool:
-    """Whether a start fails at a partition, or loses sound batches of it."""
+    """Whether Kafka's start fails at a partition, or loses sound batches of it."""
     return planned.refused is not None or planned.ends_below_start or any(each.batches for each in planned.lost)

@@ -72,7 +72,8 @@ def harmful(
 
 
 def in_its_place(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
-    """The finding about a file of a `.swap` segment, with the name that the next start gives the file."""
+    """Return the finding; one about a file of a `.swap` segment gets the path that Kafka's next start gives that
+    file."""
     is_one = any(finding.path == str(path) for swap in swaps for path in swap.files.values())
     return replace(finding, path=finding.path.removesuffix(SUFFIX)) if is_one else finding
 
@@ -96,10 +97,11 @@ def _lacking(
     *,
     keeps_all: bool,
 ) -> list[int]:
-    """The offsets of records with a value that no `.swap` log has, and whose keys have no later record, sorted.
+    """Return the offsets, sorted, of records with a value that no `.swap` log has and whose keys have no later record;
+    the cleaner drops no such record, except those of aborted transactions.
 
-    The cleaner drops no such record, except those of aborted transactions. keeps_all: the topic was never compacted:
-    the offsets of all records that no `.swap` log has. Empty where a log cannot be read.
+    keeps_all: whether the topic was never compacted; then the offsets of all records that no `.swap` log has are
+    returned. Empty where a log cannot be read.
     """
     replaced_logs = {segment.files[FileKind.LOG] for segment in replaced}
     cleaned = [segment.files[FileKind.LOG] for segment in swaps]

@@ -18,14 +18,15 @@ MARKER_BYTES = 78  # the batch of an abort marker: 61 of its header, 17 of its r
 MOST_BYTES = SEGMENT_BYTES_MAX // MARKER_BYTES * ENTRY.size
 """The size in bytes of an index with an entry for each marker that fits into a segment."""
 MINOR_VERSION_MAX = 0xFF
-"""The largest version of an entry that Kafka takes for its own, as it looks at the first of two bytes."""
+"""The largest version with which Kafka reads an entry: it looks only at the first of the two bytes, which has to be
+0."""
 
 
 class TxnIndexCheck:
     """Compares the entries with the aborted transactions from LogCheck.aborted().
 
-    path: None where the segment has no such file. named: the path for findings. breaks: LogCheck.breaks at the begin of
-    the segment. A file larger than MOST_BYTES gives a single finding.
+    path: None where the segment has no such file. named: the path for findings. breaks: LogCheck.breaks where the
+    segment begins. A file larger than MOST_BYTES gives a single finding.
     """
 
     def __init__(self, path: Path | None, named: Path, breaks: int) -> None:
@@ -105,7 +106,8 @@ class TxnIndexCheck:
                 yield self._finding("txnindex-stable-offset", *place, f"{stable:,}{most}", found, offset=last)
 
     def _is_missing(self, transaction: Aborted) -> Iterator[Finding]:
-        """Note a missing entry; adjacent missing entries make one finding."""
+        """Note that a transaction has no entry. Yield the finding of the missing entries noted before, unless this one
+        is adjacent to them."""
         if self._missing and self._missing[0][0] != self._at:
             yield from self._flush()
         self._missing.append((self._at, transaction))
@@ -150,11 +152,12 @@ class TxnIndexCheck:
             yield _run(run, behind)
 
     def lost_marker(self, ongoing: Collection[tuple[int, int]], end: int) -> AbortedTxn | None:
-        """The last entry with an abort marker from offset `end` on of a transaction that is open in the log, None where
-        there is none: the log has lost its end with that marker.
+        """Return the last entry whose transaction is open in the log, as its abort marker is at or behind offset `end`:
+        the log has lost its end with that marker. None where there is no such entry.
 
         ongoing: producer id and first offset of each open transaction. A flipped bit makes no such entry: both the
-        producer id and the first offset have to match."""
+        producer id and the first offset have to match.
+        """
         entries = map(self._entry, range(self._count)) if ongoing and self._size <= MOST_BYTES else ()
         lost = [
             each
@@ -164,8 +167,8 @@ class TxnIndexCheck:
         return max(lost, key=lambda each: each.last_offset, default=None)
 
     def is_rebuilt(self, base: int) -> bool:
-        """Whether a start finds an aborted transaction that ends below the base offset of the segment, and rebuilds
-        all of its indexes. Source: TransactionIndex.sanityCheck."""
+        """Whether Kafka's start finds an aborted transaction that ends below the base offset of the segment, and
+        rebuilds all of its indexes. Source: TransactionIndex.sanityCheck."""
         for number in range(self._count):
             entry = self._entry(number)
             if entry.version > MINOR_VERSION_MAX:  # Kafka does not start
