@@ -187,7 +187,8 @@ class _Reader:
             length = batch.size - LOG_OVERHEAD_BYTES
             reason = f"batch length {length:,} with magic {batch.magic} leaves no room for a header"
             return self._damage(batch.position, BadLength(reason, batch.position))
-        reason = f"CRC is {batch.crc:#010x}, bytes give {batch.crc_computed:#010x}, and the length leads to no batch"
+        goal = "to no batch" if sound is None or behind <= sound else f"past the batch at byte {sound:,}"
+        reason = f"CRC is {batch.crc:#010x}, bytes give {batch.crc_computed:#010x}, and the length leads {goal}"
         return self._damage(batch.position, BadChecksum(reason, batch.position))
 
     def _leads_to(self, position: int, target: int) -> bool:
