@@ -29,7 +29,9 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of a log to clean: offsets, and bytes of whole segments."""
+    """The part of a log to clean: from first_dirty_offset to below first_uncleanable_offset. bound, bound_offset: what
+    ends the part, and at which offset. clean_bytes, cleanable_bytes: the sizes of the segments before the part and in
+    it."""
 
     first_dirty_offset: int
     bound: Bound
@@ -57,8 +59,8 @@ class Selection:
 
 
 def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: int) -> Selection:
-    """The part of `log` that may be cleaned now. checkpoint: the offset up to which it was cleaned before;
-    None: never."""
+    """Return the part of `log` that may be cleaned now. checkpoint: the log's entry in cleaner-offset-checkpoint; None
+    where it has none."""
     first_dirty, reset = log.log_start_offset if checkpoint is None else checkpoint, False
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty, reset = log.log_start_offset, True
