@@ -31,8 +31,8 @@ UNSOUND: Final = FAULT_BAD_CRC | FAULT_BAD_MAGIC | FAULT_SHORT_HEADER
 """The faults with which no client accepts a batch, and at which most clients stop."""
 
 ABORT, COMMIT, BEGIN, LOST = range(4)
-"""The events of a producer's transactions. LOST: a batch of another epoch or outside of a transaction shows that the
-marker of the transaction before it is missing."""
+"""The kinds of events in a producer's transactions. LOST: the producer's next batch has another epoch, or is not
+transactional, which shows that the marker of its transaction is missing."""
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10
 INT64_MAX = (1 << 63) - 1
