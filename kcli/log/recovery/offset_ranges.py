@@ -19,7 +19,8 @@ class OffsetRanges:
         self._lasts: list[int] = []
 
     def add(self, first: int, last: int) -> bool:
-        """Add the offsets `first` to `last`, both inclusive. Returns whether one of them is new."""
+        """Add the offsets `first` to `last`, both inclusive. Returns whether at least one of them was not there
+        before."""
         firsts, lasts = self._firsts, self._lasts
         if not lasts or first > lasts[-1]:
             if lasts and (first == lasts[-1] + 1 or len(lasts) >= RANGES_MAX):

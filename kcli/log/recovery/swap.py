@@ -26,9 +26,9 @@ Files = Mapping[str, Content]
 
 
 def lost_with_swap(replaced: Files, kept: Files, *, keeps_all: bool = False) -> dict[str, Lost]:
-    """Return the batches that are lost with each of the replaced logs, by name; only logs that lose some.
+    """Return the batches that are lost with each of the replaced .log files, by name; only files that lose some.
 
-    kept: the logs after the start, swap files in place. keeps_all: whether the topic was never compacted. Raises
+    kept: the .log files after the start, swap files in place. keeps_all: whether the topic was never compacted. Raises
     UnreadableInput.
     """
     if not keeps_all and not _lacks_last_values(replaced, kept):
@@ -39,7 +39,8 @@ def lost_with_swap(replaced: Files, kept: Files, *, keeps_all: bool = False) -> 
 
 
 def _lacks_last_values(replaced: Files, kept: Files) -> bool:
-    """Whether a key of the replaced logs has a last value that no log has after the start."""
+    """Whether a key's last record in the replaced .log files has a value, and no .log file has that record or a later
+    one of the key after the start."""
     last: dict[bytes, tuple[int, bool]] = {}
     for row, key, has_value in _keyed_records(replaced):
         last[key] = (row.offset, has_value)
@@ -51,7 +52,7 @@ def _lacks_last_values(replaced: Files, kept: Files) -> bool:
 
 
 def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:
-    """Count the sound batches of a log whose base offset is not in `bases`."""
+    """Count the sound batches of a .log file whose base offset is not in `bases`."""
     lost = Lost()
     for batch in _batches(name, content):
         if batch.base_offset in bases or batch.faults & UNSOUND:
@@ -64,7 +65,8 @@ def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:
 
 
 def has_all_batches_of(replaced: Iterable[Content], swap: Content) -> bool:
-    """Whether the replaced logs have the base offset of each batch of a swap file (compaction keeps base offsets).
+    """Whether each batch of a swap file has the base offset of a batch in the replaced .log files (compaction keeps
+    base offsets).
 
     Raises UnreadableInput.
     """
@@ -83,7 +85,8 @@ def _batches(name: str, content: Content) -> Iterator[BatchRow]:
 
 
 def _keyed_records(files: Files) -> Iterator[tuple[RecordRow, bytes, bool]]:
-    """Yield row, key and whether it has a value of each record but the "not judged" ones (see the module)."""
+    """Yield row and key of each record, and whether it has a value; without those that are "not judged" (see the
+    module)."""
     table = RecordTable(ROWS)
     for name in sorted(files):
         source = ContentSource(name, files[name])
