@@ -103,8 +103,8 @@ class Recovery:
                  it cannot, or need not
     metadata_log the files of the metadata log that salvage makes anew, by name; empty where it makes none
     left_out     the files of the log directory that salvage leaves out
-    exchanged_by_keys  the .log files that were exchanged, known by the keys in them: by the path at which a file belongs,
-                 the path at which it is now
+    exchanged_by_keys  the .log files that were exchanged, known by the keys in them: by the path at which a file
+                 belongs, the path at which it is now
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
     keeps_all    tells whether a partition's topic was never compacted, by the metadata log
     node         the other log directories of the broker; None where there are none, or they are not known
