@@ -132,8 +132,8 @@ def _build(entries: Sequence[EpochEntry] | Sequence[OffsetEntry]) -> bytes:
 
 
 def _shown(line: str) -> str:
-    """Return the text of a line as an error shows it: its first 100 characters, up to the first run of NULs. Such a
-    run, as a crash or a full disk leaves it, is shown only by its length."""
+    """Return the text of a line as an error shows it: its first 100 characters, up to the first run of NULs. Of the
+    bytes from such a run on, as a crash or a full disk leaves it, only the number is shown."""
     if line and not line.strip("\0"):
         return f"{len(line):,} NUL {'byte' if len(line) == 1 else 'bytes'}"
     begin, _, _ = line.partition("\0" * NULS_SHOWN)

@@ -1,7 +1,7 @@
 """The indexes beside a segment, as Kafka reads and leaves them: search, the last entry, cutting, trimming.
 
-    .index       8 bytes an entry    relative offset, position       KEY: the offset
-    .timeindex  12                   timestamp, relative offset      VALUE: the offset
+    .index       8 bytes an entry    relative offset, position       the offset is Kafka's IndexSearchType.KEY
+    .timeindex  12                   timestamp, relative offset      the offset is Kafka's IndexSearchType.VALUE
 
 Kafka counts all whole entries of a file that it opens, including preallocated zeros. It only opens indexes that a clean
 shutdown has trimmed or that recovery has rebuilt. Source: AbstractIndex, OffsetIndex, TimeIndex. Building an index from

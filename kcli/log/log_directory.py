@@ -229,7 +229,7 @@ class LogDirectory:
                 parse_offsets(read_whole(path) if path.exists() else b"")
             except BadNumber as error:
                 found.append(StartRefused(kind, f"{error.reason}: {outcome}", error.position))
-            except (FormatError, UnreadableInput):  # `refusals` has it
+            except (FormatError, UnreadableInput):  # `refusals` reports this error
                 continue
         return found
 
@@ -387,7 +387,7 @@ class LogDirectory:
         for kind in (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS):
             try:
                 known |= self.offsets(kind).keys()
-            except StartRefused:  # `refusals` has it
+            except StartRefused:  # `refusals` reports this error
                 continue
         return known
 

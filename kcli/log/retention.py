@@ -1,11 +1,11 @@
-"""Retention: the old segments that are deleted, from the first on, as long as each in turn meets the condition.
+"""Retention: the old segments that are deleted, from the first on, as long as each in turn meets a condition.
 
-    log start offset   the next segment begins at or below it     every log
-    retention.bytes    the log is larger by at least that segment  cleanup.policy with delete
-    retention.ms       its youngest record is older                cleanup.policy with delete
+    log start offset   the next segment begins at or below it                   every log
+    retention.bytes    the log exceeds it by at least the size of the segment   cleanup.policy with delete
+    retention.ms       the segment's youngest record is older                   cleanup.policy with delete
 
-No segment is deleted that reaches above the high watermark, nor an active segment without batches. Where all would be
-deleted, Kafka rolls an empty segment first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
+No segment is deleted that reaches above the high watermark, nor an active segment without batches. Where all segments
+would be deleted, Kafka rolls an empty one first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
 """
 
 from __future__ import annotations

@@ -163,7 +163,9 @@ class _Reader:
         return size if self._stop is None else min(size, self._stop)
 
     def _incomplete(self, position: int, needed: int, *, ended: bool) -> tuple[Damage | None, int]:
-        """Handle a batch at `position` that does not end in the window: read more, or return the Damage."""
+        """Return the Damage where the batch at `position` does not end before the end of the file or is too large, and
+        0; else None, and how many bytes to read for a window that has all of the batch. needed: the bytes of the batch.
+        ended: whether the window's bytes are the last ones."""
         if ended or position + needed > self._end():
             left = self._end() - position
             reason = f"the file ends {left:,} bytes into a batch"
@@ -181,8 +183,8 @@ class _Reader:
         return self._damage(position, BadLength(reason, position))
 
     def _lost_framing(self, table: BatchTable, behind: int) -> Damage | None:
-        """Return the Damage at the last batch of the table, which is not sound and ends at `behind`; None where its
-        length still leads to the next sound batch, or to the end."""
+        """Return the Damage at the last batch of the table, which is not sound and ends at `behind`; None where the
+        batch lengths from there on still lead to the next sound batch, or to the end."""
         batch = BatchRow._make(table.row(table.count - 1))
         sound = self._next_sound(batch.position + 1)
         target = self._end() if sound is None else sound
@@ -214,7 +216,8 @@ class _Reader:
         return Damage(position, behind - position, error, at_end=sound is None)
 
     def _next_sound(self, position: int) -> int | None:
-        """The first byte at or after `position` where a batch begins whose CRC holds, or None."""
+        """Return the first byte at or after `position` where a batch with a right CRC begins; None where there is
+        none."""
         known_from, known_to = self._sound
         if known_from <= position and (known_to is None or position <= known_to):
             return known_to

@@ -1,18 +1,18 @@
 """Producer snapshots against the log: whether the entries of a snapshot can be the state of the log's producers.
 
 A snapshot of another partition, or of an older log, is sound in itself. Kafka loads it at a clean start without a look
-at the log: the transactions that are open in it hold the last stable offset back, and producers are refused for its
-epochs and sequences. The batches below the snapshot's offset contradict it by
+at the log: transactions that are open in the snapshot hold the last stable offset back, and producers whose epochs and
+sequences do not match it are refused. The batches below the snapshot's offset contradict it by
 
     a producer that has no batch in the log           where no batch is missing that it may have sent
-    another epoch, sequence, offset, timestamp        of the producer's last batch
+    another epoch, sequence, offset, timestamp        than the producer's last batch has
     an epoch or offset below that of a batch          of the producer, also where batches are missing
     an open transaction that has ended, or never was  or one that is open in the log alone
     an offset that is not below the snapshot's
-    no entry of a producer with a later last batch    than that of a producer with an entry, by offset and timestamp
+    no entry for a producer whose last batch is later than that of a producer with an entry, by offset and timestamp
 
-Kafka forgets a producer producer.id.expiration.ms after the timestamp of its last batch, and all producers with lower
-timestamps with it, but those with an open transaction. Source: ProducerStateManager, ProducerStateEntry.
+Kafka forgets a producer producer.id.expiration.ms after the timestamp of its last batch; producers whose timestamps are
+lower are then forgotten, too, except those with an open transaction. Source: ProducerStateManager, ProducerStateEntry.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
     windows in order  ->  which batches are aborted, which markers have expired       one after the other
                       ->  which records stay, batches built again, compressed again   several threads
-                      ->  appended to the new log, index entries added                in order
+                      ->  appended to the new .log file, index entries added          in order
 
-Where the map has a bit for every offset, the batches that filled it are not hashed again, and batches without a latest
-record are not read again. A batch of which every record stays is copied byte for byte. Any other batch is built again
-as magic 2 with its own codec at the codec's default level: as in Kafka, compression.type does not matter here. Bytes of
-header keys stay as they are, where Kafka would replace those that are not UTF-8. A batch with a wrong CRC makes the log
-uncleanable; Kafka does not check it. Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
+If the offset map has a bit for every offset, which marks the records that are the latest of their keys, the batches
+from which it was filled are not hashed again, and windows without such a record are not read again. A batch of which
+every record stays is copied byte for byte. Any other batch is built again as magic 2 with its own codec at the codec's
+default level: as in Kafka, compression.type does not matter here. Bytes of header keys stay as they are, where Kafka
+would replace those that are not UTF-8. A batch with a wrong CRC makes the log uncleanable; Kafka does not check the
+CRC. Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The checks of idempotence and transactions that a leader makes before it appends a producer's batch.
 
-    duplicate   one of the producer's last five batches with the same sequences: its offsets are answered, not appended
+    duplicate   a batch with the sequences of one of the producer's last five batches is not appended: the producer gets
+                the offsets of that earlier batch
     epoch       not below the producer's latest; a transaction's marker of version 2 bumps it
     sequence    one above the last; 0 for a new epoch
     transaction while one is open, all of the producer's batches belong to it; the coordinator epoch of its marker is

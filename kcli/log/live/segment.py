@@ -1,8 +1,8 @@
 """A segment of an open log: appended to, read, rolled, truncated, deleted.
 
     append   one write of all bytes, then the index entries that are due
-    locate   the byte of an offset: index, then batch headers
-    roll     becomes inactive: the closing entry of the time index, indexes trimmed
+    locate   the byte at which the batch with an offset begins: by the index, then by batch headers
+    roll     the segment is no longer active: the closing entry of the time index is written, the indexes are trimmed
 
 Files are opened at their first use. Source: LogSegment, FileRecords, TransactionIndex.
 """

@@ -226,5 +226,5 @@ class LiveSegments:
         return None
 
     def find_largest(self) -> FoundRecord | None:
-        """The first record with the largest timestamp of all."""
+        """Return the first record with the largest timestamp in the log; None where there are no records."""
         return max(self.all, key=lambda segment: segment.largest[0]).find_largest()

@@ -1,14 +1,13 @@
 """Directories of partitions of one topic that have exchanged their names.
 
-Their topic ids are alike. Two kinds of evidence show of which partition their records are:
+They have the same topic id. Two kinds of evidence show of which partition their records are:
 
-    keys            in a coordinator's topic the hash of each key is the number of its partition
-    log ends        after a clean shutdown each log ends at the recovery point of its partition; nothing is said where
-                    the logs of the exchange are shorter than another checkpoint says, or where a directory's own files
-                    say that its log was longer
+    keys            in a coordinator's topic the hash of each key gives the number of its partition
+    log ends        after a clean shutdown each log ends at the recovery point of its partition; this is no evidence if
+                    one of the logs is shorter than another checkpoint says, or than the files in its directory say
 
 Without the clean-shutdown marker a recovery point is only a lower bound of the log's end: then the exchange is one of
-two explanations (`is_certain`), and the other one is that a log lost its end.
+two explanations (`is_certain` is False), and the other one is that a log lost its end.
 """
 
 from __future__ import annotations

@@ -243,6 +243,6 @@ def _opened(log_directory: Path) -> list[PartitionDirectory]:
     with -future, except the metadata log."""
     try:
         found = LogDirectory(log_directory).partitions()
-    except UnreadableInput:  # the checks of that directory report it
+    except UnreadableInput:  # the checks of that directory report this error
         return []
     return [each for each in found if each.name.state in ("", "future") and each.name.topic != METADATA_TOPIC]

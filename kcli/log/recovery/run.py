@@ -6,10 +6,10 @@
     recovery.in_place(name)       recovers in place, under Kafka's lock, with a backup of the removed bytes
 
 Partitions are read by several threads, like Kafka's recovery threads. Afterwards the recovery points are the log end
-offsets, as all is on disk. The clean-shutdown marker stays where it decides that the start is a clean one: Kafka's next
-start then judges the logs as this one. After any other start, and with salvage, there is none, so that the controller
-learns at the broker's registration that records may be lost (KIP-966). High watermarks change only where they are
-beyond the log end offset.
+offsets, as all is on disk. If the clean-shutdown marker made this start a clean one, it is kept, so that Kafka's next
+start treats the logs in the same way. After any other start, and with salvage, there is no marker, so that the
+controller learns at the broker's registration that records may be lost (KIP-966). High watermarks change only where
+they are beyond the log end offset.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Recovery:
     advance      called with the number of bytes checked since the last call, from any thread
     metadata     takes the plan of the metadata log's start and returns the one to carry out, which may be salvaged
     identities   the identities that salvage gives to directories whose name and topic id do not agree, by path
-    in_the_place the directories that have the name of another partition, or of a deleted topic's, or no batch while
-                 another directory has the records: salvage makes them strays
+    in_the_place the directories that have the name of a partition but not its records: they are of a deleted topic, or
+                 have no batch. Salvage makes them strays
     node_id      the node.id that salvage writes into meta.properties; None where it stays
     directory_id the directory.id that salvage writes into meta.properties; None where it stays
     properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None where
@@ -243,7 +243,7 @@ class Recovery:
     def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
         try:
             return self._holder.offsets(kind) if self._has_holder else {}
-        except StartRefused:  # `refusals` or `passed_over` has it
+        except StartRefused:  # `refusals` or `passed_over` has this error
             return {}
 
     def plans(self) -> Iterator[PartitionPlan]:

@@ -1,17 +1,19 @@
 """The sound batches behind damage, which Kafka would lose: counted, or kept at their own offsets.
 
-kept       a batch that its readers read (kcli.log.recovery.readable), with offsets within its segment
-put back   a sound batch with another base offset than the only one that its neighbours leave for it gets that one
-in order   batches that stand behind others with higher offsets are put in front of them: a log whose batches were
+kept       a batch that consumers can read, and in its topic the coordinator (kcli.log.recovery.readable), with offsets
+           within its segment
+put back   a sound batch whose neighbours leave only one base offset for it, and not its own, gets that one
+in order   batches that stand behind others with higher offsets are put in front of them: a .log file whose batches were
            exchanged, moved or rotated is whole again
-left out   a batch that its readers do not read; a batch with offsets that another has, as a copy has; a batch whose
-           last offset is wrong, which its neighbours tell; a batch whose offsets leave none for appends;
-           all bytes between kept batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
-renamed    a log whose name is above its first offset gets the name of that offset, if the logs before it end below
-exchanged  logs that have each other's names, by the offsets of their first batches, get their own
-removed    a log whose batches are those of another partition, or that the cleaner has replaced
+left out   a batch that cannot be read; a batch with offsets that another has, as a copy has; a batch whose last offset
+           is wrong, as its neighbours show; a batch whose offsets leave none for appends; all bytes between kept
+           batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
+renamed    a .log file whose name is above its first offset gets the name of that offset, if the .log files before it
+           end at or below it
+exchanged  .log files that have each other's names, by the offsets of their first batches, get their own
+removed    a .log file whose batches are those of another partition, or that the cleaner has replaced
 rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches
-swap       of the logs that a damaged swap file replaced, the batches behind those of the swap file are kept
+swap       of the .log files that a damaged swap file replaced, the batches behind those of the swap file are kept
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""Swap files that lack records of the logs that they replace: compaction drops records, but never a key's last value.
-In a topic that was never compacted a swap file is of a split, and has all batches.
+"""Swap files that lack records of the .log files that they replace: compaction drops records, but never a key's last
+value. In a topic that was never compacted, a swap file comes from the split of a segment, and has all batches.
 
-    at fault      swap files that lack a batch of a topic that was never compacted; in another topic swap files, where
-                  the last record of a key in the replaced logs has a value, and no log, swap files included, has a
-                  record of that key at or behind its offset: no cleaning has this result
-    lost          in that case, the batches of the replaced logs that no other log has
+    at fault      in a topic that was never compacted, swap files that lack a batch of the replaced .log files; in any
+                  other topic, swap files by which a key loses its last value: its last record in the replaced .log
+                  files has a value, and after the start no .log file has a record of the key at that offset or behind
+                  it
+    lost          if they are at fault, the batches of the replaced .log files that no other .log file has
     not judged    records without a key, control records, records of transactions (which may be aborted)
 
-A start puts a .swap file into place without checking it, and deletes the logs that it replaces. Source:
-LogLoader.loadSegmentFiles, Cleaner."""
+A start puts a .swap file into place without checking it, and deletes the .log files that it replaces. Source:
+LogLoader.loadSegmentFiles, Cleaner.
+"""
 
 from __future__ import annotations
 
