@@ -87,7 +87,8 @@ def read_properties(path: Path) -> Mapping[str, str]:
 
 
 def read_meta_properties(directory: Path) -> MetaProperties | None:
-    """The content of the directory's meta.properties; None where it has none. Raises FormatError, UnreadableInput."""
+    """Return the content of the directory's meta.properties; None where it has none. Raises FormatError,
+    UnreadableInput."""
     path = directory / FileKind.META_PROPERTIES
     return properties.meta_properties(properties.parse(read_whole(path))) if path.exists() else None
 
@@ -448,8 +449,8 @@ def is_removable_marker(directory: Path) -> bool:
 
 
 def partition_named(name: str) -> DirectoryName | None:
-    """The topic and partition in a directory's name, as Kafka reads it; None for a name with which Kafka does not
-    start."""
+    """Return the topic and partition in a directory's name, as Kafka reads it; None for a name with which Kafka does
+    not start."""
     found = parse_directory(name)
     if found is not None and found.state != "remote":
         return found

@@ -191,8 +191,9 @@ class CleanerLog:
         return sum(segment.size for segment in self.segments)
 
     def between(self, start: int, stop: int) -> list[StoredSegment]:
-        """The segments that hold offsets in [start, stop): from the last one with a base offset at or below `start`
-        (else from the first one) to the last one with a base offset below `stop`. Source: LogSegments.values."""
+        """Return the segments that hold offsets in [start, stop): from the last one with a base offset at or below
+        `start` (else from the first one) to the last one with a base offset below `stop`. Source:
+        LogSegments.values."""
         if start >= stop:
             return []
         floor = max((each.base_offset for each in self.segments if each.base_offset <= start), default=-1)
@@ -203,13 +204,13 @@ class CleanerLog:
         return self.between(offset, self.active.base_offset)
 
     def next_base_offset(self, segment: StoredSegment) -> int:
-        """The base offset of the segment behind `segment`; the log end for the active one."""
+        """Return the base offset of the segment behind `segment`; for the active one the log end offset."""
         behind = [each.base_offset for each in self.segments if each.base_offset > segment.base_offset]
         return min(behind, default=self.log_end_offset)
 
     def aborted(self, start: int, stop: int) -> list[AbortedTxn]:
-        """Aborted transactions that begin below `stop`, from the transaction indexes of the segment that holds `start`
-        and those behind it. Source: LocalLog.collectAbortedTransactions."""
+        """Return the aborted transactions that begin below `stop`, from the transaction indexes of the segment that
+        holds `start` and the segments behind it. Source: LocalLog.collectAbortedTransactions."""
         found: list[AbortedTxn] = []
         for segment in self.between(start, self.log_end_offset + 1):
             for entry in segment.aborted():
@@ -303,7 +304,7 @@ def _load_producers(log: CleanerLog) -> ProducerTable:
 
 
 def _snapshot_offsets(log: CleanerLog) -> list[int]:
-    """The offsets of producer snapshots that lie within the log, the latest first."""
+    """Return the offsets of producer snapshots that lie within the log, the latest first."""
     names = [parse(path.name) for path in log.directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}")]
     found = [name.base_offset for name in names if name and name.base_offset is not None]
     return sorted((each for each in found if log.log_start_offset < each <= log.log_end_offset), reverse=True)

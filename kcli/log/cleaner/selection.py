@@ -52,7 +52,8 @@ class Selection:
 
     @property
     def worth_it(self) -> bool:
-        """Whether Kafka would clean the log now."""
+        """Whether Kafka would clean the log now: a dirty record is older than max.compaction.lag.ms, or the dirty ratio
+        is high enough."""
         if self.clean_bytes + self.cleanable_bytes == 0:
             return False
         return (self.due_for_ms > 0 and self.cleanable_bytes > 0) or self.ratio > self.min_ratio
@@ -94,7 +95,7 @@ def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: i
 
 
 def _due_for_ms(log: CleanerLog, config: LogConfig, first_dirty: int, now_ms: int) -> int:
-    """How long, in ms, the oldest dirty segment has waited beyond max.compaction.lag.ms; 0: not beyond it."""
+    """Return how long, in ms, the oldest dirty segment has waited beyond max.compaction.lag.ms; 0 where it has not."""
     clean_until = now_ms - config.max_compaction_lag_ms
     if clean_until <= 0:
         return 0

@@ -86,7 +86,7 @@ class LiveIndex:
         self.count = min(self.count, count)
 
     def values(self, i: int) -> tuple[int, int]:
-        """The two numbers of entry i."""
+        """Return the two numbers of entry i, as stored."""
         first, second = self.entry.unpack_from(self._mapped(), i * self.entry.size)
         return first, second
 

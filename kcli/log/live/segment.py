@@ -215,8 +215,8 @@ class LiveSegment:
         known += transactions
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """Return the age in ms at which segment.ms looks: from the first batch's timestamp to `timestamp`; where that
-        batch has no timestamp, from the segment's creation to now."""
+        """Return the age in ms that is compared with segment.ms: from the first batch's timestamp to `timestamp`; where
+        that batch has no timestamp, from the segment's creation to now."""
         first = self.first_timestamp
         return timestamp - first if first >= 0 else now_ms - self._created_ms
 
@@ -321,7 +321,7 @@ class LiveSegment:
         return None
 
     def find_largest(self) -> FoundRecord | None:
-        """The first record with the largest timestamp; None without records."""
+        """Return the first record with the segment's largest timestamp; None where there are no records."""
         timestamp, offset = self.largest
         for head in self.heads(self.offsets.lookup(offset)):
             if head.max_timestamp == timestamp:

@@ -213,7 +213,7 @@ class ReadOnlyLog:
         return first if stated is None or not first <= stated <= end else stated
 
     def _first_offset(self) -> int:
-        """The base offset of the first segment, or the offset of its first batch where that is lower."""
+        """Return the base offset in the first segment's name, or that of its first batch where it is lower."""
         if not self._segments:
             return self.log_end_offset
         first = self._segments[0]

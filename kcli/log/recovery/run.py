@@ -163,8 +163,8 @@ class Recovery:
             ]
             self.unreadable = self._holder.unreadable()
         self._shared = {} if self.is_partition else self._holder.shared_directories()
-        """The partitions' directories that are in fact another partition's, each with that one: salvage and copies
-        leave them out."""
+        """The partitions' directories that are in fact another partition's, each with that one: nothing is written for
+        them."""
         self._own = [each for each in self.partitions if each.path not in self._shared]
         self._linked: set[str] = set()
         """The files of `refusals` that are links to a file with other names: a copy has a separate file for each
@@ -191,9 +191,9 @@ class Recovery:
         self._second = [] if self.is_partition else [each.path for each, _ in self._holder.duplicates()]
         self._second += [each.path for each in self._copies if not each.is_kept]
         self._set_aside = {*self._second, *self.in_the_place} if self.salvage else set()
-        """The directories that salvage makes strays: those of deleted topics, as Kafka's start does, those without a
-        batch where another directory has the records, and second ones of a partition, with which Kafka does not
-        start."""
+        """The directories that salvage makes strays: those of deleted topics, as Kafka's start does; those without a
+        batch, if another directory has the partition's records; and second directories of a partition, with which Kafka
+        does not start."""
         self.exchanged = {} if self.is_partition else exchanged_logs(self._own) | dict(self.exchanged_by_keys)
         """The .log files that were exchanged: by the path at which a file belongs, the path at which it is now."""
         self._puts_in_place = self._rescues = self.salvage

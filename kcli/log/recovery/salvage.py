@@ -52,10 +52,10 @@ in its own order."""
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Bytes [position, position + length) of a .log file that salvage leaves out; length 0 where only offsets are
-    missing, at the end of a file.
+    missing.
 
     first_offset, last_offset: the offsets, both inclusive, that no batch has after salvage; none where last_offset is
-    below first_offset. last_offset is None where all offsets up to the end of the log may be missing.
+    below first_offset. last_offset is None at the end of the log, where it is not known how many offsets are missing.
     """
 
     file: str
@@ -128,7 +128,7 @@ class Checked:
     removed: the names of files that salvage leaves out: those of another partition, those of segments that the cleaner
     has replaced, and empty .log files that others replace. compressed: the decompressed content of files with such
     batches, by the name that it gets. unused: the files that salvage does not take, but reports. lost: the first and
-    last offset of each range that no .log file with a name of its own has; last is None where it is not known. moved:
+    last offset of each range of offsets that no .log file of a segment has; last is None where it is not known. moved:
     the .log files that salvage puts into the directories of other partitions, by name, each with words for what it is.
     """
 
@@ -166,7 +166,7 @@ class Checked:
 
     @property
     def has_logs(self) -> bool:
-        """Whether .log files are restored from files under other names, compressed ones among them."""
+        """Whether there are files to restore under other names, compressed ones among them."""
         return bool(self.renamed or self.compressed)
 
     @property
