@@ -1,12 +1,11 @@
 """Files of a log directory that are symbolic links to one file, as programs make them that keep equal files only once.
 
-    log, indexes, snapshots      Kafka writes into them in place, through a link: that changes the file of each name
-    active offset, time index    a start makes them log.index.size.max.bytes long, and fills them with NULs
-    checkpoints, partition.metadata
-                                 written as a new file, which is renamed into place of the link
+    .log files, indexes, snapshots  Kafka writes into them in place, through a link: that changes the file of each name
+    active offset, time index       a start makes them log.index.size.max.bytes long, and fills them with NULs
+    checkpoints, partition.metadata written as a new file, which is renamed into place of the link
 
-A link whose target has no other name in the log directory is not counted. Nor is a link to a log with batches in
-another partition's directory: that is a misplaced log, as it has other records.
+A link whose target has no other name in the log directory is not counted. Nor is a link to a .log file with batches in
+another partition's directory: that is a misplaced file, as its records are another partition's.
 
 Source: LogLoader.load (resizeIndexes), AbstractIndex, ProducerStateManager.writeSnapshot, CheckpointFile.write.
 """
@@ -39,7 +38,7 @@ class _Name:
 
     @cached_property
     def is_active(self) -> bool:
-        """Whether this is the log or an offset or time index of an active segment."""
+        """Whether this is the .log file, or an offset or time index, of an active segment."""
         if self.directory is None or self.name.kind not in (FileKind.LOG, *_ACTIVE_INDEXES):
             return False
         found = (parse(each) for each in os.listdir(self.directory))  # noqa: PTH208
@@ -97,7 +96,7 @@ def _name(each: _Name) -> str:
 
 
 def is_link_to_batches(path: Path) -> bool:
-    """Whether a log is a symbolic link to a log with batches in the directory of another partition."""
+    """Whether a .log file is a symbolic link to a .log file with batches in the directory of another partition."""
     target = path.resolve()
     if parse_directory(target.parent.name) is None or target.parent == path.parent.resolve():
         return False

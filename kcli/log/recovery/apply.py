@@ -3,8 +3,9 @@
     start_in_place  what the start of a broker does, before the log is opened
     write_copy      writes the files of the view to a new directory
     apply_in_place  changes the directory's files to those of the view, in an order in which the next recovery can
-                    complete it after a crash at any point: what is set aside, logs composed of parts, removals,
-                    renames, cuts, leader epochs, indexes, snapshots; `back_up` comes first
+                    complete it after a crash at any point: directories with names of Kafka's files are renamed; then
+                    .log files composed of parts, removals, renames, cuts, leader epochs, indexes, snapshots; `back_up`
+                    comes first
 
 Source for the order: LogLoader, LocalLog.
 """

@@ -1,8 +1,8 @@
-"""Finding the partition that a log file belongs to, where it was copied into another partition's directory.
+"""Finding the partition that a .log file belongs to, where it was copied into another partition's directory.
 
-The file was copied where a log of another partition has a batch with the same offset, CRC and producer at the same
-byte, and that log's base offset (in its name) fits the batch's offset better. A base offset at or below the offset fits
-better than one above it; of two at or below it, the larger one fits better.
+It was copied if a .log file of another partition has a batch with the same header (offset, CRC, producer) at the same
+byte, and a base offset in its name that fits the batch's offset better. A base offset at or below the batch's offset
+fits better than one above it; of two at or below it, the larger one fits better.
 """
 
 from __future__ import annotations

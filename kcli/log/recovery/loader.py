@@ -2,12 +2,13 @@
 
     1  all files must be readable; .deleted and .cleaned files are deleted, and so are .swap files of an offset at or
        above that of a .cleaned file
-    2  the segments that a .swap log replaces are deleted; .swap files lose the suffix
-    3  indexes without a log are deleted; a log whose offset index is missing, or an index corrupt, is recovered
+    2  the segments that a swap file replaces are deleted; .swap files lose the suffix
+    3  indexes without a .log file are deleted; a segment without an offset index, or with a corrupt transaction index,
+       is recovered
     4  without the clean-shutdown marker: segments from the recovery point on are recovered, in order; where one is cut,
        all behind it are deleted
-    5  a log that ends below its log start offset is deleted; an empty log gets an empty segment
-    6  leader epochs, producer state and snapshots are truncated to the log's start and end
+    5  a log that ends below its log start offset is deleted; a log without segments gets an empty one
+    6  leader epochs, producer state and snapshots are truncated to the log start and end offsets
 
 Then, as at a clean shutdown, the indexes of the active segment are trimmed. Source: LogLoader, UnifiedLog (KIP-98 for
 producers, KIP-101 for epochs).

@@ -5,7 +5,8 @@
     the log begins above 0 and no snapshot reaches its start               Kafka does not start
     the latest snapshot is a directory                                     Kafka does not start
     the latest snapshot (by epoch, then offset) is ahead of the log:       the log is deleted, and begins empty at the
-    of a later epoch, or of its last epoch and beyond its end              snapshot's offset; so are older snapshots
+    of a later epoch than the log's last, or of the same epoch and         snapshot's offset; older snapshots are
+    beyond the log end offset                                              deleted, too
 
 Source: KafkaRaftLog (createLog, recoverSnapshots, truncateToLatestSnapshot); KIP-630.
 """
