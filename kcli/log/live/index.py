@@ -104,8 +104,8 @@ class LiveIndex:
             file.sync()
 
     def close(self, *, trim: bool = True, keep: bool = True) -> None:
-        """Close descriptor and map, also where an earlier step raises OSError. keep: write the entries that wait in
-        memory first; else they are dropped. trim: cut the file behind its last entry."""
+        """Close descriptor and map, even where a step before that raises OSError. keep: first write the entries that
+        wait in memory; else they are dropped. trim: cut the file behind its last entry."""
         try:
             if keep:
                 self.write_waiting()

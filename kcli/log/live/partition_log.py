@@ -82,8 +82,8 @@ class UnexpectedOffsets(KcliError):
 
 
 class Isolation(Enum):
-    """Which offset a reader may read up to: a follower the log end offset, a consumer the high watermark, or the last
-    stable offset with read_committed."""
+    """Below which offset a reader may read: a follower below the log end offset, a consumer below the high watermark,
+    or with read_committed below the last stable offset."""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"

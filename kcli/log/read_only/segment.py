@@ -35,7 +35,7 @@ WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 64 << 10, 4 << 20
 
 
 class FileState(NamedTuple):
-    """What tells whether a file has changed: it differs from the state before."""
+    """The inode, size and modification time (ns) of a file: where they differ, the file has changed."""
 
     inode: int
     size: int

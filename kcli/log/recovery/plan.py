@@ -566,8 +566,8 @@ def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
 def _with_log_start_set_back(
     view: PartitionView, options: LoadOptions, saved: Salvaged, advance: Callable[[int], None]
 ) -> PartitionPlan:
-    """Return the plan of a log that ends below its log start offset: this becomes the base offset of the first segment,
-    as the checkpoint is wrong, or the batches up to its offset are gone. Raises UnreadableInput."""
+    """Return the plan of a log that ends below its log start offset, with the base offset of the first segment as the
+    new log start offset: the checkpoint is wrong, or the batches up to its offset are gone. Raises UnreadableInput."""
     loaded = _load(view.directory, view, replace(options, log_start_offset=0), advance)
     if loaded.offsets is not None:
         start = loaded.first_base_offset
