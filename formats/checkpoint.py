@@ -80,8 +80,8 @@ def build_offsets(entries: Sequence[OffsetEntry]) -> bytes:
 
 
 class _NotANumberError(ValueError):
-    """A word that is not an integer of its size. `_parse` raises BadValue for it in lines 1 and 2, BadNumber in later
-    lines."""
+    """The error for text that is not an integer of its size. `_parse` raises BadValue for it in lines 1 and 2,
+    BadNumber in later lines."""
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:
@@ -132,8 +132,8 @@ def _build(entries: Sequence[EpochEntry] | Sequence[OffsetEntry]) -> bytes:
 
 
 def _shown(line: str) -> str:
-    """The text of a line for an error: its first 100 characters. Of a run of NULs, as a crash or a full disk leaves it,
-    only the length is shown."""
+    """Return the text of a line as an error shows it: its first 100 characters, up to the first run of NULs. Of the
+    bytes from such a run on, as a crash or a full disk leaves it, only the number is shown."""
     if line and not line.strip("\0"):
         return f"{len(line):,} NUL {'byte' if len(line) == 1 else 'bytes'}"
     begin, _, _ = line.partition("\0" * NULS_SHOWN)

@@ -409,7 +409,8 @@ def _zstd_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Ch
 
 
 def _zstd_whole(context: ZstdDecompressor, data: memoryview, limit: int) -> bytes | None:
-    """Return the content of `data` if it is one sound frame, the usual case; None where `_zstd_stream` must decide."""
+    """Return the content of `data` if it is one sound frame, as it usually is; else None, and `_zstd_stream` must
+    decompress it."""
     import zstandard
 
     try:
@@ -440,7 +441,8 @@ def _zstd_frame_end(data: memoryview) -> int:
 
 
 def _zstd_most(data: memoryview) -> int:
-    """Return the sum of the most bytes of each block, if `data` is one frame; UNBOUNDED for more than 8 MB."""
+    """Return the largest possible size in bytes of the content of `data`, by the sizes of its blocks, if it is one
+    frame; UNBOUNDED for anything else, and above 8 MB."""
     import zstandard
 
     try:

@@ -139,8 +139,8 @@ def parse_partition_metadata(data: bytes) -> PartitionMetadata:
 
 
 def _value_in(name: str, line: str, position: int) -> str:
-    """The value of a line `name: value`, whatever the name: Java's `split(":\\s+")` finds two parts, and leaves out
-    empty ones behind them."""
+    """Return the value in a line `name: value`, whatever the name in it. Java's `split(":\\s+")` must find two parts in
+    the line; empty parts behind them do not count. Raises BadValue."""
     parts = _COLON.split(line)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -155,7 +155,8 @@ def build_partition_metadata(metadata: PartitionMetadata) -> bytes:
 
 
 def _uuid(name: str, text: str, position: int | None = None) -> str:
-    """The id as Kafka writes it: unused bits of the last character are 0, and no padding follows it."""
+    """Return the id as Kafka writes it: unused bits of the last character are 0, and no padding follows. Raises
+    BadValue."""
     if not _UUID.fullmatch(text):
         raise BadValue(f"{name} is {text[:100]!r}, not 22 characters of base64", position)
     raw = base64.urlsafe_b64decode(f"{text[:22]}==")
@@ -163,7 +164,7 @@ def _uuid(name: str, text: str, position: int | None = None) -> str:
 
 
 def _int32(text: str) -> int | None:
-    """The number that Java's `Integer.parseInt` returns; None where it refuses the text."""
+    """Return the number that Java's `Integer.parseInt` returns; None where that throws an exception."""
     number = int(text) if _INT.fullmatch(text) else 2**31
     return number if -(2**31) <= number < 2**31 else None
 

@@ -95,7 +95,7 @@ def _int(fields: Mapping[str, Any], name: str) -> int:
 
 
 def _short(value: object) -> int:
-    """A JSON value as Jackson's `shortValue` returns it."""
+    """Return a JSON value as Jackson's `shortValue` does: the lower 16 bits of a number, 0 for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     number = int(value) & 0xFFFF if isinstance(value, int | float) and is_number else 0
     return number - (1 << 16) if number >= 1 << 15 else number

@@ -1,14 +1,14 @@
 """Partitions on disk: their directories, segments, indexes and snapshots, as Kafka's storage module keeps them.
 
-The rooms, and what each does to a partition's directory:
+The rooms (packages), and what each does to a partition's directory:
 
     live       reads, writes   the log that a running broker appends to: validate, append, roll, read, flush, truncate
     read_only  reads           the same log, never written to, also while a running Kafka writes it; skips damage
     recovery   reads, writes   Kafka's start, simulated on a view; then reported, written to a copy, or applied in place
-    cleaner    reads, writes   compaction: which records stay, and the change of files
+    cleaner    reads, writes   compaction: which records stay, and how the files of segments are replaced
 
-Each room has its own class of segment: `LiveSegment` is appended to,
-`ReadOnlySegment` searched without an index, `RecoverySegment` checked and cut in a view, `StoredSegment` cleaned.
+Each room has its own class of segment: `LiveSegment` is appended to, `ReadOnlySegment` is searched without an index,
+`RecoverySegment` is checked and cut in a view, `StoredSegment` is cleaned.
 
 What the rooms share:
 

@@ -1,4 +1,5 @@
-"""The records of a window's batches as columns, compressed or not; and the faults of a batch, in words."""
+"""Decode the records of a window's batches, compressed or not, into columns; and describe the faults of a batch in
+words."""
 
 from __future__ import annotations
 
@@ -50,17 +51,19 @@ UNREADABLE = (
 )
 
 ENDS_CONSUMERS = UNREADABLE | FAULT_BAD_CRC | FAULT_BAD_MAGIC | FAULT_BAD_INNER | FAULT_NEGATIVE_COUNT
-"""The faults at which a consumer stops: it also checks the CRC."""
+"""The faults of a batch at which a consumer stops: besides those of UNREADABLE a wrong CRC, an unknown magic, a wrapped
+message with a wrong CRC, and a negative record count."""
 
 
 def decode(
     window: Window, records: RecordTable, *, first: int = 0, last: int | None = None, limit_bytes: int = DEFAULT_LIMIT
 ) -> Iterator[memoryview]:
-    """Fill `records` with the next slice of the window's records, until batches [first, last) are done.
+    """Decode the records of the batches [first, last) of a window (last None: to the last one), a slice at a time:
+    before each yield, `records` is filled with the next slice.
 
-    Yields the buffer that the rows' starts count in: the window, or the decompressed payload of one batch. Batches or
-    records that cannot be read are marked in the batches' faults; see `faults_of`. limit_bytes bounds the payload of
-    one batch.
+    Yield the buffer in which the slice's rows count their bytes: the window's, or the decompressed payload of one
+    batch. For batches and records that cannot be read, fault bits are set in the window's table; see `faults_of`.
+    limit_bytes: the most bytes that the payload of one batch may decompress to.
     """
     batches = window.batches
     data = memoryview(window.data)
@@ -84,8 +87,8 @@ def decode(
 
 
 def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) -> tuple[bytes, FormatError | None]:
-    """The decompressed payload of batch i, and None; where it is damaged, the bytes before the damage, and the
-    error."""
+    """Return the decompressed payload of batch i, and None. For a damaged payload, return the bytes before the damage
+    and the error; for one above limit_bytes, no bytes and the error."""
     start, stop = payload_bounds(data, batches, i)
     if start < 0:
         return b"", None  # payload_bounds has marked the batch
@@ -101,10 +104,11 @@ def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) ->
 
 
 def faults_of(window: Window, i: int, *, limit_bytes: int = DEFAULT_LIMIT) -> list[FormatError]:
-    """All faults of batch i, the most specific first, each with its byte in the file.
+    """Return all faults of batch i, those of its header and CRC first, each with its byte in the file; an empty list
+    for a batch without faults.
 
-    The batch is read again; for a batch without faults the list is empty. Bytes inside a compressed payload have
-    no place in the file: their faults are placed at the batch, and the reason says which byte of the payload.
+    The batch's records are decoded again. Bytes inside a compressed payload have no place in the file: a fault in them
+    has the position of the batch, and its reason says which byte of the decompressed payload.
     """
     row = BatchRow._make(window.batches.row(i))
     found: list[FormatError] = []
@@ -161,8 +165,9 @@ def _record_faults(window: Window, i: int, row: BatchRow, limit_bytes: int) -> l
 
 
 def is_readable(window: Window, i: int) -> bool:
-    """Whether consumers read batch i of a window whose records have been decoded. Source: Kafka's DefaultRecordBatch,
-    CompletedFetch."""
+    """Whether consumers can read batch i of a window whose records have been decoded (`decode` sets the fault bits). A
+    payload that only exceeds kcli's limit, or has bytes behind it that Java ignores, is readable. Source: Kafka's
+    DefaultRecordBatch, CompletedFetch."""
     row = BatchRow._make(window.batches.row(i))
     faults = row.faults & ENDS_CONSUMERS
     if faults != FAULT_BAD_PAYLOAD:

@@ -139,7 +139,8 @@ class ConfigKey:
     distinct: bool = False
 
     def parse(self, name: str, text: str | None) -> Value:
-        """The value that `text` stands for, checked. Raises InvalidConfig."""
+        """Return the value that `text` stands for (None: no value), checked. name: that of the configuration, for
+        errors. Raises InvalidConfig."""
         value = None if text is None else parse_value(name, text, self.type)
         if self.distinct and isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -149,7 +150,7 @@ class ConfigKey:
 
 
 def parse_value(name: str, text: str, kind: Type) -> Value:
-    """Parse `text`, without the white space around it, as a value of the type `kind`. Raises InvalidConfig."""
+    """Return `text`, without the white space around it, as a value of the type `kind`. Raises InvalidConfig."""
     word = java_trim(text)
     match kind:
         case Type.BOOLEAN:
@@ -210,8 +211,8 @@ TOPIC_CONFIGS: Mapping[str, ConfigKey] = {
     "unclean.leader.election.enable": ConfigKey(Type.BOOLEAN, default=False),
 }
 
-# The broker's names of each topic configuration, the first one set counts. The factor converts the broker's unit to
-# the topic's: log.retention.hours is in hours, retention.ms in ms.
+# The names that each topic configuration has in a broker's properties; the first one that is set counts. The factor
+# converts the broker's unit to the topic's: log.retention.hours is in hours, retention.ms in ms.
 SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = {
     "cleanup.policy": (("log.cleanup.policy", 1),),
     "compression.gzip.level": (("compression.gzip.level", 1),),
@@ -254,8 +255,8 @@ def parse_topic_configs(texts: Mapping[str, str]) -> dict[str, Value]:
 
 
 def broker_defaults(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the defaults of topic configurations that a broker's properties set, by the topics' names. Raises
-    InvalidConfig."""
+    """Return the values that a broker's properties set for topic configurations, by the topic configurations' names and
+    in their units. Raises InvalidConfig."""
     found: dict[str, str] = {}
     for name, synonyms in SYNONYMS.items():
         for synonym, factor in synonyms:
@@ -291,9 +292,8 @@ def validate_topic_configs(
     remote_storage: bool = False,
 ) -> dict[str, Value]:
     """Validate a topic's new configurations, as a controller does before it writes them. existing: the topic's present
-    configurations; defaults: the broker's, by the topics' names; remote_storage: whether the cluster has tiered
-    storage. Returns every value. Raises InvalidConfig.
-    """
+    configurations; defaults: what the broker's properties set, see `broker_defaults`; remote_storage: whether the
+    cluster has tiered storage. Returns the value of every topic configuration. Raises InvalidConfig."""
     values = parse_topic_configs({**(defaults or {}), **texts})
     validate_lags(values)
     if values["remote.storage.enable"]:
@@ -371,7 +371,8 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """segment.ms; on a compacted log max.compaction.lag.ms, if that is less."""
+        """The age at which a segment is rolled at the latest: segment.ms; on a compacted log max.compaction.lag.ms, if
+        that is less."""
         lag = self._int("max.compaction.lag.ms")
         return min(lag, self.segment_ms) if self.compact and lag > 0 else self.segment_ms
 
@@ -392,12 +393,12 @@ class LogConfig:
 
     @property
     def flush_messages(self) -> int:
-        """The number of records between two flushes."""
+        """The number of records after which the log is flushed."""
         return self._int("flush.messages")
 
     @property
     def flush_ms(self) -> int:
-        """The time between two flushes."""
+        """The time after which the log is flushed."""
         return self._int("flush.ms")
 
     @property

@@ -33,18 +33,19 @@ PROVIDERS: Final = "config.providers"
 _PACKAGE: Final = "org.apache.kafka.common.config.provider"
 _HIDDEN: Final = "[hidden]"
 Lookup = Callable[[str, str], str | None]
-"""A path, "" for none, and a key to the value; None where there is none. Raises InvalidConfig."""
+"""A function of a path ("" for none) and a key that returns the provider's value; None where the provider has none.
+Raises InvalidConfig."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Properties without variables. secrets: what the variables stood for; `repr` has neither."""
+    """Properties in which every variable is replaced by its value. secrets: these values. `repr` shows neither."""
 
     properties: Mapping[str, str] = field(repr=False)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
     def hide(self, text: str) -> str:
-        """Return a text for people, without any secret."""
+        """Return `text` with "[hidden]" in place of every secret."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, _HIDDEN)
         return text
@@ -77,10 +78,10 @@ def _variables(text: str) -> Iterator[_Variable]:
 
 
 def resolve(properties: Mapping[str, str]) -> Resolved:
-    """Return the properties with the values that their providers have.
+    """Return the properties, with each variable replaced by the value that its provider has.
 
-    Raises InvalidConfig, which names the property and has nothing of a value, for a provider or key that is not there
-    and for a path that cannot or may not be read.
+    Raises InvalidConfig for a provider or key that does not exist, and for a path that cannot or may not be read. Its
+    text names the property, and shows no value.
     """
     asked = {name: text for name, text in properties.items() if has_variable(text)}
     words = (java_trim(word) for word in properties.get(PROVIDERS, "").split(","))
@@ -116,7 +117,7 @@ def resolve(properties: Mapping[str, str]) -> Resolved:
 
 
 def _provider(word: str, properties: Mapping[str, str]) -> Lookup | None:
-    """The provider of that name; None where it has no class. Raises InvalidConfig."""
+    """Return the provider of the name `word`; None where the properties give no class for it. Raises InvalidConfig."""
     prefix = f"{PROVIDERS}.{word}"
     name = java_trim(properties.get(f"{prefix}.class", ""))
     if not name:
@@ -128,7 +129,8 @@ def _provider(word: str, properties: Mapping[str, str]) -> Lookup | None:
 
 
 class _AllowedPaths:
-    """Which paths a provider may read. Raises InvalidConfig."""
+    """The paths that a provider may read, by its parameter allowed.paths. Raises InvalidConfig for one that is not
+    absolute or does not exist."""
 
     def __init__(self, prefix: str, properties: Mapping[str, str]) -> None:
         name = f"{prefix}allowed.paths"
@@ -141,7 +143,7 @@ class _AllowedPaths:
                 raise InvalidConfig(f"{name}: {each} does not exist")
 
     def check(self, text: str) -> Path:
-        """Return the path. Raises InvalidConfig."""
+        """Return `text` as a path. Raises InvalidConfig where it is empty or the provider may not read it."""
         if not text or "\0" in text:
             raise InvalidConfig("the provider needs a path")
         if self._allowed is None:

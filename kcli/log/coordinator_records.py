@@ -24,12 +24,13 @@ from kcli.log.source import FileSource
 
 NONE = -1
 ErrorHandler = Callable[[str | UnreadableInput], None]
-"""Called with each damaged range that was skipped, and with the error of each file that cannot be read."""
+"""Called with a text for each damaged range that is skipped and each fault of a batch, and with the error of each file
+that cannot be read."""
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of a coordinator's partition. marker: for a transaction marker, whether it commits; None for a record
-    with a key."""
+    """A record of a coordinator's partition. producer_id: -1 outside of a transaction. marker: for a transaction
+    marker, whether it commits; None for any other record."""
 
     offset: int
     producer_id: int
@@ -39,7 +40,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 def segments(directory: Path) -> list[tuple[int, Path]]:
-    """The segments in a partition's directory, each with its base offset, in order. Raises UnreadableInput."""
+    """Return base offset and path of each .log file in a partition's directory, in order. Raises UnreadableInput."""
     try:
         named = [(name, path) for path in directory.iterdir() if (name := parse(path.name)) is not None]
     except OSError as error:
@@ -48,8 +49,8 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
 
 
 def read_records(directory: Path, on_error: ErrorHandler) -> Iterator[tuple[Path, CoordinatorRecord]]:
-    """Yield all records in a partition's directory, each with its segment's path. on_error: called with the error of
-    each segment that cannot be read. Raises UnreadableInput where the directory cannot be read."""
+    """Yield the readable records in a partition's directory, each with the path of its .log file. on_error: see
+    ErrorHandler. Raises UnreadableInput where the directory cannot be read."""
     for _, path in segments(directory):
         try:
             for record in _read(path, on_error):

@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 def _named(method: Callable[Concatenate[DiskFile, P], R]) -> Callable[Concatenate[DiskFile, P], R]:
-    """Decorate a method so that its OSErrors name the file's path, which the system's errors lack."""
+    """Return the method with OSErrors that name the file's path, which the system's errors lack."""
 
     @wraps(method)
     def run(file: DiskFile, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -56,7 +56,7 @@ class DiskFile:
 
     @_named
     def read(self, length: int, position: int) -> bytes:
-        """At most `length` bytes from `position` on; fewer only at the end."""
+        """Return at most `length` bytes from `position` on; fewer only at the end of the file."""
         parts = []
         while length > 0:
             part = os.pread(self.fd, length, position)
@@ -69,7 +69,7 @@ class DiskFile:
 
     @_named
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
-        """Write all bytes of `buffers`, end to end, at `position`. Returns how many."""
+        """Write all bytes of `buffers`, end to end, at `position`. Returns their number."""
         if len(buffers) == 1:  # the common case: no list is made
             done = os.pwrite(self.fd, buffers[0], position)
             if done == len(buffers[0]):
@@ -126,7 +126,8 @@ class Disk:
         self.sync_directory(path.parent)
 
     def write_private_file(self, path: Path, data: bytes) -> None:
-        """As `write_file`, for data that has secrets: nobody but the owner may read or write the file."""
+        """Replace a small file as `write_file` does, for data that has secrets: nobody but the owner may read or write
+        the file."""
         temporary = path.with_name(path.name + ".tmp")
         self.remove(temporary)
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
@@ -149,7 +150,7 @@ class Disk:
         path.rmdir()
 
     def set_modified(self, path: Path, modified_ms: int) -> None:
-        """Set when a file was last changed, in ms since 1970."""
+        """Set a file's modification time, in ms since 1970."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def remove_tree(self, path: Path) -> None:
@@ -173,7 +174,7 @@ class Disk:
             os.close(fd)
 
     def copy(self, source: Path, target: Path, *, length: int | None = None) -> int:
-        """Copy a file, or its first `length` bytes, to a new file. Returns the bytes copied."""
+        """Copy a file, or its first `length` bytes, to a new file. Returns the number of bytes copied."""
         with self.open(source, read_only=True) as old, self.open(target, create=True, truncate=True) as new:
             left = old.size() if length is None else min(length, old.size())
             done = 0

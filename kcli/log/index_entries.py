@@ -1,7 +1,7 @@
 """The indexes beside a segment, as Kafka reads and leaves them: search, the last entry, cutting, trimming.
 
-    .index       8 bytes an entry    relative offset, position       KEY: the offset
-    .timeindex  12                   timestamp, relative offset      VALUE: the offset
+    .index       8 bytes an entry    relative offset, position       the offset is Kafka's IndexSearchType.KEY
+    .timeindex  12                   timestamp, relative offset      the offset is Kafka's IndexSearchType.VALUE
 
 Kafka counts all whole entries of a file that it opens, including preallocated zeros. It only opens indexes that a clean
 shutdown has trimmed or that recovery has rebuilt. Source: AbstractIndex, OffsetIndex, TimeIndex. Building an index from
@@ -22,8 +22,8 @@ WARM_BYTES = 8192
 
 
 def whole_entries(data: bytes, entry_bytes: int) -> bytes:
-    """The whole entries of an index file, without a partial entry at the end. Kafka cuts an index to these when it
-    closes it."""
+    """Return the whole entries of an index file, without a partial one at the end. Kafka cuts an index file to these
+    when it closes the file."""
     return data[: len(data) // entry_bytes * entry_bytes]
 
 
@@ -36,7 +36,7 @@ class OffsetIndexReader:
         self.count = len(data) // OFFSET_ENTRY_BYTES
 
     def entry(self, i: int) -> tuple[int, int]:
-        """The absolute offset and the position (byte) of entry i."""
+        """Return the absolute offset and the position (byte) of entry i."""
         relative, position = OFFSET_ENTRY.unpack(self._data, i * OFFSET_ENTRY_BYTES)
         return self._base + relative, position
 
@@ -46,8 +46,8 @@ class OffsetIndexReader:
         return self.entry(self.count - 1)[0] if self.count else self._base
 
     def position_of(self, offset: int) -> int:
-        """The position from which Kafka scans the log for `offset`: that of the entry at which its search ends, 0
-        without one.
+        """Return the byte of the .log file from which Kafka scans for `offset`: the position in the entry at which the
+        search in the index ends; 0 where there is no such entry.
 
         The search is Kafka's, warm section first: in an index that is out of order it ends at the same entry as
         Kafka's.

@@ -1,5 +1,5 @@
-"""The content of a gzip or a zstd file, as a source by position, inflated while it is read: neither the file nor its
-content is ever in memory as a whole."""
+"""The content of a gzip or a zstd file, as a source by position, decompressed while it is read: neither the file nor
+its content is ever in memory as a whole."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MAGICS = {b"\x1f\x8b\x08": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 SUFFIXES = {GZIP: ".gz", ZSTD: ".zst"}
 CHUNK_BYTES = 1 << 20
 KEPT_BYTES = 32 << 20
-"""Inflated bytes that are kept for reads that go back: above those of one window of batches. A read of earlier ones
-inflates the file from its begin."""
+"""The decompressed bytes that are kept in memory for reads that go back: more than one window of batches. For a read of
+earlier bytes the file is decompressed again from its beginning."""
 
 
 def codec_of(path: Path) -> int | None:
-    """The codec of a compressed file, GZIP or ZSTD, by its first bytes; None for another file. Raises
+    """Return the codec of a compressed file, GZIP or ZSTD, by its first bytes; None for any other file. Raises
     UnreadableInput."""
     source = FileSource(path)
     head = bytearray(max(map(len, MAGICS)))
@@ -33,8 +33,8 @@ def codec_of(path: Path) -> int | None:
 
 
 def inflated_size(path: Path, codec: int) -> int:
-    """The bytes of the content of a compressed file. Raises UnreadableInput, also for damage and for more bytes than
-    Kafka opens as a segment."""
+    """Return the size in bytes of the decompressed content of a file. Raises UnreadableInput, also for damage and for a
+    size above that of the largest segment that Kafka opens."""
     source = InflatedSource(path, codec)
     buffer = memoryview(bytearray(CHUNK_BYTES))
     size = 0
@@ -70,7 +70,8 @@ class InflatedSource:
             position += size
 
     def size(self) -> int:
-        """The most bytes that a segment can have: the size of the content is not known before it is inflated."""
+        """Return the size in bytes of the largest possible segment: that of the content is not known before all of it
+        is decompressed."""
         return SEGMENT_BYTES_MAX
 
     def read_at(self, position: int, buffer: memoryview) -> int:
@@ -92,14 +93,14 @@ class InflatedSource:
         return done
 
     def _part_at(self, position: int) -> memoryview | None:
-        """The kept bytes from `position` on, of one part."""
+        """Return the kept bytes from `position` to the end of the part that has it; None where they are not kept."""
         for start, part in reversed(self._kept):
             if start <= position:
                 return memoryview(part)[position - start :] if position < start + len(part) else None
         return None
 
     def _inflate(self) -> bool:
-        """Keep the next part. Returns whether there is one."""
+        """Decompress the next part of the content, and keep it. Returns whether there was one."""
         try:
             part = next(self._parts, None)
         except FormatError as error:

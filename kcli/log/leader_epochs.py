@@ -16,10 +16,11 @@ FILE_NAME = "leader-epoch-checkpoint"
 
 
 class LeaderEpochCache:
-    """The entries, by epoch. changed: whether the file is out of date; the writer of the file resets it.
+    """The entries, by epoch. changed: whether leader-epoch-checkpoint lacks a change of them; the writer of the file
+    resets it.
 
-    Entries of the file that contradict a later one are dropped, and `changed` is set. Raises ValueError as `assign`
-    does.
+    Of the given entries, those are dropped whose epoch or start offset is not below that of a later one, and `changed`
+    is set. Raises ValueError as `assign` does.
     """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
@@ -40,11 +41,12 @@ class LeaderEpochCache:
         return self._entries[-1].epoch if self._entries else None
 
     def to_bytes(self) -> bytes:
-        """The bytes of the file."""
+        """Return the bytes of leader-epoch-checkpoint."""
         return build_leader_epochs(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Add the epoch that begins at `start_offset`, and drop the entries that contradict it. Raises ValueError for
+        """Add the epoch that begins at `start_offset`, and drop the entries with the same or a higher epoch or start
+        offset. The last epoch again, at its own start offset or behind it, changes nothing. Raises ValueError for
         negative numbers."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} at offset {start_offset} is none")
@@ -64,8 +66,8 @@ class LeaderEpochCache:
             self.changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that end at or below `start_offset`, where the log now begins; the first that stays begins
-        there."""
+        """Drop the epochs that end at or below `start_offset`, where the log now begins; the first remaining epoch then
+        begins there."""
         kept = 0
         while kept < len(self._entries) and self._entries[kept].start_offset <= start_offset:
             kept += 1
@@ -79,10 +81,8 @@ class LeaderEpochCache:
         self.changed = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch`, and its end offset, as OffsetsForLeaderEpoch answers.
-
-        (-1, -1) where there is none.
-        """
+        """Return the largest epoch not above `epoch`, and its end offset, as OffsetsForLeaderEpoch answers; (-1, -1)
+        where there is none."""
         if epoch == -1:
             return -1, -1
         if epoch == self.latest_epoch:

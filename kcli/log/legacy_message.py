@@ -14,8 +14,8 @@ from kcli.log.source import Source
 
 
 class LegacyMessage(NamedTuple):
-    """First and last offset, size in bytes with the offset and size fields, CRC, and timestamp (ms, -1: none), the
-    largest of compressed messages."""
+    """A message: first and last offset, size in bytes with the offset and size fields, CRC, and timestamp (ms since
+    1970, -1: none), which for a compressed message is the largest one inside."""
 
     first: int
     last: int
@@ -25,8 +25,8 @@ class LegacyMessage(NamedTuple):
 
 
 def message_at(source: Source, position: int) -> LegacyMessage | None:
-    """The message of magic 0 or 1 at byte `position` of a log; None where there is none that is whole and sound.
-    Raises UnreadableInput."""
+    """Return the message of magic 0 or 1 that begins at byte `position`; None where there is none that is whole and
+    sound. Raises UnreadableInput."""
     data = bytearray(MAGIC_AT + 1)
     if source.read_at(position, memoryview(data)) < len(data) or data[MAGIC_AT] not in HEADERS:
         return None

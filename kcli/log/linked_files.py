@@ -1,12 +1,11 @@
 """Files of a log directory that are symbolic links to one file, as programs make them that keep equal files only once.
 
-    log, indexes, snapshots      Kafka writes into them in place, through a link: that changes the file of each name
-    active offset, time index    a start makes them log.index.size.max.bytes long, and fills them with NULs
-    checkpoints, partition.metadata
-                                 written as a new file, which is renamed into place of the link
+    .log files, indexes, snapshots  Kafka writes into them in place, through a link: that changes the file of each name
+    active offset, time index       a start makes them log.index.size.max.bytes long, and fills them with NULs
+    checkpoints, partition.metadata written as a new file, which is renamed into place of the link
 
-A link whose target has no other name in the log directory is not counted. Nor is a link to a log with batches in
-another partition's directory: that is a misplaced log, as it has other records.
+A link whose target has no other name in the log directory is not counted. Nor is a link to a .log file with batches in
+another partition's directory: that is a misplaced file, as its records are another partition's.
 
 Source: LogLoader.load (resizeIndexes), AbstractIndex, ProducerStateManager.writeSnapshot, CheckpointFile.write.
 """
@@ -30,7 +29,8 @@ _WRITTEN = (FileKind.LOG, *_ACTIVE_INDEXES, FileKind.TXN_INDEX, FileKind.PRODUCE
 
 @dataclass(frozen=True)
 class _Name:
-    """A name that leads to a file. directory: the path of the partition's directory, None for a file beside those."""
+    """A path in the log directory that leads to a file. directory: the path of the partition's directory that it is in;
+    None for a file beside those."""
 
     path: Path
     name: FileName
@@ -38,7 +38,7 @@ class _Name:
 
     @cached_property
     def is_active(self) -> bool:
-        """Whether this is the log or an offset or time index of an active segment."""
+        """Whether this is the .log file, or an offset or time index, of an active segment."""
         if self.directory is None or self.name.kind not in (FileKind.LOG, *_ACTIVE_INDEXES):
             return False
         found = (parse(each) for each in os.listdir(self.directory))  # noqa: PTH208
@@ -48,8 +48,8 @@ class _Name:
 
 @dataclass(frozen=True)
 class LinkedFile:
-    """A file with two or more names in a log directory: symbolic links, and at most one name of its own. names: the
-    file's own name first, where the file lies in the log directory."""
+    """A file with two or more names in a log directory: symbolic links, and at most one name that is no link. names:
+    the one that is no link first, where there is one."""
 
     names: tuple[_Name, ...]
 
@@ -65,7 +65,8 @@ class LinkedFile:
 
     @property
     def outcome(self) -> str:
-        """What Kafka does with the file, or what deleting one of its names does."""
+        """In words, why Kafka does not start with the file; else what it does to the file; else what deleting one of
+        the names does."""
         if self.refusal is not None:
             return self.refusal
         if self.is_written:
@@ -74,7 +75,8 @@ class LinkedFile:
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why Kafka does not start, at once or after it has written to the file; None where it starts and goes on."""
+        """Why Kafka does not start, or ends after it has written to the file, in words; None where it starts and keeps
+        running."""
         active = [each for each in self.names if each.is_active]
         index = next((each for each in active if each.name.kind in _ACTIVE_INDEXES), None)
         text = next((each for each in self.names if each.directory is None), None)
@@ -94,7 +96,7 @@ def _name(each: _Name) -> str:
 
 
 def is_link_to_batches(path: Path) -> bool:
-    """Whether a log is a symbolic link to a log with batches in the directory of another partition."""
+    """Whether a .log file is a symbolic link to a .log file with batches in the directory of another partition."""
     target = path.resolve()
     if parse_directory(target.parent.name) is None or target.parent == path.parent.resolve():
         return False
@@ -106,8 +108,8 @@ def is_link_to_batches(path: Path) -> bool:
 
 
 def linked_files(home: Path) -> list[LinkedFile]:
-    """Return the files that links in a log directory share with other names there: first those with which Kafka does
-    not start, then those that it writes. Raises UnreadableInput."""
+    """Return the files that have two or more names in a log directory, by symbolic links: first those with which Kafka
+    does not start, then those that it writes in place. Raises UnreadableInput."""
     directories: dict[Path, Path | None] = {home.resolve(): None}
     links = list(_links(home, None))
     partitions = sorted(LogDirectory(home).partitions(), key=lambda each: each.path.is_symlink())
@@ -151,7 +153,8 @@ def _links(path: Path, directory: Path | None) -> Iterator[_Name]:
 
 
 def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
-    """The number of links, the first of them, and what Kafka does with its file, in words. files: of `linked_files`."""
+    """Return in words how many links there are, the first of them, and what Kafka does with the file that it leads to.
+    files: those that `linked_files` returned, at least one."""
     found = [(file, link) for file in files for link in file.links]
     file, link = found[0]
     other = next(each.path for each in file.names if each.path != link)
@@ -164,8 +167,8 @@ def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
 
 
 def start_with_links(home: Path) -> tuple[list[StartRefused], list[StartRefused]]:
-    """What a start does with files that links share: (the reason for which Kafka does not start), or (the harm that it
-    does), each at most one. Raises UnreadableInput."""
+    """Return two lists: the reason why Kafka does not start with the files that links share, and, if it starts, the
+    harm that it does to them. At most one of the lists has an item. Raises UnreadableInput."""
     files = [each for each in linked_files(home) if each.is_written]
     if not files:
         return [], []

@@ -39,15 +39,16 @@ from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
 MARKER_BYTES = 1 << 10
-"""Bytes read of the clean-shutdown marker; its JSON object has fewer."""
+"""How many bytes of the clean-shutdown marker are read; its JSON object is shorter."""
 JSON_SPACE = " \t\r\n"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 LOST_AND_FOUND = "lost+found"
 ADRIFT_MAX = 10_000
-"""The largest number of directories inside of one that is no partition's that are looked at."""
+"""The largest number of directories with segments that are listed inside one directory whose name is no partition's."""
 DEPTH_MAX = 3
 RESERVED_IDS = 100
-"""Lower directory ids are reserved: for replicas whose directory is lost, or not chosen yet (DirectoryId)."""
+"""Directory ids below this number are reserved, for replicas whose directory is lost or not chosen yet
+(DirectoryId)."""
 PARTITION_FILES = (
     FileKind.LOG,
     FileKind.OFFSET_INDEX,
@@ -73,12 +74,12 @@ PASSED_OVER = {
     FileKind.CLEANER_OFFSETS: "Kafka starts, and its log cleaner ends at once",
     FileKind.REPLICATION_OFFSETS: "Kafka starts, and serves no partition of this directory",
 }
-"""What Kafka does at its start where a checkpoint has text in place of a number, or a negative count. With any other
-damage of a checkpoint it does not start."""
+"""What Kafka does at its start, by checkpoint, where the file has text in place of a number, or a negative count. With
+any other damage of these checkpoints it does not start, except of replication-offset-checkpoint."""
 
 
 def read_properties(path: Path) -> Mapping[str, str]:
-    """The entries of a properties file: meta.properties, server.properties. Raises UnreadableInput."""
+    """Return the entries of a properties file, such as meta.properties or server.properties. Raises UnreadableInput."""
     try:
         return properties.parse(read_whole(path)).entries
     except FormatError as error:
@@ -86,7 +87,8 @@ def read_properties(path: Path) -> Mapping[str, str]:
 
 
 def read_meta_properties(directory: Path) -> MetaProperties | None:
-    """The content of the directory's meta.properties; None where it has none. Raises FormatError, UnreadableInput."""
+    """Return the content of the directory's meta.properties; None where it has none. Raises FormatError,
+    UnreadableInput."""
     path = directory / FileKind.META_PROPERTIES
     return properties.meta_properties(properties.parse(read_whole(path))) if path.exists() else None
 
@@ -99,11 +101,11 @@ class DirectoryLocked(KcliError):
 
 
 class DirectoryLock:
-    """Kafka's lock of a log directory: POSIX record lock on all of `.lock`. A context manager that releases it.
+    """Kafka's lock of a log directory: a POSIX record lock on all of `.lock`. A context manager that releases the lock.
 
-    Java's FileChannel lock and this one exclude each other. A POSIX lock belongs to a process, which loses it when it
-    closes any descriptor of the file: within the process, a table of locked files excludes a second lock. Raises
-    DirectoryLocked, OSError.
+    Java's FileChannel lock and this one exclude each other. A POSIX lock belongs to the whole process, and is lost when
+    the process closes any descriptor of the file: within the process, a table of locked files therefore excludes a
+    second lock. Raises DirectoryLocked, OSError.
     """
 
     _held: ClassVar[set[tuple[int, int]]] = set()
@@ -164,7 +166,7 @@ class PartitionDirectory:
 
 
 class LogDirectory:
-    """A log directory, whose files are read at each call. Only `write_offsets` and `remove_marker` write."""
+    """A log directory. Every call reads the files anew. Only `write_offsets` and `remove_marker` write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -181,8 +183,8 @@ class LogDirectory:
 
     @property
     def marked_broker_epoch(self) -> int | None:
-        """The broker epoch in the clean-shutdown marker, -1 where the broker did not know it; None without a marker
-        that Kafka can read. Kafka ignores what stands behind the JSON object."""
+        """The broker epoch in the clean-shutdown marker; -1 where the broker did not know its epoch; None where there
+        is no marker, or none that Kafka can read. Kafka ignores what follows the JSON object."""
         try:
             with (self.path / FileKind.CLEAN_SHUTDOWN).open("rb") as marker:
                 content, _ = json.JSONDecoder().raw_decode(marker.read(MARKER_BYTES).decode().lstrip(JSON_SPACE))
@@ -201,8 +203,8 @@ class LogDirectory:
         disk.sync_directory(self.path)
 
     def offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
-        """The entries of a checkpoint; empty where there is no such file, or Kafka starts without it (see
-        `passed_over`). Raises StartRefused, also where the file cannot be read."""
+        """Return the entries of a checkpoint, by partition; none where there is no such file, or where Kafka ignores
+        its damage (see `passed_over`). Raises StartRefused for any other damage, and where the file cannot be read."""
         path = self.path / kind
         if not path.exists():
             if path.is_symlink():
@@ -220,7 +222,7 @@ class LogDirectory:
             raise StartRefused(kind, f"cannot be read: {error.reason}") from None
 
     def passed_over(self) -> list[StartRefused]:
-        """The damaged checkpoints that a broker ignores at its start."""
+        """Return an error for each damaged checkpoint with which a broker nevertheless starts."""
         found = []
         for kind, outcome in PASSED_OVER.items():
             path = self.path / kind
@@ -228,7 +230,7 @@ class LogDirectory:
                 parse_offsets(read_whole(path) if path.exists() else b"")
             except BadNumber as error:
                 found.append(StartRefused(kind, f"{error.reason}: {outcome}", error.position))
-            except (FormatError, UnreadableInput):  # `refusals` has it
+            except (FormatError, UnreadableInput):  # `refusals` reports this error
                 continue
         return found
 
@@ -238,8 +240,8 @@ class LogDirectory:
         disk.write_file(self.path / kind, build_offsets(entries))
 
     def refusals(self) -> list[StartRefused]:
-        """The reasons for which no broker starts with this directory: meta.properties, checkpoints, directories with
-        other names than a partition's.
+        """Return the reasons for which no broker starts with this directory: those in meta.properties and the
+        checkpoints, and directories whose names are no partition's, or a second spelling of one.
 
         A damaged replication-offset-checkpoint is no such reason. Raises UnreadableInput.
         """
@@ -256,8 +258,8 @@ class LogDirectory:
         ]
 
     def failures(self) -> list[StartRefused]:
-        """Those of `refusals` that are I/O errors for Kafka: a broker with several log directories runs without this
-        one."""
+        """Return those of `refusals` that are I/O errors for Kafka: a broker with several log directories starts
+        without this directory then."""
         found = []
         try:
             read_meta_properties(self.path)
@@ -273,22 +275,24 @@ class LogDirectory:
         return found
 
     def misnamed(self) -> list[Path]:
-        """The directories with which Kafka does not start, as their names are no partition's. Raises
+        """Return the directories whose names are no partition's, for which Kafka does not start. Raises
         UnreadableInput."""
         odd = [each for each in self._directories() if partition_named(each.name) is None]
         return [each for each in odd if each.name != REMOTE_INDEX_CACHE and not is_removable_marker(each)]
 
     def adrift(self) -> list[Path]:
-        """The directories with segments inside those of `misnamed`, and inside lost+found beside the log directory: a
-        check of the file system puts directories there whose place it does not know. Raises UnreadableInput."""
+        """Return the directories with segments inside those of `misnamed`, and inside lost+found beside the log
+        directory, where a check of the file system puts directories that have lost their place. Raises
+        UnreadableInput."""
         beside = self.path.absolute().parent / LOST_AND_FOUND
         around = [each for each in self.misnamed() if not each.is_symlink()]
         around += [beside] if beside.is_dir() and not beside.is_symlink() else []
         return [path for each in around for path in islice(_with_segments(each, DEPTH_MAX), ADRIFT_MAX)]
 
     def duplicates(self) -> list[tuple[PartitionDirectory, PartitionDirectory]]:
-        """Directories whose name is a second spelling of a partition's name (`t-00`), each with the partition's first
-        directory. Directories without partition.metadata are left out, as they are strays. Raises UnreadableInput."""
+        """Return the directories whose name is a second spelling of a partition's name (`t-00` beside `t-0`), each with
+        the directory of that partition. Directories without partition.metadata are left out, as a start makes them
+        strays. Raises UnreadableInput."""
         by_partition: dict[TopicPartition, list[PartitionDirectory]] = {}
         for each in self.partitions():
             if each.name.state:
@@ -311,9 +315,9 @@ class LogDirectory:
         return sorted(found, key=lambda each: (each.partition, each.name))
 
     def unreadable(self) -> list[UnreadableInput]:
-        """The names that are those of partitions, but not of directories: files, and links to nothing or in a circle.
-        Kafka passes over a file, unless it is to make a directory there, as for a partition of the checkpoints. Raises
-        UnreadableInput."""
+        """Return an error for each entry that has the name of a partition and is no directory: links to nothing or in a
+        circle, and files of partitions that the checkpoints list. Kafka ignores any other file, as it makes no
+        directory there. Raises UnreadableInput."""
         found = []
         for path in self._entries():
             name = parse_directory(path.name)
@@ -327,9 +331,9 @@ class LogDirectory:
         return found
 
     def shared_files(self) -> list[list[Path]]:
-        """The files of segments that are one file on disk: hard links of each other, in one or more partitions' live
-        directories. Kafka writes to the indexes and the log of an active segment in place, and so changes all of them.
-        Raises UnreadableInput."""
+        """Return the files of segments that are one file on disk, as hard links of each other, in the directories of
+        one or more partitions; each list has the paths of one file. Kafka writes in place to the indexes and the .log
+        file of an active segment, and so changes the file under all of these paths. Raises UnreadableInput."""
         by_inode: dict[tuple[int, int], list[Path]] = {}
         for each in self.partitions():
             try:
@@ -349,9 +353,9 @@ class LogDirectory:
         return [paths for paths in by_inode.values() if len(paths) > 1]
 
     def shared_directories(self) -> dict[Path, Path]:
-        """The directories of partitions that are the directory of another partition, with that one: symbolic links,
-        also into another log directory, or one directory mounted in two places. Kafka starts a log on each, and both
-        write into the same files. Raises UnreadableInput."""
+        """Return the partitions' directories that are in fact the directory of another partition, each with that one:
+        symbolic links, also into another log directory, or one directory mounted in two places. Kafka opens a log on
+        each, and both write into the same files. Raises UnreadableInput."""
         by_inode: dict[tuple[int, int], list[Path]] = {}
         shared: dict[Path, Path] = {}
         for each in self.partitions():
@@ -371,19 +375,20 @@ class LogDirectory:
         return shared
 
     def expected_partitions(self) -> list[PartitionDirectory]:
-        """As `partitions`. Raises UnreadableInput also where no file marks this as a broker's log directory."""
+        """Return the same as `partitions`. Raises UnreadableInput also where there is no partition, and no file that
+        only a broker's log directory has."""
         found = self.partitions()
         if not found and not is_log_directory(self.path):
             raise UnreadableInput(str(self.path), "neither a partition's directory nor a broker's")
         return found
 
     def _known(self) -> set[TopicPartition]:
-        """The partitions of the checkpoints that can be read."""
+        """Return the partitions that the checkpoints list, as far as these can be read."""
         known: set[TopicPartition] = set()
         for kind in (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS):
             try:
                 known |= self.offsets(kind).keys()
-            except StartRefused:  # `refusals` has it
+            except StartRefused:  # `refusals` reports this error
                 continue
         return known
 
@@ -398,7 +403,8 @@ class LogDirectory:
 
 
 def _mount_points() -> set[Path]:
-    """The directories on which something is mounted, as Linux tells (proc(5)); empty elsewhere."""
+    """Return the directories on which a file system is mounted, by /proc/self/mountinfo (proc(5)); none where there is
+    no such file."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
@@ -408,7 +414,7 @@ def _mount_points() -> set[Path]:
 
 
 def _is_of_another(target: Path, name: DirectoryName) -> bool:
-    """Whether a directory is that of another partition than `name` in a broker's log directory."""
+    """Whether `target` is the directory of another partition than `name`, in a broker's log directory."""
     other = partition_named(target.name)
     if other is None or other == name:
         return False
@@ -419,7 +425,8 @@ def _is_of_another(target: Path, name: DirectoryName) -> bool:
 
 
 def _with_segments(directory: Path, depth: int) -> Iterator[Path]:
-    """Yield the directories with segments in a directory; those that cannot be listed have none that can be used."""
+    """Yield the partitions' directories below a directory, at most `depth` levels further down; those that cannot be
+    listed are left out."""
     try:
         entries = sorted(each for each in directory.iterdir() if each.is_dir() and not each.is_symlink())
     except OSError:
@@ -442,8 +449,8 @@ def is_removable_marker(directory: Path) -> bool:
 
 
 def partition_named(name: str) -> DirectoryName | None:
-    """The topic and partition in a directory's name, as Kafka reads it; None for a name with which Kafka does not
-    start."""
+    """Return the topic and partition in a directory's name, as Kafka reads it; None for a name with which Kafka does
+    not start."""
     found = parse_directory(name)
     if found is not None and found.state != "remote":
         return found
@@ -467,7 +474,7 @@ def unusable(meta: MetaProperties | None) -> str | None:
 
 
 def holds_segments(path: Path) -> bool:
-    """Whether the path is a partition's directory: by its files or, where it is empty, by its name."""
+    """Whether the path is a partition's directory: it has files of one or, where it is empty, the name of one."""
     kinds = _kinds(path)
     if any(kind in PARTITION_FILES for kind in kinds):
         return True

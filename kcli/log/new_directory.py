@@ -13,7 +13,7 @@ UNFINISHED = ".part"
 
 
 class TargetExists(KcliError):
-    """The directory cannot be created: its path exists already, or is not a permitted place."""
+    """The new directory cannot be made: its path exists already, or lies in a place that is not permitted."""
 
     exit_status = 2
 

@@ -40,7 +40,7 @@ def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
 
 
 def topic_id_of(path: Path) -> str | None:
-    """The topic's id in partition.metadata; None where there is no such file. Raises StartRefused, OSError."""
+    """Return the topic id in partition.metadata; None where there is no such file. Raises StartRefused, OSError."""
     file = path / FileKind.PARTITION_METADATA
     if file.exists() and not (file.is_file() or file.is_dir()):  # reading a named pipe would block
         raise OSError(errno.EINVAL, "not a regular file", str(file))
@@ -56,14 +56,14 @@ def topic_id_of(path: Path) -> str | None:
 
 
 def is_filled_directory(path: Path) -> bool:
-    """Whether this is a directory with anything in it, which Java's Files.deleteIfExists does not delete; a symbolic
-    link is none."""
+    """Whether the path is a directory that is not empty, and no symbolic link: Java's Files.deleteIfExists fails for
+    it."""
     return path.is_dir() and not path.is_symlink() and any(path.iterdir())
 
 
 def metadata_topic_id_refusal(path: Path) -> StartRefused | None:
-    """Why Kafka does not start with partition.metadata in the directory of the metadata log; None where it does, also
-    where the file is missing. Raises UnreadableInput."""
+    """Return the reason why Kafka does not start with partition.metadata in the directory of the metadata log; None
+    where it starts, also without the file. Raises UnreadableInput."""
     try:
         topic_id = topic_id_of(path)
     except StartRefused as refused:
@@ -76,7 +76,7 @@ def metadata_topic_id_refusal(path: Path) -> StartRefused | None:
 
 
 def name_for_end(topic: str, partition: int, state: str) -> str:
-    """Return a new unique name for a directory that is deleted or a stray. state: `delete` or `stray`."""
+    """Return a new unique name for a directory that is to be deleted, or is a stray. state: `delete` or `stray`."""
     unique = uuid4().hex
     behind = len(build_directory(DirectoryName("", partition, state, unique)))
     return build_directory(DirectoryName(topic[: NAME_LENGTH_MAX - behind], partition, state, unique))

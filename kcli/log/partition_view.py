@@ -30,8 +30,8 @@ MOST_DIGITS = 100
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Bytes [start, start + length) of a file on disk. is_before_text_mode: of the bytes that the file had before a
-    transfer as text (see kcli.log.text_mode)."""
+    """Bytes [start, start + length) of a file on disk. is_before_text_mode: whether these are bytes of the file as it
+    was before a transfer as text (see kcli.log.text_mode)."""
 
     path: Path
     start: int
@@ -41,7 +41,8 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True)
 class InflatedRange(FileRange):
-    """Bytes [start, start + length) of the content of a compressed file on disk. codec: see kcli.log.inflated."""
+    """Bytes [start, start + length) of the decompressed content of a file on disk. codec: GZIP or ZSTD, see
+    kcli.log.inflated."""
 
     codec: int = 0
 
@@ -51,7 +52,8 @@ Part = FileRange | bytes
 
 
 def is_as_stored(part: Part) -> TypeGuard[FileRange]:
-    """Whether the part is a range of a file whose bytes are those on disk: not inflated, nor changed back from text."""
+    """Whether the part is a range of a file with the bytes that are on disk: not decompressed, nor changed back to what
+    they were before a transfer as text."""
     return isinstance(part, FileRange) and not isinstance(part, InflatedRange) and not part.is_before_text_mode
 
 
@@ -67,7 +69,7 @@ class Content:
         return sum(part.length if isinstance(part, FileRange) else len(part) for part in self.parts)
 
     def between(self, start: int, end: int) -> Content:
-        """Bytes [start, end)."""
+        """Return the content of bytes [start, end)."""
         parts: list[Part] = []
         begin = 0
         for part in self.parts:
@@ -142,7 +144,7 @@ class ContentSource:
 
 
 class NameTaken(StartRefused):
-    """A file is to be made or opened, and something that is no file has its name."""
+    """A file is to be created or opened, but a directory or the like has its name."""
 
     def __init__(self, file: str, outcome: str = "is to be made") -> None:
         super().__init__(file, f"{outcome}, and something that is no file has its name")
@@ -151,10 +153,10 @@ class NameTaken(StartRefused):
 class PartitionView:
     """The files of one partition directory by name. original: as on disk; files: with the changes.
 
-    in_the_way: the names of directories and of links to nothing. set_aside: those of these names that Kafka gives to
-    files; what has them is to be renamed, so that the files can be written. readable: for each file that cannot be read
-    as a whole, the content that the view has instead; None: the view lacks the file. Raises UnreadableInput, with the
-    path of the directory or of the file in it that cannot be accessed.
+    in_the_way: the names in the directory that are no files: directories, and links to nothing. set_aside: those of
+    them that are names of Kafka's files, and are to be renamed so that the files can be written. readable: for each
+    file that cannot be read as a whole, the content that the view has instead, or None, with which the view lacks the
+    file. Raises UnreadableInput, with the path of the directory or of the file in it that cannot be accessed.
     """
 
     def __init__(self, directory: Path, readable: Mapping[str, Content | None] | None = None) -> None:
@@ -198,22 +200,24 @@ class PartitionView:
 
     @property
     def taken_names(self) -> set[str]:
-        """The names of Kafka's files that are in the way."""
+        """The names of Kafka's files that a directory or a link to nothing has."""
         return {name for name in self.in_the_way if parse(name) is not None}
 
     def make_room(self) -> None:
-        """Set aside the directories and broken links that have names of Kafka's files."""
+        """Plan to rename the directories and broken links that have names of Kafka's files: move these names to
+        `set_aside`."""
         self.set_aside |= self.taken_names
         self.in_the_way -= self.set_aside
 
     def unchanged(self) -> PartitionView:
-        """The same files in a view of their own, without the changes."""
+        """Return a new view of the same directory, without the changes."""
         view = copy(self)
         view.files = dict(self.original)
         return view
 
     def with_changes(self) -> PartitionView:
-        """The same files in a view of their own, with the changes made so far."""
+        """Return a new view of the same directory, with the changes made so far; later changes of either do not change
+        the other."""
         view = copy(self)
         view.files = dict(self.files)
         return view
@@ -234,12 +238,12 @@ class PartitionView:
         return self.files[name].size
 
     def source(self, name: str) -> ContentSource:
-        """A file as a source to read by position, which the caller closes. Raises UnreadableInput."""
+        """Return a file as a source to read by position, which the caller closes. Raises UnreadableInput."""
         return ContentSource(str(self.directory / name), self.files[name])
 
     def read(self, name: str) -> bytes:
-        """All of a small file. Raises UnreadableInput, also where it is too large, and StartRefused for an index that
-        Kafka cannot map into memory (FileChannel.map)."""
+        """Return all bytes of a small file. Raises UnreadableInput, also for more than SMALL_FILE_BYTES, and
+        StartRefused for an index that Kafka cannot map into memory (FileChannel.map)."""
         self.check_mappable(name)
         if self.size(name) > SMALL_FILE_BYTES:
             raise UnreadableInput(str(self.directory / name), f"{self.size(name):,} bytes are more than it can have")
@@ -253,8 +257,8 @@ class PartitionView:
             raise StartRefused(name, reason)
 
     def write(self, name: str, data: bytes) -> None:
-        """Create a file, or replace it; no change where it has these bytes already. Raises NameTaken where a
-        directory or the like has the name."""
+        """Create a file with these bytes, or replace it; a file that has these bytes on disk counts as unchanged.
+        Raises NameTaken where a directory or the like has the name."""
         if name in self.in_the_way:
             raise NameTaken(name)
         before = self.original.get(name)
@@ -264,7 +268,7 @@ class PartitionView:
             self.files[name] = Content((data,))
 
     def put(self, name: str, content: Content) -> None:
-        """Create a file whose content is composed of parts, or replace it by one."""
+        """Create a file with this content, or replace it."""
         self.files[name] = content
 
     def cut(self, name: str, size: int) -> None:
@@ -292,7 +296,7 @@ class PartitionView:
         self.files[to] = self.files.pop(name)
 
     def changed(self) -> Iterator[str]:
-        """The names of files in the view that are new or differ from those on disk."""
+        """Yield the names of files in the view that are new, or differ from those on disk."""
         return (name for name in self.names() if self.original.get(name) != self.files[name])
 
     def removed(self) -> list[str]:
@@ -322,7 +326,8 @@ def _read(name: str, content: Content) -> bytes:
 
 
 def offset_of(name: str) -> int:
-    """The offset that a file name begins with, as Kafka reads it. Raises StartRefused."""
+    """Return the offset with which a file name begins, as Kafka reads it. Raises StartRefused where it begins with
+    none."""
     number = name.partition(".")[0]
     digits = number.removeprefix("-")
     if not (digits.isdecimal() and digits.isascii() and len(digits) <= MOST_DIGITS and abs(int(number)) < 2**63):

@@ -29,8 +29,8 @@ SUFFIX = ".snapshot"
 
 LENGTH_FROM, CRC_FROM = 12, 21
 _END_MARKER = struct.Struct(">8xi5xIh4xq22xi7sh3sis")
-"""A marker's batch: length, CRC, attributes, base timestamp and count of the header; then the record, with the marker's
-type and the coordinator epoch between constant bytes."""
+"""The layout of a transaction marker's batch. Read from the header: length, CRC, attributes, base timestamp and record
+count; from the record: the marker's type and the coordinator epoch, with the constant bytes around them."""
 _MARKER_HEAD = b"\x20\0\0\0\x08\0\0"  # a record of 16 bytes: attributes, deltas; a key of 4 bytes, version 0
 _MARKER_VALUE_HEAD = b"\x0c\0\0"  # a value of 6 bytes, version 0
 _NO_HEADERS = b"\0"
@@ -46,14 +46,15 @@ def snapshot_name(offset: int) -> str:
 
 
 def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
-    """The marker in a control batch as Kafka reads it when it loads producers (see ProducerTable). data: the whole
-    batch."""
+    """Return the transaction marker in a control batch as Kafka reads it when it loads producers: RECOVERY_MORE, the
+    marker's type (-1: the batch has no record), its coordinator epoch, its timestamp (ms), and None. For a batch that
+    Kafka cannot read: RECOVERY_INVALID or RECOVERY_REFUSED, three times -1, and the reason. data: the whole batch."""
     return _read_end_marker(data) or read_any_control(data)
 
 
 def _read_end_marker(data: bytes) -> tuple[int, int, int, int, None] | None:
-    """The fields of a transaction marker whose batch has exactly the form that Kafka writes; None for any other
-    batch."""
+    """Return the same as `read_control` for a batch that has exactly the form in which Kafka writes transaction
+    markers; None for any other batch."""
     if len(data) != _END_MARKER.size:
         return None
     length, crc, attributes, base_timestamp, count, head, kind, value_head, epoch, behind = _END_MARKER.unpack(data)
@@ -66,7 +67,8 @@ def _read_end_marker(data: bytes) -> tuple[int, int, int, int, None] | None:
 
 
 def read_any_control(data: bytes) -> tuple[int, int, int, int, str | None]:
-    """As `read_control`, for a control batch of any form; parsed by Construct, which is slower."""
+    """Return the same as `read_control`, for a control batch of any form; it is parsed by Construct, which is
+    slower."""
     from formats import control_record
     from formats.record_batch import parse_batch
 
@@ -95,8 +97,8 @@ def read_any_control(data: bytes) -> tuple[int, int, int, int, str | None]:
 
 
 def check_control(batch: bytes) -> tuple[int, int, str | None]:
-    """Return type and coordinator epoch of the last record in a control batch, and the reason where it cannot be
-    parsed.
+    """Return type and coordinator epoch of the last record in a control batch, and None; -1, -1 and the reason where
+    the batch cannot be parsed.
 
     LogCheck calls it for the control batches that it cannot parse itself.
     """
@@ -116,9 +118,9 @@ def check_control(batch: bytes) -> tuple[int, int, str | None]:
 class ProducerStateManager:
     """The producers of a partition, and their snapshots in a view of its directory.
 
-    map_end_offset: the state includes the records below it. unreplicated: the ended transactions whose marker may not
-    be below the high watermark: first offset -> offset of the marker. now_ms: the clock. on_corrupt(name, error):
-    called for a snapshot that cannot be read, which is removed.
+    map_end_offset: the state includes the batches below this offset. unreplicated: the ended transactions whose marker
+    may not be below the high watermark yet, as first offset -> offset of the marker. now_ms: the time, for expiration.
+    on_corrupt(name, error): called for each snapshot that cannot be read, and is removed for that reason.
     """
 
     def __init__(
@@ -140,7 +142,8 @@ class ProducerStateManager:
         self._snapshots = self._listed()
 
     def _listed(self) -> dict[int, str]:
-        """The names of snapshots by offset. As in Kafka, the offset in a name may have any number of digits."""
+        """Return the names of the snapshots in the view, by offset. As in Kafka, the offset in a name may have any
+        number of digits."""
         return {offset_of(name): name for name in self._view.names() if name.endswith(SUFFIX)}
 
     @property
@@ -155,14 +158,16 @@ class ProducerStateManager:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the first transaction that is open or not replicated; None where there is none."""
+        """The first offset of the first transaction that is open, or whose marker is not below the high watermark yet;
+        None where there is none."""
         ongoing = self.table.ongoing()[:1]
         return min([*(first for first, _ in ongoing), *self.unreplicated], default=None)
 
     def follow(self, batches: BatchTable, data: bytes | bytearray | memoryview) -> list[AbortedTxn] | None:
-        """Apply batches of the log, in order, without a leader's checks. Returns the transactions that they abort.
+        """Apply batches of the log to the state, in order, without a leader's checks. Returns the transactions that
+        they abort.
 
-        None: the batches contradict the state; `table.reason` has the reason, and the state must not be used any more.
+        None: the batches contradict the state. `table.reason` then says why, and the state must not be used any more.
         """
         how, completed = follow_producers(self.table, batches, data)
         if how != RECOVERY_MORE:
@@ -178,7 +183,8 @@ class ProducerStateManager:
         ]
 
     def take_snapshot(self) -> None:
-        """Write the state to a snapshot at map_end_offset, unless there is one."""
+        """Write the state to a snapshot at map_end_offset, unless one was taken or loaded at that offset or behind
+        it."""
         if self.map_end_offset > self._last_snapshot_offset:
             entries = tuple(map(ProducerEntry._make, self.table.entries()))
             name = snapshot_name(self.map_end_offset)
@@ -187,7 +193,8 @@ class ProducerStateManager:
             self._last_snapshot_offset = self.map_end_offset
 
     def _bytes_of(self, entries: tuple[ProducerEntry, ...], name: str) -> bytes:
-        """The bytes of a snapshot; the present bytes of the file where they hold the same entries in another order."""
+        """Return the bytes of a snapshot. Where the file on disk has the same entries in another order, return its
+        bytes, so that it is not changed."""
         if name in self._view.original:
             self._view.files.setdefault(name, self._view.original[name])
             try:
@@ -199,7 +206,8 @@ class ProducerStateManager:
         return build_snapshot(ProducerSnapshot(entries))
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Load the state of the latest snapshot within (log start, log end], and remove snapshots outside."""
+        """Remove the snapshots at or below the log start offset and above the log end offset, then load the state of
+        the latest one that is left; where the state ends at the log end offset already, keep it."""
         for offset in sorted(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
                 self.remove_snapshot(offset)
@@ -227,7 +235,7 @@ class ProducerStateManager:
             self._view.remove(name)
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Remove the snapshots that are not at the base offset of a segment; the last one of these is kept if it lies
+        """Remove the snapshots that are not at the base offset of a segment; but keep the last of them if it lies
         behind all base offsets."""
         self._snapshots = self._listed()
         bases = set(base_offsets)

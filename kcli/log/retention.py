@@ -1,11 +1,11 @@
-"""Retention: the old segments that are deleted, from the first on, as long as each in turn meets the condition.
+"""Retention: the old segments that are deleted, from the first on, as long as each in turn meets a condition.
 
-    log start offset   the next segment begins at or below it     every log
-    retention.bytes    the log is larger by at least that segment  cleanup.policy with delete
-    retention.ms       its youngest record is older                cleanup.policy with delete
+    log start offset   the next segment begins at or below it                   every log
+    retention.bytes    the log exceeds it by at least the size of the segment   cleanup.policy with delete
+    retention.ms       the segment's youngest record is older                   cleanup.policy with delete
 
-No segment is deleted that reaches above the high watermark, nor an active segment without batches. Where all would be
-deleted, Kafka rolls an empty segment first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
+No segment is deleted that reaches above the high watermark, nor an active segment without batches. Where all segments
+would be deleted, Kafka rolls an empty one first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ class AgedSegment(Protocol):
 
     @property
     def base_offset(self) -> int:
-        """The offset in its name."""
+        """The offset in the name of its .log file."""
 
     @property
     def size(self) -> int:
-        """Bytes of the log."""
+        """Bytes of its .log file."""
 
     @property
     def age_timestamp(self) -> int:
-        """The time that its age counts from: its largest timestamp, else its last change; ms since 1970."""
+        """The time from which the segment's age counts, in ms since 1970: its largest timestamp, else the last change
+        of its .log file."""
 
 
 AnySegment = TypeVar("AnySegment", bound=AgedSegment)
@@ -46,7 +47,8 @@ def deletable(
     high_watermark: int,
     log_end_offset: int,
 ) -> list[AnySegment]:
-    """The segments that retention removes now, the oldest first. The last of `segments` is the active one."""
+    """Return the segments that retention deletes now, the oldest first. segments: all of the log, in order; the last is
+    the active one."""
     conditions: list[Callable[[Sequence[AgedSegment]], Condition]] = [partial(_below_start, log_start_offset)]
     if config.delete:
         conditions += [partial(_too_much, config.retention_bytes), partial(_too_old, now_ms, config.retention_ms)]

@@ -37,9 +37,10 @@ ZEROS = bytes(HUNT_BYTES)
 
 @dataclass(slots=True)
 class Window:
-    """Whole batches in a row: their headers, and the bytes that the rows' `start` counts in.
+    """Adjacent whole batches: their bytes in `data`, and a table of their headers, whose rows give `start` as an index
+    in `data`.
 
-    `position` is the byte of the file that data[0] is, `stop` the first byte of data behind the last batch.
+    `position` is the byte of the file at which `data` begins, `stop` the index in `data` behind the last batch.
     """
 
     data: bytearray
@@ -49,16 +50,18 @@ class Window:
     spare: list[bytearray] = field(default_factory=list)
 
     def release(self) -> None:
-        """Release the memory of `data`, for the next window to use: allocating new memory takes as long as reading."""
+        """Give `data` back, to be the memory of a later window: allocating new memory takes as long as reading. It must
+        not be used afterwards."""
         self.spare.append(self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes [position, position + length) of the file, which hold no sound batch; at_end: no sound batch follows.
+    """Bytes [position, position + length) of the file, which hold no sound batch. at_end: whether no sound batch
+    follows.
 
-    error: what is wrong at `position`: BadLength, Truncated (the file ends inside a batch), BadChecksum (and the length
-    leads to no batch) or LimitExceeded.
+    error: what is wrong at `position`: BadLength, Truncated (the file ends inside a batch), BadChecksum (where the
+    batch's length leads to no other batch, either) or LimitExceeded.
     """
 
     position: int
@@ -77,9 +80,12 @@ def read_segment(
     window_bytes: int = WINDOW_BYTES,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[Window | Damage]:
-    """Read the batches of `source` from byte `start`, where one must begin, to byte `stop` (None: its end).
+    """Yield the batches of `source` from byte `start`, where one must begin, to byte `stop` (None: its end), and the
+    damage in between.
 
-    Every Window has a buffer of its own: the caller may keep it or hand it to a thread. Raises UnreadableInput.
+    check_crc: compute each batch's CRC. resync: go on behind damage, see the module. window_bytes: how many bytes to
+    read at a time, more where a batch is larger, up to max_batch_bytes. Every Window has a buffer of its own: the
+    caller may keep it or hand it to a thread. Raises UnreadableInput.
     """
     return _Reader(source, stop, check_crc, resync, window_bytes, max_batch_bytes).parts(start)
 
@@ -157,7 +163,9 @@ class _Reader:
         return size if self._stop is None else min(size, self._stop)
 
     def _incomplete(self, position: int, needed: int, *, ended: bool) -> tuple[Damage | None, int]:
-        """Handle a batch at `position` that does not end in the window: read more, or return the Damage."""
+        """Return the Damage where the batch at `position` does not end before the end of the file or is too large, and
+        0; else None, and how many bytes to read for a window that has all of the batch. needed: the bytes of the batch.
+        ended: whether the window's bytes are the last ones."""
         if ended or position + needed > self._end():
             left = self._end() - position
             reason = f"the file ends {left:,} bytes into a batch"
@@ -175,8 +183,8 @@ class _Reader:
         return self._damage(position, BadLength(reason, position))
 
     def _lost_framing(self, table: BatchTable, behind: int) -> Damage | None:
-        """Return the Damage at the last batch of the table, which is not sound and ends at `behind`; None where its
-        length still leads to the next sound batch, or to the end."""
+        """Return the Damage at the last batch of the table, which is not sound and ends at `behind`; None where the
+        batch lengths from there on still lead to the next sound batch, or to the end."""
         batch = BatchRow._make(table.row(table.count - 1))
         sound = self._next_sound(batch.position + 1)
         target = self._end() if sound is None else sound
@@ -209,7 +217,8 @@ class _Reader:
         return Damage(position, behind - position, error, at_end=sound is None)
 
     def _next_sound(self, position: int) -> int | None:
-        """The first byte at or after `position` where a batch begins whose CRC holds, or None."""
+        """Return the first byte at or after `position` where a batch with a right CRC begins; None where there is
+        none."""
         known_from, known_to = self._sound
         if known_from <= position and (known_to is None or position <= known_to):
             return known_to

@@ -1,18 +1,18 @@
 """Producer snapshots against the log: whether the entries of a snapshot can be the state of the log's producers.
 
 A snapshot of another partition, or of an older log, is sound in itself. Kafka loads it at a clean start without a look
-at the log: the transactions that are open in it hold the last stable offset back, and producers are refused for its
-epochs and sequences. The batches below the snapshot's offset contradict it by
+at the log: transactions that are open in the snapshot hold the last stable offset back, and producers whose epochs and
+sequences do not match it are refused. The batches below the snapshot's offset contradict it by
 
     a producer that has no batch in the log           where no batch is missing that it may have sent
-    another epoch, sequence, offset, timestamp        of the producer's last batch
+    another epoch, sequence, offset, timestamp        than the producer's last batch has
     an epoch or offset below that of a batch          of the producer, also where batches are missing
     an open transaction that has ended, or never was  or one that is open in the log alone
     an offset that is not below the snapshot's
-    no entry of a producer with a later last batch    than that of a producer with an entry, by offset and timestamp
+    no entry for a producer whose last batch is later than that of a producer with an entry, by offset and timestamp
 
-Kafka forgets a producer producer.id.expiration.ms after the timestamp of its last batch, and all producers with lower
-timestamps with it, but those with an open transaction. Source: ProducerStateManager, ProducerStateEntry.
+Kafka forgets a producer producer.id.expiration.ms after the timestamp of its last batch; producers whose timestamps are
+lower are then forgotten, too, except those with an open transaction. Source: ProducerStateManager, ProducerStateEntry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from formats.producer_snapshot import ProducerEntry
 
 
 class Contradiction(NamedTuple):
-    """What the log says, and what the snapshot says, in words. number: that of the entry; None for a missing one."""
+    """What the log says (expected) and what the snapshot says (found), in words. number: the index of the snapshot's
+    entry; None where the snapshot lacks an entry."""
 
     number: int | None
     expected: str
@@ -41,9 +42,9 @@ def contradictions(
 ) -> Iterator[Contradiction]:
     """Yield the contradictions between a snapshot and the batches below its offset.
 
-    offset: that in the snapshot's name. check: has checked the log up to the offset. first_base: the base offset of the
-    log's first segment. is_missing: whether no batch has an offset: an entry without an open transaction may be newer
-    than its producer's last batch in the log, where the batch that the entry describes is lost.
+    offset: the one in the snapshot's name. check: has checked the log up to that offset. first_base: the base offset of
+    the log's first segment. is_missing(offset): whether no batch of the log has the offset. If the batch that an entry
+    describes is lost, and the entry has no open transaction, it may be newer than its producer's last batch in the log.
     """
     is_reached = check.next_offset == offset  # else batches are missing before the snapshot
     transactions = dict(check.open_transactions()) if is_reached else {}
@@ -66,7 +67,8 @@ def contradictions(
 
 
 def _not_forgotten(entries: Sequence[ProducerEntry], check: LogCheck) -> set[int]:
-    """The producers of the log without an entry, though one that Kafka forgets before them has an entry."""
+    """Return the producers of the log that have no entry, although one that Kafka would expire before them has an
+    entry."""
     closed = [each for each in entries if each.current_txn_first_offset < 0 and each.last_offset >= 0]
     if not closed:
         return set()
@@ -77,8 +79,8 @@ def _not_forgotten(entries: Sequence[ProducerEntry], check: LogCheck) -> set[int
 
 
 def _beyond(entry: ProducerEntry, offset: int) -> tuple[str, str] | None:
-    """The contradiction (expected, found) of an entry with an offset that is not below the snapshot's; None without
-    one."""
+    """Return (expected, found) for an entry with an offset that is not below the snapshot's; None for any other
+    entry."""
     highest = max(entry.last_offset, entry.current_txn_first_offset)
     if highest < offset:
         return None
@@ -87,10 +89,11 @@ def _beyond(entry: ProducerEntry, offset: int) -> tuple[str, str] | None:
 
 
 def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, str] | None:
-    """The contradiction (expected, found) of an entry whose epoch is below that of its producer's last batch in the
-    log, or whose last offset is below that of this batch at the same epoch; None without one.
+    """Return (expected, found) for an entry whose epoch is below that of its producer's last batch in the log, or which
+    has the same epoch and a last offset below that of this batch; None for any other entry.
 
-    offset: that of the snapshot; a last offset of the batch at or above it is no contradiction."""
+    offset: that of the snapshot. Where the last batch ends at or behind it, the last offset is not compared.
+    """
     least = check.least(entry.producer_id)
     if least is None:
         return None
@@ -103,7 +106,8 @@ def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, st
 
 
 def _unknown(entry: ProducerEntry, check: LogCheck, first_base: int) -> tuple[str, str] | None:
-    """The contradiction of an entry whose producer has no batch, where the log has all that it may have sent."""
+    """Return (expected, found) for an entry whose producer has no batch in the log, although the log has all batches
+    that the producer may have sent; None for any other entry."""
     if check.least(entry.producer_id) is not None:
         return None
     is_within = max(entry.last_offset, entry.current_txn_first_offset) >= first_base
@@ -113,9 +117,11 @@ def _unknown(entry: ProducerEntry, check: LogCheck, first_base: int) -> tuple[st
 
 
 def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tuple[str, str] | None:
-    """The contradiction of an entry that differs from the state of its producer in the log.
+    """Return (expected, found) for an entry that differs from the state of its producer in the log; None for one that
+    does not.
 
-    begun: the first offset of its open transaction in the log, which may have begun before; None where there is none.
+    begun: the first offset that the log has of the producer's open transaction, which may have begun before; None where
+    none is open.
     """
     state = check.producer(entry.producer_id)
     if state is None:

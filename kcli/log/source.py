@@ -15,7 +15,7 @@ from kcli.errors import UnreadableInput
 PIPE_CHUNK_BYTES = 1 << 20
 SMALL_FILE_BYTES = 64 << 20
 SEGMENT_BYTES_MAX = 2**31 - 1
-"""Kafka opens no larger segment (FileRecords)."""
+"""The size in bytes of the largest segment that Kafka opens (FileRecords)."""
 STDIN = Path("-")
 
 
@@ -37,11 +37,12 @@ class Source(Protocol):
 
 
 class FileSource:
-    """A file, read with preadv: a live Kafka truncates its files, and a mapped page behind the new end is SIGBUS.
+    """A file, read with preadv: a running Kafka truncates its files, and reading a mapped page behind the new end would
+    raise SIGBUS.
 
-    Its size is taken once, so that a growing file is read up to where it ended when it was opened. Raises
+    The size is taken when the file is opened, so that a growing file is read up to where it ended then. Raises
     UnreadableInput where the file cannot be opened or read, or is a pipe or a device. /dev/null is an empty file.
-    Python gives a ResourceWarning where nobody closed it.
+    Python gives a ResourceWarning for a source that nobody closed.
     """
 
     _fd = -1
@@ -158,7 +159,8 @@ def _is_null(found: os.stat_result) -> bool:
 
 
 def open_source(path: Path) -> Source:
-    """A file by position; a pipe (a named one, `<(...)` of a shell) is spooled. Raises UnreadableInput."""
+    """Return a source for a file; one that spools for a pipe (a named one, or `<(...)` of a shell). Raises
+    UnreadableInput."""
     try:
         found = path.stat()
         if stat.S_ISREG(found.st_mode):
@@ -171,12 +173,14 @@ def open_source(path: Path) -> Source:
 
 
 def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
-    """The bytes of a small file (an index, a snapshot, a checkpoint). Raises UnreadableInput, also above the limit."""
+    """Return the bytes of a small file (an index, a snapshot, a checkpoint). Raises UnreadableInput, also for a file of
+    more than limit_bytes."""
     return _whole(FileSource(path), limit_bytes)
 
 
 def read_input(path: Path) -> bytes:
-    """The bytes of a small file that a command line names: STDIN is standard input. Raises as `read_whole` does."""
+    """Return the bytes of a small file that a command line names; the name STDIN stands for standard input. Raises as
+    `read_whole` does."""
     if path != STDIN:
         return read_whole(path)
     source = open_stdin()
@@ -197,5 +201,5 @@ def _whole(source: Source, limit_bytes: int) -> bytes:
 
 
 def open_stdin() -> Source:
-    """Standard input as a source: by position where it is a file, else spooled."""
+    """Return standard input as a source: read by position where it is a file, else spooled."""
     return FileSource(STDIN, fd=0) if stat.S_ISREG(os.fstat(0).st_mode) else PipeSource(0, str(STDIN))

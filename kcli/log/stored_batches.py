@@ -41,7 +41,7 @@ def read_batches(path: Path, from_offset: int = 0) -> Iterator[tuple[BatchRow, l
 
 
 def batches_of(source: Source, from_offset: int = 0) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
-    """As `read_batches`, for the batches of `source`. Raises UnreadableInput."""
+    """Yield the same as `read_batches`, for the batches of `source`. Raises UnreadableInput."""
     for part in read_segment(source, resync=False):
         if isinstance(part, Damage):
             raise UnreadableInput(source.name, f"byte {part.position:,}: {part.error.reason}")

@@ -15,8 +15,8 @@ CR, LF, CR_LF = b"\r", b"\n", b"\r\n"
 
 
 def size_before(source: Source) -> int | None:
-    """The size in bytes that a file had before a transfer as text; None where it has no LF, or one without a CR before
-    it, as a file has that was not changed. Raises UnreadableInput."""
+    """Return the size in bytes that a file had before a transfer as text; None for a file that was not changed so: it
+    has no LF, or one without a CR before it. Raises UnreadableInput."""
     added, before = 0, b""
     for at in range(0, source.size(), BLOCK_BYTES):
         block = before + _read(source, at, BLOCK_BYTES)
@@ -29,7 +29,8 @@ def size_before(source: Source) -> int | None:
 
 
 class BeforeTextMode:
-    """A Source of the bytes that a file had before a transfer as text. It closes the source that it is given."""
+    """A Source of the bytes that a file had before a transfer as text. source: the file as it is now, closed by
+    `close`."""
 
     def __init__(self, source: Source) -> None:
         self.name = source.name
@@ -61,7 +62,7 @@ class BeforeTextMode:
         self._source.close()
 
     def _left_of(self, number: int) -> bytes:
-        """What is left of block `number` of the file."""
+        """Return block `number` of the file without the CRs that the transfer added."""
         if self._block[0] != number:
             data = _read(self._source, number * BLOCK_BYTES, BLOCK_BYTES + 1)
             block, behind = data[:BLOCK_BYTES], data[BLOCK_BYTES:]

@@ -1,8 +1,8 @@
 """Runs work in several threads and yields its results in order. Kernels and codecs release the GIL.
 
-The work changes only its own memory, so the caller does not wait for work whose result it no longer needs: after an
-error, behind the last record that is shown, and after Ctrl-C. Otherwise a window full of batches that decompress to
-60 MB each would hold the process for minutes.
+The work changes only its own memory, so the caller need not wait for work whose result is no longer used: after an
+error, behind the last record that is shown, and after Ctrl-C. Otherwise a window full of batches that decompress to 60
+MB each would keep the process busy for minutes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def in_order(
 ) -> Iterator[Result]:
     """Yield work(part) for each part, in order. Raises what `parts` and `work` raise.
 
-    `parts` is read at most threads + ahead parts ahead. Where the caller stops, is interrupted, or an error comes, the
-    parts that wait are dropped, and those that threads work on are not waited for.
+    At most threads + ahead parts are read from `parts` before their results are yielded. Where the caller stops, is
+    interrupted, or an error comes, the parts that no thread has begun are dropped, and those under way are not waited
+    for.
     """
     if threads < 2:
         yield from map(work, parts)

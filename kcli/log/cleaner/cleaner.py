@@ -1,8 +1,8 @@
 """The cleaning of one partition: retention, then passes for as long as Kafka's cleaner would select the log, then
 retention again.
 
-Where the offset map gets full, the next pass cleans the offsets beyond it. Without a directory to write to, the first
-pass is only counted: later passes depend on its result. Source: LogCleaner.CleanerThread.
+Where the offset map gets full, the next pass cleans the offsets beyond it. Without a directory to write to, only the
+counts of the first pass are computed, as later passes read what the first one writes. Source: LogCleaner.CleanerThread.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kcli.log.retention import deletable
 
 @dataclass(slots=True)
 class Cleaning:
-    """The result of cleaning a partition. selection: the part to clean, before the first pass. Bytes are those of all
-    segments."""
+    """The result of cleaning a partition. selection: the part that could be cleaned before the first pass.
+    bytes_before, bytes_after: the size of all segments' .log files. retired: the segments that retention deleted."""
 
     selection: Selection
     bytes_before: int
@@ -44,7 +44,8 @@ class Cleaning:
 
 
 class PartitionCleaner:
-    """Cleans one partition. target: the directory to write to, which may be the log's own; None: only count."""
+    """Cleans one partition. target: the directory to write to, which may be the log's own; None: write nothing, and
+    only count what a pass would keep and remove."""
 
     def __init__(
         self,
@@ -66,8 +67,8 @@ class PartitionCleaner:
         self._progress = progress
 
     def clean(self, checkpoint: int | None) -> Cleaning:
-        """Clean the partition. checkpoint: the offset up to which it was cleaned before. Raises Uncleanable,
-        UnreadableInput, OSError."""
+        """Clean the partition, and return what was done. checkpoint: the partition's entry in
+        cleaner-offset-checkpoint, None where it has none. Raises Uncleanable, UnreadableInput, OSError."""
         bytes_before = self.log.size
         retired = self._retire()
         selection = select(self.log, self.config, checkpoint, self._now_ms)

@@ -28,7 +28,8 @@ from kcli.log.threads import thread_count
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The result of one pass: up to which offset it cleaned, whether the map was full, segments before and after."""
+    """The result of one pass. end_offset: the offset below which it cleaned. map_full: whether the offset map got full
+    before the end of the cleanable part. segments_before, segments_after: the number of segments below end_offset."""
 
     selection: Selection
     end_offset: int
@@ -40,7 +41,8 @@ class Pass:
 
 
 class CleaningPass:
-    """One pass over a log. target: the directory to write to, which may be the log's own; None: only count."""
+    """One pass over a log. target: the directory to write to, which may be the log's own; None: write nothing, only
+    count."""
 
     def __init__(
         self,
@@ -103,7 +105,8 @@ class CleaningPass:
         yield from groups
 
     def clean(self, group: list[StoredSegment]) -> CleanedSegment | None:
-        """Clean one group; where that fails, remove what was written. Raises Uncleanable, OSError."""
+        """Rewrite the segments of a group into a `.cleaned` segment, and return it; None without a target. Where this
+        fails, the files written so far are removed. Raises Uncleanable, OSError."""
         cleaned = None
         if self._target is not None:
             interval = self._rules.index_interval_bytes
@@ -117,7 +120,7 @@ class CleaningPass:
         return cleaned
 
     def done(self) -> Pass:
-        """The result, once all groups are cleaned."""
+        """Return the result of the pass; call it when all groups are cleaned."""
         return Pass(
             self._selection,
             self.end_offset,

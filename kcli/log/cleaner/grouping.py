@@ -18,7 +18,8 @@ INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 def group_segments(
     segments: Sequence[StoredSegment], *, max_bytes: int, max_index_bytes: int, first_uncleanable_offset: int
 ) -> list[list[StoredSegment]]:
-    """The segments in groups, both in order."""
+    """Return the groups in which adjacent segments are cleaned into one, in order. segments: those to clean, in order.
+    max_bytes: segment.bytes. max_index_bytes: segment.index.bytes."""
     groups: list[list[StoredSegment]] = []
     log_bytes = 0
     index_bytes = dict.fromkeys(INDEXES, 0)

@@ -31,7 +31,8 @@ ConfigOf = Callable[[str], LogConfig]
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """The outcome for one partition: `cleaning` or an error; neither where the partition is not compacted."""
+    """The outcome for one partition: `cleaning`, or the error by which it failed; both None where cleanup.policy does
+    not compact the topic."""
 
     directory: Path
     topic: str
@@ -73,7 +74,7 @@ class LogCleaner:
             self._high_watermarks = {}  # Kafka, too, starts with a damaged replication-offset-checkpoint
 
     def partitions(self) -> list[tuple[Path, str, int]]:
-        """Directory, topic and number of every partition in `directory`. Raises UnreadableInput."""
+        """Return directory, topic and number of every partition in `directory`. Raises UnreadableInput."""
         if not self.single:
             found = self.log_directory.expected_partitions()
             return [(each.path, *each.partition) for each in found if not each.name.state]
@@ -83,8 +84,8 @@ class LogCleaner:
         return [(self.directory, name.topic, name.partition)]
 
     def open(self, path: Path, topic: str, partition: int) -> tuple[CleanerLog, int | None]:
-        """A partition's log as it is on disk, and the offset up to which it was cleaned. Raises UnreadableInput,
-        Uncleanable."""
+        """Return a partition's log as it is on disk, and its entry in cleaner-offset-checkpoint (None: it has none).
+        Raises UnreadableInput, Uncleanable."""
         key = TopicPartition(topic, partition)
         log = read_log(
             path,
@@ -96,12 +97,13 @@ class LogCleaner:
         return log, self._cleaned.get(key)
 
     def dry_run(self) -> Iterator[PartitionOutcome]:
-        """Count what would be cleaned. Raises UnreadableInput."""
+        """Yield for each partition what a cleaning would do; nothing is written. Raises UnreadableInput."""
         for path, topic, partition in self.partitions():
             yield self._clean(path, topic, partition, None)
 
     def in_place(self) -> Iterator[PartitionOutcome]:
-        """Clean the logs where they are. Raises DirectoryLocked, UnreadableInput, OSError."""
+        """Clean the logs in their own directories, and yield the outcome of each. Raises DirectoryLocked,
+        UnreadableInput, OSError."""
         with self._locked():
             for path, topic, partition in self.partitions():
                 outcome = self._clean(path, topic, partition, path)
@@ -163,8 +165,8 @@ class LogCleaner:
         return DirectoryLock(self._disk, self.log_directory.path)
 
     def _write_checkpoint(self, directory: LogDirectory, partition: TopicPartition, offset: int) -> None:
-        """Write the cleaner's checkpoint with one entry changed. As in Kafka, entries of partitions that are not in the
-        directory are dropped."""
+        """Set the entry of one partition in cleaner-offset-checkpoint. As in Kafka, entries of partitions that are not
+        in the directory are dropped."""
         if not is_log_directory(directory.path):
             return
         partitions = {each.partition for each in directory.partitions() if not each.name.state}
@@ -174,8 +176,8 @@ class LogCleaner:
 
 
 def copy_partition(disk: Disk, source: Path, target: Path, log: CleanerLog | None) -> None:
-    """Copy the files of a partition that its cleaning did not write, but not those that Kafka would delete. log: None
-    where the partition was not cleaned. Raises OSError."""
+    """Copy to `target` the files of a partition that the cleaning has not written there, except those that Kafka would
+    delete after it. log: the cleaned log, None where the partition was not cleaned. Raises OSError."""
     for path in sorted(source.iterdir()):
         name = parse(path.name)
         if not path.is_file() or (name is not None and name.state) or (target / path.name).exists():
@@ -190,7 +192,7 @@ def copy_partition(disk: Disk, source: Path, target: Path, log: CleanerLog | Non
 
 
 def copy_rest(disk: Disk, source: Path, target: Path, *, skip: set[str]) -> None:
-    """Copy a directory with its subdirectories, but not the entries of some names. Raises OSError."""
+    """Copy a directory with its subdirectories, but not its entries whose names are in `skip`. Raises OSError."""
     for path in sorted(source.iterdir()):
         if path.name in skip:
             continue
@@ -202,7 +204,7 @@ def copy_rest(disk: Disk, source: Path, target: Path, *, skip: set[str]) -> None
 
 
 def copy_file(disk: Disk, source: Path, target: Path) -> None:
-    """Copy a file with the time of its last change."""
+    """Copy a file, and give the copy its modification time."""
     disk.copy(source, target)
     disk.set_modified(target, source.stat().st_mtime_ns // 1_000_000)
 

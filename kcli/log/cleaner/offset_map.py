@@ -1,8 +1,8 @@
 """The offset map: the last offset of every key in the dirty part of a log, for as many keys as its memory holds.
 
-Segments are read in order until the map is full. The map then holds for all offsets up to `reach`; another pass cleans
-the rest. Records of aborted transactions, control records and records without a key are left out. Several threads
-decompress windows and hash keys; one thread fills the map. Source: Cleaner.buildOffsetMap.
+Segments are read in order until the map is full. The map then has the keys of all records up to offset `reach`; another
+pass cleans the offsets behind that. Records of aborted transactions, control records and records without a key are left
+out. Several threads decompress windows and hash keys; one thread fills the map. Source: Cleaner.buildOffsetMap.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ MARKER_FAULTS = UNREADABLE | FAULT_CONTROL_KEY
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A window, and the CLEAN_* flags of each of its batches."""
+    """A window of a segment. flags: for each of its batches, the CLEAN_* bits that say what the cleaner does with
+    it."""
 
     segment: StoredSegment
     window: Window
     flags: bytearray
 
     def fail_at(self, i: int) -> Uncleanable:
-        """The error for batch i, with its place in the file."""
+        """Return the error for batch i, with its first fault and the byte in the file where it begins."""
         faults = faults_of(self.window, i)
         position = self.window.batches.field(i, POSITION)
         return Uncleanable(self.segment.path(), faults[0].reason if faults else "unreadable", position)
@@ -55,10 +56,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class SurveyedWindow:
-    """Adjacent sound batches whose keys are all in the map: bytes [position, stop) of the log, and their offsets.
+    """A window of batches that was read to fill the map, and whose keys are all in it: bytes [position, stop) of the
+    segment's .log file, first and last offset.
 
-    records, size: the number of their records, and the bytes of these; -1 where some of the batches must be read again
-    in any case.
+    records, size: the number of records, and the bytes of these; -1 where some of the batches must be read again in any
+    case.
     """
 
     position: int
@@ -79,7 +81,8 @@ def new_map(memory_bytes: int, load_factor: float) -> KeyMap:
 
 
 def payload_of(window: Window, i: int) -> bytes:
-    """The decompressed records of batch i; empty where they do not decompress, which is noted as the batch's fault."""
+    """Return the decompressed records of batch i. Where they do not decompress, return b"" and set FAULT_BAD_PAYLOAD
+    for the batch."""
     start, stop = payload_bounds(window.data, window.batches, i)
     row = BatchRow._make(window.batches.row(i))
     try:
@@ -90,7 +93,7 @@ def payload_of(window: Window, i: int) -> bytes:
 
 
 def hash_keys(judged: Judged, offset_map: KeyMap, from_offset: int, keys: KeyHashes) -> None:
-    """Hash the keys of a window's records from an offset on. Raises Uncleanable."""
+    """Hash the keys of a window's records from `from_offset` on, and add the hashes to `keys`. Raises Uncleanable."""
     window, flags = judged.window, judged.flags
     batches = window.batches
     records = RecordTable(ROWS)
@@ -119,9 +122,9 @@ def build_offset_map(
     progress: Progress,
     surveyed: SurveyedWindows | None = None,
 ) -> bool:
-    """Fill the map from the segments with offsets in [start, stop). Returns whether it got full.
+    """Fill the map with the keys of the segments that have offsets in [start, stop). Returns whether it got full.
 
-    surveyed: receives the windows that were read. Raises Uncleanable.
+    surveyed: a dict that gets the windows read, all of whose keys are in the map. Raises Uncleanable.
     """
     transactions = CleanedTransactions()
     transactions.add_aborted(log.aborted(start, stop))

@@ -52,10 +52,11 @@ class Uncleanable(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment as it lies on disk: its directory, its size in bytes, when it was last changed (ms since 1970).
+    """A segment as it lies on disk: its directory, its base offset, the size of its .log file in bytes, and when that
+    was last changed (ms since 1970).
 
-    known_aborted: the entries of its transaction index, where a running broker appends to that file; None: read the
-    file.
+    known_aborted: the entries of the segment's transaction index, given where a running broker appends to that file;
+    None: read the file.
     """
 
     directory: Path
@@ -65,12 +66,12 @@ class StoredSegment:
     known_aborted: tuple[AbortedTxn, ...] | None = None
 
     def path(self, kind: FileKind = FileKind.LOG, state: str = "") -> Path:
-        """The path of one of its files. state: the suffix without its dot, `cleaned`, `swap` or `deleted`; empty for
-        none."""
+        """Return the path of one of the segment's files. state: the suffix without its dot, `cleaned`, `swap` or
+        `deleted`; empty for none."""
         return self.directory / build(FileName(kind, self.base_offset, state=state))
 
     def index_bytes(self, kind: FileKind) -> int:
-        """The size of one of its indexes; 0 where it is missing."""
+        """Return the size in bytes of one of the segment's indexes; 0 where the file is missing."""
         try:
             return self.path(kind).stat().st_size
         except FileNotFoundError:
@@ -78,7 +79,7 @@ class StoredSegment:
 
     @property
     def largest_timestamp(self) -> int | None:
-        """The last entry of its time index, ms; None where there is none."""
+        """The timestamp of the last entry in the segment's time index, in ms since 1970; None where there is none."""
         try:
             data = read_whole(self.path(FileKind.TIME_INDEX))
         except UnreadableInput:
@@ -89,15 +90,16 @@ class StoredSegment:
 
     @property
     def age_timestamp(self) -> int:
-        """The time that its age counts from: its largest timestamp, else its last change; ms."""
+        """The time from which the segment's age counts, in ms since 1970: its largest timestamp, else the last change
+        of its .log file."""
         largest = self.largest_timestamp
         return self.modified_ms if largest is None else largest
 
     def windows(
         self, *, start: int = 0, stop: int | None = None, check_crc: bool = True, window_bytes: int = WINDOW_BYTES
     ) -> Iterator[Window]:
-        """The segment's batches from byte `start` to `stop` (None: to the end). Raises Uncleanable at damage, and with
-        `check_crc` at a wrong CRC."""
+        """Yield the segment's batches from byte `start` to `stop` (None: to the end) of its .log file. Raises
+        Uncleanable at damage, and with `check_crc` also at a wrong CRC."""
         stop = self.size if stop is None else stop
         if start >= stop:
             return
@@ -118,13 +120,14 @@ class StoredSegment:
             source.close()
 
     def first_batch(self) -> BatchRow | None:
-        """The header of its first batch; None where it is empty."""
+        """Return the header of the segment's first batch; None where the segment is empty."""
         for window in self.windows(check_crc=False, window_bytes=FIRST_BYTES):
             return BatchRow._make(window.batches.row(0))
         return None
 
     def aborted(self) -> tuple[AbortedTxn, ...]:
-        """The segment's transaction index. Raises Uncleanable where it cannot be read."""
+        """Return the entries of the segment's transaction index; none where it has no such file. Raises Uncleanable
+        where an entry cannot be read."""
         if self.known_aborted is not None:
             return self.known_aborted
         path = self.path(FileKind.TXN_INDEX)
@@ -138,8 +141,9 @@ class StoredSegment:
 
 
 def find_segments(directory: Path) -> list[StoredSegment]:
-    """The segments in a directory, by base offset. Raises UnreadableInput where the directory cannot be read or has no
-    segment, Uncleanable where a swap is unfinished: Kafka completes that at its next start."""
+    """Return the segments in a directory, by base offset. Raises UnreadableInput where the directory cannot be read or
+    has no segment, Uncleanable where it has `.swap` or `.cleaned` files: Kafka completes that cleaning, or undoes it,
+    at its next start."""
     found = []
     try:
         for path in directory.iterdir():
@@ -183,29 +187,30 @@ class CleanerLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all its segments."""
+        """Bytes of all segments' .log files."""
         return sum(segment.size for segment in self.segments)
 
     def between(self, start: int, stop: int) -> list[StoredSegment]:
-        """The segments that hold offsets in [start, stop): from the last one with a base offset at or below `start`
-        (else from the first one) to the last one with a base offset below `stop`. Source: LogSegments.values."""
+        """Return the segments that hold offsets in [start, stop): from the last one with a base offset at or below
+        `start` (else from the first one) to the last one with a base offset below `stop`. Source:
+        LogSegments.values."""
         if start >= stop:
             return []
         floor = max((each.base_offset for each in self.segments if each.base_offset <= start), default=-1)
         return [segment for segment in self.segments if floor <= segment.base_offset < stop]
 
     def closed_from(self, offset: int) -> list[StoredSegment]:
-        """The segments from the one that holds `offset` on, without the active segment."""
+        """Return the segments from the one that holds `offset` on, without the active segment."""
         return self.between(offset, self.active.base_offset)
 
     def next_base_offset(self, segment: StoredSegment) -> int:
-        """The base offset of the segment behind `segment`; the log end for the active one."""
+        """Return the base offset of the segment behind `segment`; for the active one the log end offset."""
         behind = [each.base_offset for each in self.segments if each.base_offset > segment.base_offset]
         return min(behind, default=self.log_end_offset)
 
     def aborted(self, start: int, stop: int) -> list[AbortedTxn]:
-        """Aborted transactions that begin below `stop`, from the transaction indexes of the segment that holds `start`
-        and those behind it. Source: LocalLog.collectAbortedTransactions."""
+        """Return the aborted transactions that begin below `stop`, from the transaction indexes of the segment that
+        holds `start` and the segments behind it. Source: LocalLog.collectAbortedTransactions."""
         found: list[AbortedTxn] = []
         for segment in self.between(start, self.log_end_offset + 1):
             for entry in segment.aborted():
@@ -231,7 +236,8 @@ def read_log(
     log_start_offset: int = 0,
     high_watermark: int | None = None,
 ) -> CleanerLog:
-    """The log in a directory that no process has open. log_start_offset, high_watermark: of the checkpoints.
+    """Return the log in a directory that no process has open. log_start_offset, high_watermark: the partition's entries
+    in the checkpoints (None: it has none).
 
     Raises UnreadableInput, Uncleanable.
     """
@@ -248,7 +254,8 @@ def read_log(
 
 
 def active_producers(table: ProducerTable, now_ms: int, expiration_ms: int) -> dict[int, tuple[int, int]]:
-    """Last data offset and epoch of each producer that has not expired, by id."""
+    """Return the last data offset and the epoch, by producer id, of each producer that has a transaction open or has
+    not expired."""
     entries = map(ProducerEntry._make, table.entries())
     return {
         entry.producer_id: (entry.last_offset, entry.producer_epoch)
@@ -258,8 +265,8 @@ def active_producers(table: ProducerTable, now_ms: int, expiration_ms: int) -> d
 
 
 def _read_log_end(active: StoredSegment) -> int:
-    """The offset behind the last batch of the active segment, which is read from its last index entry on. Raises
-    Uncleanable."""
+    """Return the offset behind the last batch of the active segment; batches are read from the position in the last
+    entry of the offset index on. Raises Uncleanable."""
     start = 0
     path = active.path(FileKind.OFFSET_INDEX)
     if path.exists():
@@ -297,13 +304,13 @@ def _load_producers(log: CleanerLog) -> ProducerTable:
 
 
 def _snapshot_offsets(log: CleanerLog) -> list[int]:
-    """The offsets of producer snapshots that lie within the log, the latest first."""
+    """Return the offsets of producer snapshots that lie within the log, the latest first."""
     names = [parse(path.name) for path in log.directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}")]
     found = [name.base_offset for name in names if name and name.base_offset is not None]
     return sorted((each for each in found if log.log_start_offset < each <= log.log_end_offset), reverse=True)
 
 
 def _take_in(table: ProducerTable, window: Window, from_offset: int) -> None:
-    """Update the producers with the batches of a window that begin at `from_offset` or behind it."""
+    """Update the producer state with the batches of a window that begin at `from_offset` or behind it."""
     window.batches.select(from_offset=from_offset)
     table.batches(window.batches, window.data)

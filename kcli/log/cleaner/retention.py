@@ -17,8 +17,8 @@ from kcli.log.source import read_whole
 
 
 def delete_old(log: CleanerLog, expired: list[StoredSegment], disk: Disk, target: Path | None) -> None:
-    """Take the segments that retention names out of the log, and their files out of the directory `target` (None: only
-    count). Raises OSError."""
+    """Remove the expired segments from `log`, and their files from the directory `target` (None: no file is removed).
+    Raises OSError."""
     if not expired:
         return
     new = [StoredSegment(target or log.directory, log.log_end_offset, 0, log.active.modified_ms)]

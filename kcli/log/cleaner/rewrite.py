@@ -2,13 +2,14 @@
 
     windows in order  ->  which batches are aborted, which markers have expired       one after the other
                       ->  which records stay, batches built again, compressed again   several threads
-                      ->  appended to the new log, index entries added                in order
+                      ->  appended to the new .log file, index entries added          in order
 
-Where the map has a bit for every offset, the batches that filled it are not hashed again, and batches without a latest
-record are not read again. A batch of which every record stays is copied byte for byte. Any other batch is built again
-as magic 2 with its own codec at the codec's default level: as in Kafka, compression.type does not matter here. Bytes of
-header keys stay as they are, where Kafka would replace those that are not UTF-8. A batch with a wrong CRC makes the log
-uncleanable; Kafka does not check it. Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
+If the offset map has a bit for every offset, which marks the records that are the latest of their keys, the batches
+from which it was filled are not hashed again, and windows without such a record are not read again. A batch of which
+every record stays is copied byte for byte. Any other batch is built again as magic 2 with its own codec at the codec's
+default level: as in Kafka, compression.type does not matter here. Bytes of header keys stay as they are, where Kafka
+would replace those that are not UTF-8. A batch with a wrong CRC makes the log uncleanable; Kafka does not check the
+CRC. Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ WRAPPED_MESSAGE_BYTES = 26  # the smallest message (magic 0, 1) inside a compres
 
 @dataclass(slots=True)
 class CleanCounts:
-    """What a cleaning kept and removed. gone: by reason, the number of removed records and their uncompressed bytes."""
+    """What a cleaning kept and removed. dropped: by reason, the number of removed records and their uncompressed
+    bytes."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -53,7 +55,7 @@ class CleanCounts:
     dropped: dict[str, tuple[int, int]] = field(default_factory=lambda: dict.fromkeys(CLEAN_REASONS, (0, 0)))
 
     def add_filter(self, batches: BatchFilter) -> None:
-        """Add what a filter counted."""
+        """Add what a BatchFilter counted."""
         self.records_read += batches.records_read
         self.records_kept += batches.records_kept
         self.batches_read += batches.batches_read
@@ -63,13 +65,14 @@ class CleanCounts:
         self._add_dropped(dict(zip(CLEAN_REASONS, batches.reasons, strict=True)))
 
     def add_superseded(self, batches: int, records: int, size: int) -> None:
-        """Add batches of which every record is superseded. size: bytes of the records."""
+        """Add the counts of batches in which every record is superseded by a later record of its key. size: bytes of
+        the records."""
         self.batches_read += batches
         self.records_read += records
         self._add_dropped({CLEAN_REASONS[0]: (records, size)})
 
     def add(self, other: CleanCounts) -> None:
-        """Add another count."""
+        """Add the counts of another CleanCounts."""
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self._add_dropped(other.dropped)
@@ -114,7 +117,8 @@ def clean_group(
     rules: Rules,
     target: CleanedSegment | None,
 ) -> CleanCounts:
-    """Clean the segments of a group into `target` (None: only count). Raises Uncleanable, OSError."""
+    """Rewrite the segments of a group into `target` (None: write nothing), and return the counts. Raises Uncleanable,
+    OSError."""
     counts = CleanCounts()
     transactions.cleaned_index = []
     for i, segment in enumerate(group):
@@ -178,7 +182,8 @@ def _judged(
 
 
 def _windows(segment: StoredSegment, rules: Rules, counts: CleanCounts) -> Iterator[Window]:
-    """The windows of a segment, without the batches known to be superseded as a whole, which are only counted."""
+    """Yield the windows of a segment. Windows in which every record is known to be superseded are not read, but only
+    added to `counts`."""
     start = surveyed_end = 0
     for each in rules.surveyed.get(segment.base_offset, ()):
         surveyed_end = each.stop
@@ -194,7 +199,8 @@ def _windows(segment: StoredSegment, rules: Rules, counts: CleanCounts) -> Itera
 
 
 def filter_window(judged: Judged, batches: BatchFilter) -> None:
-    """Write the records of a window that stay to `batches.out`. Raises Uncleanable."""
+    """Write the batches of a window to `batches.out`, without the records that compaction removes. Raises
+    Uncleanable."""
     window, flags = judged.window, judged.flags
     i = 0
     while True:
@@ -259,7 +265,8 @@ class CleanedSegment:
         self._file.write([batches], position)
 
     def finish(self, aborted: tuple[AbortedTxn, ...], modified_ms: int) -> None:
-        """Write the indexes, sync all files, and give them the modification time of the segments that they replace."""
+        """Write the indexes, sync all files, and set their modification time, to that of the last segment that they
+        replace. aborted: the entries of the transaction index. modified_ms: ms since 1970. Raises OSError."""
         assert self._file is not None, "the segment is finished"
         self._indexes.finish()
         self._file.sync()

@@ -29,7 +29,9 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of a log to clean: offsets, and bytes of whole segments."""
+    """The part of a log to clean: from first_dirty_offset to below first_uncleanable_offset. bound, bound_offset: what
+    ends the part, and at which offset. clean_bytes, cleanable_bytes: the sizes of the segments before the part and in
+    it."""
 
     first_dirty_offset: int
     bound: Bound
@@ -50,15 +52,16 @@ class Selection:
 
     @property
     def worth_it(self) -> bool:
-        """Whether Kafka would clean the log now."""
+        """Whether Kafka would clean the log now: a dirty record is older than max.compaction.lag.ms, or the dirty ratio
+        is high enough."""
         if self.clean_bytes + self.cleanable_bytes == 0:
             return False
         return (self.due_for_ms > 0 and self.cleanable_bytes > 0) or self.ratio > self.min_ratio
 
 
 def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: int) -> Selection:
-    """The part of `log` that may be cleaned now. checkpoint: the offset up to which it was cleaned before;
-    None: never."""
+    """Return the part of `log` that may be cleaned now. checkpoint: the log's entry in cleaner-offset-checkpoint; None
+    where it has none."""
     first_dirty, reset = log.log_start_offset if checkpoint is None else checkpoint, False
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty, reset = log.log_start_offset, True
@@ -92,7 +95,7 @@ def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: i
 
 
 def _due_for_ms(log: CleanerLog, config: LogConfig, first_dirty: int, now_ms: int) -> int:
-    """How long, in ms, the oldest dirty segment has waited beyond max.compaction.lag.ms; 0: not beyond it."""
+    """Return how long, in ms, the oldest dirty segment has waited beyond max.compaction.lag.ms; 0 where it has not."""
     clean_until = now_ms - config.max_compaction_lag_ms
     if clean_until <= 0:
         return 0

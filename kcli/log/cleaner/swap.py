@@ -20,15 +20,16 @@ from kcli.log.disk import Disk
 
 
 def change_state(disk: Disk, segment: StoredSegment, old: str, new: str) -> None:
-    """Rename the files of a segment from one state to another: the log first. Raises OSError."""
+    """Rename the files of a segment from one suffix to another, the .log file first. old, new: the suffixes without
+    their dots; "" for none. Raises OSError."""
     for kind in SEGMENT_FILES:
         if segment.path(kind, old).exists():
             disk.rename(segment.path(kind, old), segment.path(kind, new))
 
 
 def delete_segments(disk: Disk, segments: Sequence[StoredSegment], *, snapshots_of: Sequence[StoredSegment]) -> None:
-    """Remove segments with the suffix `.deleted`, and the producer snapshots at some segments' base offsets. Raises
-    OSError."""
+    """Remove the files of `segments`, which have the suffix `.deleted`, and the producer snapshots at the base offsets
+    of `snapshots_of`. Raises OSError."""
     for segment in snapshots_of:
         disk.remove(segment.directory / build(FileName(FileKind.PRODUCER_SNAPSHOT, segment.base_offset)))
     for segment in segments:
@@ -37,7 +38,8 @@ def delete_segments(disk: Disk, segments: Sequence[StoredSegment], *, snapshots_
 
 
 def swap_in(disk: Disk, cleaned: StoredSegment, replaced: Sequence[StoredSegment]) -> None:
-    """Put a segment with the suffix `.cleaned` in the place of segments of its directory. Raises OSError."""
+    """Put the segment `cleaned`, with the suffix `.cleaned`, in the place of the segments `replaced` of the same
+    directory, whose files are removed. Raises OSError."""
     change_state(disk, cleaned, "cleaned", "swap")
     disk.sync_directory(cleaned.directory)
     for segment in replaced:

@@ -44,8 +44,9 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What the cleaner would do with a record now, and why. `held_by` is set where the record would be removed, but is
-    not yet cleanable."""
+    """What the cleaner would do with a record now. is_dropped: whether it would remove the record. outcome: the
+    record's state in words, see the module. held_by, until_ms: what still keeps a record in the log that would else be
+    removed, and until when (ms since 1970), where that is known."""
 
     record: KeyRecord
     is_dropped: bool
@@ -64,7 +65,8 @@ def explain_key(
     now_ms: int,
     progress: Progress = silent,
 ) -> tuple[Selection, list[Fate]]:
-    """The part of the partition to clean, and the fate of each record of the key, by offset. Raises Uncleanable."""
+    """Return the part of the partition that may be cleaned, and for each record of the key, by offset, what the cleaner
+    would do with it. checkpoint: the partition's entry in cleaner-offset-checkpoint. Raises Uncleanable."""
     selection = select(log, config, checkpoint, now_ms)
     records = list(_records(log, key, progress))
     offset_map: KeyMap | None = None
@@ -107,7 +109,7 @@ def _rows(rows: RecordTable, judged: Judged) -> Iterator[KeyRecord]:
         )
 
 
-Held = tuple[str, int | None]  # by what, and until when (ms) where that is known
+Held = tuple[str, int | None]  # what keeps a record in the log, and until when (ms) where that is known
 
 
 def _stays(record: KeyRecord, outcome: str, held: Held) -> Fate:
@@ -134,7 +136,7 @@ class _Judge:
         self._now_ms = now_ms
 
     def fate(self, record: KeyRecord) -> Fate:
-        """What the cleaner would do with the record."""
+        """Return what the cleaner would do with the record."""
         if record.is_aborted:
             return self._unless_held(record, "aborted")
         if record.offset < self._latest:
@@ -165,7 +167,8 @@ class _Judge:
         return Fate(record, is_dropped=True, outcome=outcome) if held is None else _stays(record, outcome, held)
 
     def _held(self, offset: int) -> Held | None:
-        """What keeps the cleaner from cleaning this offset, and until when; None: nothing."""
+        """Return what keeps the cleaner from cleaning this offset, and until when (ms; None: not known); None where
+        nothing does."""
         selection = self._selection
         if not self._config.compact:
             return "cleanup.policy, which is not compact", None

@@ -36,7 +36,7 @@ Replace = Callable[[StoredSegment, Sequence[int], int], list[Removal]]
 
 
 class CompactionAborted(KcliError):
-    """The log was truncated or renamed during the pass: the cleaner may try again later."""
+    """The log was truncated or renamed, or segments were removed, during the pass: the cleaner may try again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class CleanedGroup:
 class LiveCompaction:
     """A pass of the cleaner over an open log; the module's docstring shows the calls in order.
 
-    replace: PartitionLog.replace_segments. pace(size): called with the bytes just read; may wait.
+    replace: PartitionLog.replace_segments. pace(size): called with the number of bytes just read; may wait, to limit
+    the rate.
     """
 
     def __init__(
@@ -99,14 +100,14 @@ class LiveCompaction:
                 self._disk.sync_directory(self._log.directory)
 
     def abandon(self) -> None:
-        """Abort the pass; the next start removes its files."""
+        """Abort the pass, but leave its files: the next start of the broker removes them."""
         self.is_aborted = True
 
     def clean_next(self) -> CleanedGroup | None:
-        """Clean the next group into a segment with the suffix `.swap`; None when all groups are done.
+        """Clean the next group into a segment with the suffix `.swap`, and return both; None when all groups are done.
 
-        Segments swapped in before are durable when it returns. Raises CompactionAborted, Uncleanable (Kafka then no
-        longer cleans the partition), UnreadableInput, OSError.
+        The segments swapped in before this call are durable when it returns. Raises CompactionAborted, Uncleanable
+        (Kafka then no longer cleans the partition), UnreadableInput, OSError.
         """
         try:
             if self._must_sync:
@@ -138,8 +139,8 @@ class LiveCompaction:
             self._disk.sync_directory(self._log.directory)
 
     def swap(self, group: CleanedGroup, now_ms: int) -> list[Removal]:
-        """Put the cleaned segment in the place of the old ones, without waiting for the disk. Run the removals only
-        after the next `clean_next`. Raises CompactionAborted, OSError."""
+        """Put the cleaned segment in the place of the old ones, without waiting for the disk, and return the removals
+        of the old files; run these only after the next `clean_next`. Raises CompactionAborted, OSError."""
         if self.is_aborted:
             self.is_over = True
             self._go_on(0)
@@ -150,7 +151,7 @@ class LiveCompaction:
         return removals
 
     def done(self) -> Pass:
-        """The pass, once clean_next has returned None."""
+        """Return the result of the pass, once clean_next has returned None."""
         return self._pass.done()
 
 

@@ -18,9 +18,9 @@ from kcli.log.live.segment import LiveSegment
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """The result of the first step, for `run`. offset: the log below it is to be made durable. cuts: how many times the
-    log had been truncated by then. snapshots: file names of producer snapshots.
-    """
+    """What the first step found to be made durable: the log below `offset`. cuts: how many times the log had been
+    truncated by then. snapshots: the file names of producer snapshots. with_names: whether the directory must be
+    synced, too."""
 
     offset: int
     cuts: int

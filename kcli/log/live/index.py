@@ -28,8 +28,8 @@ WAITING_MAX_BYTES = 1024
 class LiveIndex:
     """An index file with entries of a fixed size; it is opened at its first use.
 
-    count: the entries there are; slots: the entries that the file has room for. first: another index, whose waiting
-    entries are written before those of this one.
+    count: the number of entries, with those that wait in memory; slots: the number of entries that the file has room
+    for. first: another index, whose waiting entries are written before those of this index.
     """
 
     entry: struct.Struct
@@ -60,7 +60,7 @@ class LiveIndex:
             self._resize(self._max_slots)
 
     def trim(self) -> None:
-        """Cut the file to its entries."""
+        """Cut the file behind its last entry."""
         if self.slots != self.count:
             self._resize(self.count)
 
@@ -86,12 +86,12 @@ class LiveIndex:
         self.count = min(self.count, count)
 
     def values(self, i: int) -> tuple[int, int]:
-        """The two numbers of entry i."""
+        """Return the two numbers of entry i, as stored."""
         first, second = self.entry.unpack_from(self._mapped(), i * self.entry.size)
         return first, second
 
     def _mapped(self) -> mmap.mmap:
-        """The file with all entries, mapped."""
+        """Return the memory map of the file, after the entries that wait in memory are written."""
         self.write_waiting()
         if self._map is None:
             self._map = mmap.mmap(self._opened().fd, self.slots * self.entry.size, access=mmap.ACCESS_READ)
@@ -104,8 +104,8 @@ class LiveIndex:
             file.sync()
 
     def close(self, *, trim: bool = True, keep: bool = True) -> None:
-        """Close descriptor and map, also where the method raises OSError. keep: write the entries that wait in
-        memory."""
+        """Close descriptor and map, even where a step before that raises OSError. keep: first write the entries that
+        wait in memory; else they are dropped. trim: cut the file behind its last entry."""
         try:
             if keep:
                 self.write_waiting()
@@ -136,22 +136,22 @@ class LiveIndex:
 
 
 class LiveOffsetIndex(LiveIndex):
-    """The offset index: from an offset to the byte of its batch in the log."""
+    """The offset index: from an offset to the byte of the .log file where its batch begins."""
 
     entry = OFFSET_ENTRY
 
     def lookup(self, offset: int) -> int:
-        """The byte of the last indexed batch that ends at or before `offset`; 0 where there is none."""
+        """Return the position in the last entry whose offset is not above `offset`; 0 where there is none."""
         found = self._behind(offset)
         return self.values(found - 1)[1] if found else 0
 
     def end_within(self, position: int) -> int:
-        """The largest indexed byte up to `position`; 0 where there is none."""
+        """Return the largest position in an entry that is not above `position`; 0 where there is none."""
         found = entries_up_to(self._mapped(), self.count, position, of_positions=True) if self.count else 0
         return self.values(found - 1)[1] if found else 0
 
     def fetch_upper_bound(self, position: int) -> int | None:
-        """The offset up to which a Fetch collects aborted transactions, whose region of the log ends at byte
+        """Return the offset up to which a Fetch collects aborted transactions, if it reads the .log file up to byte
         `position`; None where the index has no entry that far.
 
         The offset is that of the first entry at or behind `position`. The very first entry of the index counts only
@@ -174,13 +174,13 @@ class LiveOffsetIndex(LiveIndex):
 
 
 class LiveTimeIndex(LiveIndex):
-    """The time index: from the largest timestamp so far to its offset."""
+    """The time index: each entry has the largest timestamp so far and its offset."""
 
     entry = TIME_ENTRY
 
     def last(self) -> tuple[int, int]:
-        """Timestamp and offset of the last entry; -1 and the base offset where there is none. Leaves no descriptor
-        open, as retention calls this for every segment."""
+        """Return timestamp (ms) and offset of the last entry; -1 and the base offset where there is none. Leaves no
+        descriptor open, as retention calls this for every segment."""
         if self._map is not None or not self.count:
             return self._at(self.count - 1)
         self.write_waiting()
@@ -189,7 +189,8 @@ class LiveTimeIndex(LiveIndex):
         return timestamp, self.base_offset + relative
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """Timestamp and offset of the last entry up to `timestamp`; -1 and the base offset where there is none."""
+        """Return timestamp (ms) and offset of the last entry whose timestamp is not above `timestamp`; -1 and the base
+        offset where there is none."""
         return self._at(bisect_right(range(self.count), timestamp, key=lambda i: self.values(i)[0]) - 1)
 
     def cut_at(self, offset: int) -> None:

@@ -68,7 +68,8 @@ class OffsetOutOfRange(KcliError):
 
 
 class LogFailed(KcliError):
-    """An earlier write failed: memory is ahead of the disk, and nothing more may be appended."""
+    """An earlier write failed: the state in memory includes records that may not be on disk, and nothing more may be
+    appended."""
 
 
 class UnexpectedOffsets(KcliError):
@@ -81,8 +82,8 @@ class UnexpectedOffsets(KcliError):
 
 
 class Isolation(Enum):
-    """How far a reader may read: a follower to the log end, a consumer to the high watermark or the last
-    stable offset."""
+    """Below which offset a reader may read: a follower below the log end offset, a consumer below the high watermark,
+    or with read_committed below the last stable offset."""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -90,8 +91,8 @@ class Isolation(Enum):
 
 
 class Appended(NamedTuple):
-    """The offsets that a batch got; for a duplicate, those of the batch appended before. log_append_time is -1 with
-    CreateTime."""
+    """The offsets that a batch got; for a duplicate, those of the batch in the log that it repeats. max_timestamp and
+    log_append_time in ms since 1970; log_append_time is -1 with CreateTime."""
 
     first_offset: int
     last_offset: int
@@ -118,7 +119,8 @@ class OpenOptions:
 class PartitionLog:
     """The log of one partition. Methods that change it may raise OSError, and take now_ms where they need the time.
 
-    runway: appends batches that need no more than the checks of a kernel; None where the next batch needs all checks.
+    runway: appends ordinary batches after the few checks that its kernel makes; None where the next batch needs all
+    checks.
     """
 
     def __init__(
@@ -198,10 +200,10 @@ class PartitionLog:
         transaction_version: int = 0,
         checked: CheckedBatch | None = None,
     ) -> Appended:
-        """Append the one batch in `data`, which may be changed. Raises AppendRefused, LogFailed.
+        """Append the one batch in `data`, whose bytes may be changed. Raises AppendRefused, LogFailed.
 
-        transaction_version: that of the transaction which a marker ends. checked: the result of `check` on the batch,
-        if another thread has called it.
+        transaction_version: for a marker, the version of the transaction that it ends. checked: the result of `check`
+        on the batch, if another thread has called it.
         """
         self._check_usable()
         if checked is not None and checked.rules == self._rules:
@@ -214,8 +216,8 @@ class PartitionLog:
         return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
 
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
-        """Append an ordinary batch by the kernel's Runway, which is fast. None: the batch needs all checks, and nothing
-        has changed."""
+        """Append an ordinary batch through the Runway, which is fast. Return None, with nothing changed, where the
+        batch needs all checks."""
         runway = self.runway
         if runway is None or runway.leader_epoch != leader_epoch:
             return None
@@ -225,7 +227,8 @@ class PartitionLog:
     def _extend(
         self, data: bytearray | memoryview, position: int, last_offset: int, offset_entries: bytes, time_entries: bytes
     ) -> None:
-        """Write a batch that the Runway has taken, with its index entries, and advance the log end. Raises OSError."""
+        """Write a batch that the Runway has checked, with its index entries, and advance the log end offset. Raises
+        OSError."""
         active = self._segments.active
         try:
             active.log.write((data,), position)
@@ -237,7 +240,7 @@ class PartitionLog:
         self.log_end_offset = self.producers.map_end_offset = last_offset + 1
 
     def _new_runway(self, table: BatchTable) -> Runway | None:
-        """The Runway for batches that follow the one in `table`; None where they need all checks."""
+        """Return the Runway for the batches that follow the one in `table`; None where they need all checks."""
         rules, active = self._rules, self._segments.active
         epoch, first_timestamp = self._epochs.latest_epoch, active.first_timestamp
         is_odd = table.field(0, ATTRIBUTES) & ~CODEC_MASK
@@ -266,7 +269,7 @@ class PartitionLog:
 
     @property
     def append_rules(self) -> AppendRules:
-        """The rules for batches that follow from the topic's configuration."""
+        """The rules by which batches are validated, from the topic's configuration."""
         return self._rules
 
     def _append_valid(
@@ -300,7 +303,7 @@ class PartitionLog:
     ) -> Duplicate | None:
         """Check the batch's sequence, producer epoch and transaction, see `check_producer`. Raises AppendRefused.
         Before a batch with an unexpected sequence is refused, the producer's earlier batches are read from the log,
-        once for each producer: a snapshot has only the last one."""
+        once for each producer, as a snapshot has only each producer's last batch."""
         table = self.producers.table
         try:
             return check_producer(table, row, data, origin, transaction_version, verification)
@@ -313,9 +316,10 @@ class PartitionLog:
             return check_producer(table, row, data, origin, transaction_version, verification)
 
     def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
-        """Append the leader's batches as they are; an incomplete batch at the end is left out.
+        """Append the leader's batches as they are, without an incomplete one at the end.
 
-        leader_epoch: the partition's leader epoch, as this replica knows it; batches of a later epoch are left out too.
+        leader_epoch: the partition's leader epoch, as this replica knows it; batches of a later epoch are left out,
+        too.
 
         Raises AppendRefused, UnexpectedOffsets, LogFailed.
         """
@@ -363,14 +367,14 @@ class PartitionLog:
 
     def write_stale_epochs(self) -> None:
         """Write leader-epoch-checkpoint where the file still has epochs below the log start offset. Any thread may call
-        it; a start does the same. Raises OSError."""
+        this. If it is not called, the next start removes these epochs. Raises OSError."""
         with self._epochs_guard:
             if self._epochs_are_stale:
                 self._epochs_are_stale = False
                 self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
 
     def _cut_epochs(self, log_start_offset: int) -> None:
-        """Drop the epochs below the log start; the file is written later (KAFKA-16541)."""
+        """Drop the epochs below the log start offset from the cache; the file is written later (KAFKA-16541)."""
         must_write = self._epochs.changed
         self._epochs.truncate_from_start(log_start_offset)
         if self._epochs.changed and not must_write:
@@ -449,12 +453,12 @@ class PartitionLog:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the log was appended to since it was opened, and so holds its descriptors."""
+        """Whether the active segment's files are open: the log was appended to since it was opened."""
         return self._segments.active.is_open
 
     @property
     def size(self) -> int:
-        """Bytes of all segments' logs."""
+        """Bytes of all segments' .log files that hold batches."""
         return self._segments.size
 
     @property
@@ -474,14 +478,15 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which read_committed consumers read."""
+        """The offset below which read_committed consumers read."""
         unstable = self.producers.first_unstable_offset
         return (
             self.high_watermark if unstable is None else min(max(unstable, self.log_start_offset), self.high_watermark)
         )
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, within log start and log end. Returns it."""
+        """Set the high watermark to `offset`, or to the log start or log end offset where it lies outside of these.
+        Returns the high watermark."""
         self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
         self.producers.replicated_to(self.high_watermark)
         return self.high_watermark
@@ -492,19 +497,20 @@ class PartitionLog:
         return self._epochs.latest_epoch
 
     def start_epoch(self, epoch: int) -> None:
-        """Begin a leader epoch at the log's end. leader-epoch-checkpoint is written with its first batch, or at the
-        close: until then no record needs the entry."""
+        """Begin a leader epoch at the log end offset. leader-epoch-checkpoint is written with the epoch's first batch,
+        or when the log is closed: until then no record needs the entry."""
         self.runway = None
         self._epochs.assign(epoch, self.log_end_offset)
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch`, and its end offset; (-1, -1) where there is none."""
+        """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) where there is none."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
-        """The offset that ListOffsets returns for EARLIEST, LATEST, MAX_TIMESTAMP and the like, or for a timestamp.
+        """Return what ListOffsets returns for EARLIEST, LATEST, MAX_TIMESTAMP and the like, or for a timestamp (ms):
+        the first record that is as late or later.
 
-        The timestamp is -1 for an offset without a record. None where all records have earlier timestamps.
+        The timestamp returned is -1 for an offset that is not that of a found record. None where no record is as late.
         """
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             first = self._epochs.entries[:1]
@@ -529,10 +535,10 @@ class PartitionLog:
         *,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Whole batches of one segment from the one with `offset` on, at most max_bytes; with min_one_batch at least
-        one.
+        """Return whole batches of one segment, from the one with `offset` on, of at most max_bytes in all; with
+        min_one_batch the first one even if it is larger.
 
-        The region stays readable until a Removal of its segment is run. Raises OffsetOutOfRange.
+        The region stays readable until the Removal of its segment is run. Raises OffsetOutOfRange.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             reason = f"offset {offset:,} is not within {self.log_start_offset:,} to {self.log_end_offset:,}"
@@ -555,13 +561,13 @@ class PartitionLog:
         return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions with records in [from_offset, to_offset)."""
+        """Return the aborted transactions with records in [from_offset, to_offset)."""
         return self._segments.aborted(self._segments.index_of(from_offset), from_offset, to_offset)
 
     # removing
 
     def truncate_to(self, offset: int, now_ms: int) -> list[Removal]:
-        """Remove the batch with `offset` and all behind it."""
+        """Remove the batch with `offset` and all batches behind it. Returns the removals of whole segments."""
         if offset >= self.log_end_offset:
             self._epochs.truncate_from_end(self.log_end_offset)
             self._write_epochs()
@@ -586,8 +592,8 @@ class PartitionLog:
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int, *, log_start_offset: int | None = None
     ) -> list[Removal]:
-        """Remove all records; the next one gets `offset`. log_start_offset: the log start offset, where remote storage
-        holds the records below `offset`; None: `offset`."""
+        """Remove all records, so that the next one gets `offset`. Returns the removals of the files. log_start_offset:
+        the new log start offset, where remote storage holds the records below `offset`; None: `offset`."""
         self._cuts += 1
         removals = self._remove(self._segments.all[::-1], keep_snapshots=True)
         self._segments = LiveSegments([self._segment(offset, None, now_ms)])
@@ -614,8 +620,8 @@ class PartitionLog:
         return True
 
     def delete_old_segments(self, now_ms: int) -> list[Removal]:
-        """Delete old segments: those below the log start offset; where cleanup.policy has `delete`, also by size, then
-        by time."""
+        """Delete old segments: those below the log start offset; where cleanup.policy has `delete`, also those beyond
+        retention.bytes and retention.ms. Returns the removals of their files."""
         due = deletable(
             self._segments.all,
             self.config,
@@ -632,7 +638,8 @@ class PartitionLog:
         return self._remove(due)
 
     def _remove(self, segments: list[LiveSegment], *, keep_snapshots: bool = False) -> list[Removal]:
-        """Take segments out of the log; their files get the suffix `.deleted`."""
+        """Take segments out of the log, and give their files the suffix `.deleted`. Returns the removals of these
+        files."""
         if not segments:
             return []
         self._abort_compaction(min(segment.base_offset for segment in segments))
@@ -653,7 +660,7 @@ class PartitionLog:
     # compaction
 
     def cleaner_view(self, now_ms: int) -> CleanerLog:
-        """The log as the cleaner sees it now. Raises OSError."""
+        """Return the log as the cleaner sees it now. Raises OSError."""
         segments = [
             StoredSegment(self.directory, each.base_offset, each.size, each.modified_ms) for each in self._segments.all
         ]
@@ -669,8 +676,8 @@ class PartitionLog:
         )
 
     def cleanable(self, checkpoint: int | None, now_ms: int) -> Selection:
-        """The part of the log to clean, and whether it is dirty enough. checkpoint: the offset up to which it was
-        cleaned before.
+        """Return the part of the log that may be cleaned now, which also says whether it is dirty enough. checkpoint:
+        the partition's entry in cleaner-offset-checkpoint; None where it has none.
 
         Raises Uncleanable, OSError.
         """
@@ -679,9 +686,9 @@ class PartitionLog:
     def begin_compaction(
         self, broker: CleanerConfig, checkpoint: int | None, now_ms: int, *, pace: Progress = silent
     ) -> LiveCompaction | None:
-        """Return one pass of the cleaner, which runs in steps; None where Kafka would not clean the log. A log has at
-        most one pass at a time. pace(size): called with the bytes just read; may wait. Raises Uncleanable, OSError.
-        """
+        """Return one pass of the cleaner, which runs in steps; None where Kafka would not clean the log now. A log has
+        at most one pass at a time. checkpoint: as for `cleanable`. pace(size): called with the number of bytes just
+        read; may wait. Raises Uncleanable, OSError."""
         self._check_usable()
         assert self._compaction is None or self._compaction.is_over, "one compaction at a time"
         view = self.cleaner_view(now_ms)
@@ -701,8 +708,8 @@ class PartitionLog:
         return self._compaction
 
     def replace_segments(self, cleaned: StoredSegment, replaced: Sequence[int], now_ms: int) -> list[Removal]:
-        """Put a segment with the suffix `.swap` in the place of those with the base offsets `replaced`, which stay
-        readable until the Removal is run. Raises LogFailed, OSError."""
+        """Put a segment with the suffix `.swap` in the place of those with the base offsets `replaced`. Returns the
+        removal of their files; until it is run, regions of them stay readable. Raises LogFailed, OSError."""
         self._check_usable()
         old = [segment for segment in self._segments.all if segment.base_offset in replaced]
         assert self._segments.active not in old, "the active segment is not cleaned"
@@ -721,7 +728,7 @@ class PartitionLog:
         return [self._removal(old, paths)]
 
     def _abort_compaction(self, from_offset: int) -> None:
-        """Abort the compaction under way, unless all that it cleans lies below from_offset."""
+        """Abort the compaction under way, unless all offsets that it cleans lie below from_offset."""
         compaction = self._compaction
         if compaction is not None and from_offset < compaction.selection.first_uncleanable_offset:
             compaction.abort()
@@ -747,7 +754,8 @@ class PartitionLog:
             self.end_flush(flush, now_ms)
 
     def begin_flush(self, to_offset: int | None = None, *, including: bool = False) -> Flush | None:
-        """Return a flush, which runs in steps; None where the log below `to_offset` is durable already."""
+        """Return a flush of the log below `to_offset` (None: of all of it), which runs in steps; None where that is
+        durable already. including: also flush the segment that begins at `to_offset`."""
         offset = self.log_end_offset if to_offset is None else to_offset
         if offset + including <= self.recovery_point:
             return None
@@ -760,13 +768,15 @@ class PartitionLog:
         return Flush(offset, self._cuts, self.directory, snapshots, segments, with_names, self._disk)
 
     def end_flush(self, flush: Flush, now_ms: int) -> None:
-        """Move the recovery point to the offset of a flush; not if the log was truncated in the meantime."""
+        """Move the recovery point up to the offset of a flush that has run; do nothing if the log was truncated since
+        it began."""
         if flush.cuts == self._cuts:
             self.recovery_point = max(self.recovery_point, flush.offset)
             self.last_flush_ms = now_ms
 
     def begin_due_flush(self, now_ms: int) -> Flush | None:
-        """Return the flush that is due: of rolled segments; of all of the log after flush.ms."""
+        """Return the flush that is due: of the whole log, flush.ms after the last flush; else of rolled segments that
+        are not flushed. None where none is due."""
         if self.log_end_offset > self.recovery_point and now_ms - self.last_flush_ms >= self.config.flush_ms:
             return self.begin_flush()
         rolled = self.active_base_offset
@@ -812,7 +822,8 @@ class PartitionLog:
             segment.move(directory)
 
     def delete(self) -> None:
-        """Remove the directory and all files in it; due file.delete.delay.ms after it was renamed to -delete."""
+        """Remove the directory and all files in it. The caller does so file.delete.delay.ms after it was renamed to
+        -delete."""
         self.close_handles()
         for path in sorted(self.directory.iterdir()):
             self._disk.remove(path)

@@ -1,6 +1,7 @@
 """The checks of idempotence and transactions that a leader makes before it appends a producer's batch.
 
-    duplicate   one of the producer's last five batches with the same sequences: its offsets are answered, not appended
+    duplicate   a batch with the sequences of one of the producer's last five batches is not appended: the producer gets
+                the offsets of that earlier batch
     epoch       not below the producer's latest; a transaction's marker of version 2 bumps it
     sequence    one above the last; 0 for a new epoch
     transaction while one is open, all of the producer's batches belong to it; the coordinator epoch of its marker is
@@ -28,7 +29,7 @@ NO_PRODUCER = ProducerEntry(-1, -1, -1, -1, 0, -1, -1, -1)
 
 
 class Duplicate(NamedTuple):
-    """The batch that was appended before, with its offsets; timestamp: its largest, ms."""
+    """The batch in the log that a batch repeats: its offsets, and its largest timestamp (ms)."""
 
     first_offset: int
     last_offset: int
@@ -43,10 +44,10 @@ def check_producer(
     transaction_version: int,
     verification: Verification | None = None,
 ) -> Duplicate | None:
-    """Check a batch that has a producer id. Returns the batch that it duplicates, if any.
+    """Check a batch that has a producer id. Returns the batch in the log that it repeats; None where it repeats none.
 
-    transaction_version: of the transaction that a marker ends. verification: the batches that the producer tried to
-    append while the coordinator verified the transaction.
+    transaction_version: for a marker, the version of the transaction that it ends. verification: what the producer
+    tried to append while the coordinator verified the transaction; None where no verification is under way.
 
     Raises AppendRefused with INVALID_PRODUCER_EPOCH (below the latest epoch), OUT_OF_ORDER_SEQUENCE_NUMBER,
     INVALID_TXN_STATE (a batch outside of the open transaction), and for a marker TRANSACTION_COORDINATOR_FENCED or
@@ -82,7 +83,7 @@ def _duplicate(producers: ProducerTable, row: BatchRow) -> Duplicate | None:
 
 
 def _add(sequence: int, more: int) -> int:
-    """The sequence plus `more`; 0 follows 2^31 - 1."""
+    """Return the sequence that is `more` above `sequence`; 0 follows 2^31 - 1."""
     return (sequence + more) % (SEQUENCE_MAX + 1)
 
 

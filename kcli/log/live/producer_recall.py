@@ -17,7 +17,8 @@ LOOKED_AT_BYTES = 8 << 20
 
 
 def recall(segments: LiveSegments, producers: ProducerTable, producer_id: int) -> bool:
-    """Take up to five batches of the producer's epoch into `producers`. Returns whether any was new."""
+    """Read the producer's batches before the oldest one that `producers` has from the log, and add them, until it has
+    five or LOOKED_AT_BYTES have been read. Returns whether one was added."""
     known = producers.last_batches(producer_id)
     if not known or len(known) == PRODUCER_BATCHES_KEPT:
         return False

@@ -60,7 +60,7 @@ class LiveView(PartitionView):
         }
 
     def take_unsynced(self) -> tuple[str, ...]:
-        """The files written since the last sync, which the caller is to sync."""
+        """Return the names of the files written since the last sync, and forget them: the caller is to sync them."""
         names = tuple(sorted(self._unsynced))
         self._unsynced.clear()
         return names
@@ -87,26 +87,29 @@ class LiveProducers(ProducerStateManager):
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, begins_at_0: bool
     ) -> None:
-        """Note a batch that waits while the coordinator verifies its transaction."""
+        """Note a batch that is not appended before the coordinator has verified its transaction. begins_at_0: see
+        Verification."""
         known = self.verifications.setdefault(producer_id, Verification(epoch, sequence, begins_at_0, now_ms))
         known.tried(epoch, sequence)
 
     def end_verification(self, row: BatchRow) -> None:
-        """End the producer's verification, because a batch or a marker of the verified transaction is appended. The
-        marker of the producer's previous transaction ends no verification."""
+        """End the verification of the batch's producer, as a batch or marker of the verified transaction is appended;
+        the marker of the producer's previous transaction does not end it."""
         known = self.verifications.get(row.producer_id)
         if known is not None and not (row.is_control and known.begins_at_0 and known.epoch == row.producer_epoch):
             del self.verifications[row.producer_id]
 
     def end_verifications(self, batches: BatchTable) -> None:
-        """Forget the verifications of all batches that came from the leader."""
+        """End the verifications of the producers of the transactional batches in `batches`, which came from the
+        leader."""
         for i in range(batches.count):
             row = BatchRow._make(batches.row(i))
             if row.is_transactional:
                 self.end_verification(row)
 
     def replicated_to(self, high_watermark: int) -> None:
-        """Forget the transactions whose markers are below the high watermark."""
+        """Drop the ended transactions whose markers are below the high watermark: they no longer hold back the last
+        stable offset."""
         if self.unreplicated:
             self.unreplicated = {
                 first: marker for first, marker in self.unreplicated.items() if marker >= high_watermark
@@ -127,7 +130,8 @@ class LiveProducers(ProducerStateManager):
         return expire_producers(self.table, before_ms)
 
     def mark_deleted(self, offset: int) -> str | None:
-        """Give the snapshot at an offset the suffix `.deleted`. Returns that name; None where there is no snapshot."""
+        """Give the producer snapshot at an offset the suffix `.deleted`. Returns the new name; None where there is no
+        snapshot."""
         name = self._snapshots.pop(offset, None)
         if name is None:
             return None
@@ -143,12 +147,13 @@ class LiveProducers(ProducerStateManager):
         self._live_view.sync()
 
     def take_unsynced(self) -> tuple[str, ...]:
-        """The snapshots written since the last sync, which the caller is to sync."""
+        """Return the names of the snapshots written since the last sync, and forget them: the caller is to sync
+        them."""
         return self._live_view.take_unsynced()
 
     def rebuild(self, segments: Sequence[LiveSegment], start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Load the state as of `end_offset` from the last snapshot before it and the log behind that. Raises
-        StartRefused."""
+        """Load the state as of `end_offset`: from the latest snapshot up to there, and the batches behind the snapshot.
+        Raises StartRefused."""
         self._now_ms = now_ms
         to_snapshot = {*(segment.base_offset for segment in segments[-2:]), end_offset}
         was_empty = not len(self.table) and not self.unreplicated and self.map_end_offset >= end_offset

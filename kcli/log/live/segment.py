@@ -1,8 +1,8 @@
 """A segment of an open log: appended to, read, rolled, truncated, deleted.
 
     append   one write of all bytes, then the index entries that are due
-    locate   the byte of an offset: index, then batch headers
-    roll     becomes inactive: the closing entry of the time index, indexes trimmed
+    locate   the byte at which the batch with an offset begins: by the index, then by batch headers
+    roll     the segment is no longer active: the closing entry of the time index is written, the indexes are trimmed
 
 Files are opened at their first use. Source: LogSegment, FileRecords, TransactionIndex.
 """
@@ -44,7 +44,8 @@ HEADER = struct.Struct(">qiibIhiqq")
 
 
 class SegmentLimits(NamedTuple):
-    """The topic's limits of a segment, in bytes; preallocate_bytes is 0 without `preallocate`."""
+    """The topic's limits for a segment, in bytes. preallocate_bytes: the size at which a new .log file is created; 0
+    without `preallocate`."""
 
     index_interval_bytes: int
     max_index_bytes: int
@@ -73,8 +74,8 @@ class FoundRecord(NamedTuple):
 class LiveSegment:
     """The files of one segment.
 
-    size: bytes of the log that hold batches. created_ms: when the segment was made or opened. is_closed: it no longer
-    belongs to a log in use.
+    size: the bytes of the .log file that hold batches. created_ms: when the segment was created or opened. is_closed:
+    whether it is no longer part of a log that is in use.
     """
 
     def __init__(
@@ -88,7 +89,8 @@ class LiveSegment:
         created_ms: int,
         jitter_ms: int = 0,
     ) -> None:
-        """size: bytes of the existing log; None creates a new segment, which replaces any files of that base offset."""
+        """size: bytes of the existing .log file; None creates a new segment, which replaces any files of that base
+        offset."""
         self.base_offset = base_offset
         self.size = 0 if size is None else size
         self.jitter_ms = jitter_ms
@@ -148,7 +150,7 @@ class LiveSegment:
 
     @property
     def log(self) -> DiskFile:
-        """The log, opened."""
+        """The .log file, opened."""
         if self._log is None:
             self._log = self._disk.open(self.log_path)
         return self._log
@@ -192,7 +194,7 @@ class LiveSegment:
         self.grown(len(data), entries, time_entries)
 
     def grown(self, size: int, offset_entries: bytes, time_entries: bytes) -> None:
-        """Note that `size` bytes were appended, and append their index entries."""
+        """Note that `size` bytes were appended to the .log file, and append their index entries."""
         self.size += size
         if offset_entries:
             self.offsets.append(offset_entries)
@@ -213,8 +215,8 @@ class LiveSegment:
         known += transactions
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """The age by which the segment is rolled, in ms: from its first batch's timestamp to `timestamp`; where that
-        batch has no timestamp, from the segment's creation to now."""
+        """Return the age in ms that is compared with segment.ms: from the first batch's timestamp to `timestamp`; where
+        that batch has no timestamp, from the segment's creation to now."""
         first = self.first_timestamp
         return timestamp - first if first >= 0 else now_ms - self._created_ms
 
@@ -247,13 +249,14 @@ class LiveSegment:
 
     @property
     def age_timestamp(self) -> int:
-        """The largest timestamp of a record; where there is none, when the file was written."""
+        """The largest timestamp of a record, in ms since 1970; where there is none, the last change of the .log
+        file."""
         timestamp = self.largest[0]
         return timestamp if timestamp >= 0 else self.modified_ms
 
     @property
     def modified_ms(self) -> int:
-        """When the log was last written."""
+        """When the .log file was last written, in ms since 1970."""
         return self.log_path.stat().st_mtime_ns // 1_000_000
 
     def heads(self, position: int) -> Iterator[BatchHead]:
@@ -274,7 +277,7 @@ class LiveSegment:
             position += at
 
     def locate(self, offset: int) -> BatchHead | None:
-        """The batch with `offset`, or the first one behind it; None where the segment has neither."""
+        """Return the batch with `offset`, else the first one behind it; None where the segment has neither."""
         before = None
         for head in self.heads(self.offsets.lookup(offset)):
             if head.base_offset >= offset:
@@ -283,8 +286,8 @@ class LiveSegment:
         return before if before is not None and before.last_offset >= offset else None
 
     def whole_bytes(self, start: int, length: int) -> tuple[int, int | None]:
-        """How many bytes of whole batches begin at byte `start`, at most `length`; and the base offset of the batch
-        behind them, None where that was not read."""
+        """Return how many of the `length` bytes from byte `start` on are whole batches, and the base offset of the
+        batch behind these; None in its place where that batch was not read."""
         end = start + length
         if end >= self.size:
             return self.size - start, None
@@ -296,18 +299,19 @@ class LiveSegment:
         return at - start, None
 
     def source(self) -> ContentSource:
-        """The log as a source to read in order. The caller closes it."""
+        """Return the .log file as a source to read in order. The caller closes it."""
         return ContentSource(str(self.log_path), Content((FileRange(self.log_path, 0, self.size),)))
 
     def window(self, head: BatchHead) -> Window:
-        """One batch with all its bytes, as a window."""
+        """Return one batch, all its bytes read, as a window."""
         data = bytearray(self.log.read(head.size, head.position))
         table = BatchTable()
         scan(data, 0, len(data), head.position, table, check_crc=False)
         return Window(data, table, head.position, len(data))
 
     def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
-        """The first record from `from_offset` on that is as late as `timestamp` or later."""
+        """Return the first record with an offset of at least `from_offset` and a timestamp of at least `timestamp`
+        (ms); None where there is none."""
         indexed = self.times.lookup(timestamp)[1]
         for head in self.heads(self.offsets.lookup(max(indexed, from_offset))):
             if head.max_timestamp >= timestamp:
@@ -317,7 +321,7 @@ class LiveSegment:
         return None
 
     def find_largest(self) -> FoundRecord | None:
-        """The first record with the largest timestamp; None without records."""
+        """Return the first record with the segment's largest timestamp; None where there are no records."""
         timestamp, offset = self.largest
         for head in self.heads(self.offsets.lookup(offset)):
             if head.max_timestamp == timestamp:
@@ -334,7 +338,8 @@ class LiveSegment:
         return None
 
     def aborted(self) -> list[AbortedTxn]:
-        """The aborted transactions that end here, in order. As Kafka, it passes over an entry that is not whole."""
+        """Return the aborted transactions whose markers are in this segment, in order. Like Kafka, ignore a partial
+        entry at the end of the transaction index."""
         if self._aborted is None:
             path = self._path(FileKind.TXN_INDEX)
             data = path.read_bytes() if path.exists() else b""
@@ -418,8 +423,8 @@ class LiveSegment:
                 index.path = directory / index.path.name
 
     def close(self, *, keep_entries: bool = True) -> None:
-        """Close the descriptors. keep_entries: write and trim the indexes first; else index entries that wait in memory
-        are dropped, so that no write can fail."""
+        """Close the descriptors. keep_entries: first write the index entries that wait in memory, and trim the indexes;
+        without it these entries are dropped, so that no write can fail."""
         self.is_closed = True
         if keep_entries:
             if self._indexer is not None:
@@ -443,7 +448,7 @@ class LiveSegment:
 
 
 def _head(chunk: bytes, at: int, position: int, end: int) -> BatchHead | None:
-    """The batch at byte `position`; None where it ends behind byte `end`."""
+    """Return the header of the batch at byte `position`; None where the batch ends behind byte `end`."""
     if end - position < LEGACY_HEAD_BYTES:
         return None
     offset, length = struct.unpack_from(">qi", chunk, at)

@@ -27,8 +27,8 @@ class FileRegion:
 class LogRead:
     """The whole batches that a Fetch reads; region None: there are none.
 
-    cut_short: the first batch alone is larger than the limit, and left out. aborted: the transactions, with
-    TXN_COMMITTED.
+    cut_short: whether the first batch is larger than the limit, and was left out. aborted: the aborted transactions
+    among the batches, for Isolation.TXN_COMMITTED.
     """
 
     region: FileRegion | None
@@ -58,7 +58,8 @@ class Removal:
 
 
 PLACES_MAX = 32
-"""The number of offsets whose places are cached: those where readers stopped, from which they read on."""
+"""The largest number of offsets whose places (segment and byte) are cached: those at which readers stopped, and will go
+on."""
 
 
 class LiveSegments:
@@ -75,22 +76,23 @@ class LiveSegments:
 
     @property
     def size(self) -> int:
-        """Bytes of all logs."""
+        """Bytes of all segments' .log files that hold batches."""
         return sum(segment.size for segment in self.all)
 
     def end_of(self, i: int, log_end_offset: int) -> int:
-        """The offset behind segment i: the base offset of the next one, or the log's end."""
+        """Return the offset behind segment i: the base offset of the next segment, or the log end offset."""
         return self.all[i + 1].base_offset if i + 1 < len(self.all) else log_end_offset
 
     def index_of(self, offset: int) -> int:
-        """The index of the segment that holds `offset`, or would."""
+        """Return the number i of the segment to which `offset` belongs: the last one that begins at or below it, else
+        0."""
         for i in range(len(self.all) - 1, 0, -1):
             if self.all[i].base_offset <= offset:
                 return i
         return 0
 
     def since(self, offset: int) -> list[LiveSegment]:
-        """The segment that holds `offset`, and the segments behind it."""
+        """Return the segment to which `offset` belongs, and the segments behind it."""
         return self.all[self.index_of(offset) :]
 
     def replace(self, old: list[LiveSegment], new: LiveSegment) -> None:
@@ -114,7 +116,7 @@ class LiveSegments:
         min_one_batch: bool,
         with_aborted: bool,
     ) -> LogRead:
-        """Whole batches from the one with `offset` on, up to below offset `limit`; see PartitionLog.read."""
+        """Return whole batches below offset `limit`, from the one with `offset` on; see PartitionLog.read."""
         limit_base, limit_position = self._place(limit, log_end_offset)
         found = self._read_on(offset, limit_base, limit_position, log_end_offset, max_bytes, with_aborted=with_aborted)
         if found is not None:
@@ -143,8 +145,8 @@ class LiveSegments:
         *,
         with_aborted: bool,
     ) -> LogRead | None:
-        """The read without an index lookup, of a reader whose offset has a cached place. None: a lookup is needed, as
-        there is no such place, or not even one batch is within max_bytes."""
+        """Read from the cached place of `offset`, without an index lookup. Return None where a lookup is needed: the
+        offset has no cached place, or not even one batch is within max_bytes."""
         base, position = self._places.get(offset, (-1, 0))
         if base < 0:
             return None
@@ -160,8 +162,8 @@ class LiveSegments:
         return LogRead(FileRegion(segment.log_path, segment.log.fd, position, length), aborted=aborted)
 
     def _length(self, segment: LiveSegment, position: int, end: int, max_bytes: int) -> int:
-        """How many bytes of whole batches to read from byte `position` on, up to byte `end`. Where max_bytes limits the
-        read, the place behind the last batch is cached."""
+        """Return how many bytes of whole batches to read from byte `position` on, up to byte `end`. Where max_bytes
+        limits the read, cache the place behind the last of these batches."""
         length = end - position
         if max_bytes >= length:
             return length
@@ -171,14 +173,15 @@ class LiveSegments:
         return length
 
     def _aborted(self, i: int, offset: int, position: int, log_end_offset: int) -> tuple[AbortedTxn, ...]:
-        """The aborted transactions that a Fetch lists, which reads segment i from `offset` on up to byte `position`."""
+        """Return the aborted transactions for a Fetch that reads segment i from `offset` on up to byte `position`."""
         if not any(segment.aborted() for segment in self.all[i:]):
             return ()
         upper = self.all[i].offsets.fetch_upper_bound(position)
         return tuple(self.aborted(i, offset, self.end_of(i, log_end_offset) if upper is None else upper))
 
     def _place(self, offset: int, log_end_offset: int) -> tuple[int, int]:
-        """The base offset of the segment, and the byte, where the batch with `offset` begins or the log ends."""
+        """Return the base offset of a segment and the byte in its .log file at which the batch with `offset` begins, or
+        at which the log ends."""
         known = self._places.get(offset)
         if known is not None and offset < log_end_offset:
             return known
@@ -192,18 +195,18 @@ class LiveSegments:
         return place
 
     def _note(self, offset: int, place: tuple[int, int]) -> None:
-        """Cache the place of an offset, in place of the oldest one."""
+        """Cache the place of an offset. Where PLACES_MAX are cached, it replaces the oldest one."""
         if offset not in self._places and len(self._places) >= PLACES_MAX:
             del self._places[next(iter(self._places))]
         self._places[offset] = place
 
     def aborted(self, i: int, from_offset: int, to_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions with records in [from_offset, to_offset), from the transaction indexes of segment i
-        and those behind it.
+        """Return the aborted transactions with records in [from_offset, to_offset), from the transaction indexes of
+        segment i and the segments behind it.
 
-        A Fetch reads them from the segment that its batches are in, on. An earlier segment's index can name a
-        transaction whose marker was cut off that segment's log; consumers would drop the producer's committed records
-        up to its next marker. Source: LocalLog.collectAbortedTransactions.
+        For a Fetch, i is the segment that it reads. An earlier segment's index can name a transaction whose marker was
+        cut off that segment's .log file; consumers would then drop the producer's committed records up to its next
+        marker. Source: LocalLog.collectAbortedTransactions.
         """
         found = []
         for segment in self.all[i:]:
@@ -215,12 +218,13 @@ class LiveSegments:
         return found
 
     def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
-        """The first record from `from_offset` on that is as late as `timestamp` or later."""
+        """Return the first record with an offset of at least `from_offset` and a timestamp of at least `timestamp`
+        (ms); None where there is none."""
         for segment in self.all:
             if segment.age_timestamp >= timestamp:
                 return segment.find_time(timestamp, from_offset)
         return None
 
     def find_largest(self) -> FoundRecord | None:
-        """The first record with the largest timestamp of all."""
+        """Return the first record with the largest timestamp in the log; None where there are no records."""
         return max(self.all, key=lambda segment: segment.largest[0]).find_largest()

@@ -47,7 +47,8 @@ TRANSACTIONAL, CONTROL, DELETE_HORIZON, CODEC_MASK = 16, 32, 64, 7
 
 
 class AppendRefused(KcliError):
-    """The batch is not appended. records: the invalid records, where these are the reason."""
+    """The batch is not appended. error: the code for the client. records: the invalid records, where these are the
+    reason."""
 
     def __init__(self, error: ErrorCode, reason: str, records: RefusedRecords | None = None) -> None:
         super().__init__(reason)
@@ -81,17 +82,18 @@ class AppendRules:
 
     @property
     def is_plain(self) -> bool:
-        """Whether an uncompressed batch is appended as it is."""
+        """Whether a valid uncompressed batch is appended with its records as they are: no log append time, no codec of
+        the topic's."""
         return not self.log_append_time and not self.codec
 
     def time_bounds(self, now_ms: int) -> tuple[int, int]:
-        """The earliest and the latest timestamp that a record may have."""
+        """Return the earliest and the latest timestamp that a record may have, in ms since 1970."""
         return max(now_ms - self.before_max_ms, -(2**63)), min(now_ms + self.after_max_ms, 2**63 - 1)
 
 
 @lru_cache
 def append_rules(config: LogConfig) -> AppendRules:
-    """The rules for a topic's configuration."""
+    """Return the rules that a topic's configuration makes."""
     kind = config.compression_type
     codec = None if kind == "producer" else 0 if kind == "uncompressed" else CODEC_NAMES.index(kind)
     level = config.compression_level
@@ -108,9 +110,8 @@ def append_rules(config: LogConfig) -> AppendRules:
 
 @dataclass(frozen=True, slots=True)
 class ValidBatch:
-    """A batch ready to be written. max_timestamp: ms; the broker's time with LogAppendTime. batches: a table with the
-    one row of the batch as written.
-    """
+    """A batch ready to be written. max_timestamp: in ms since 1970; with LogAppendTime the broker's time. batches: a
+    table with one row, for the batch as it is written."""
 
     data: bytearray
     base_offset: int
@@ -128,8 +129,8 @@ def validate(
     *,
     origin: Origin = Origin.CLIENT,
 ) -> ValidBatch:
-    """Validate the one batch in `data`, and set its offsets from next_offset on; `data` is changed in place where
-    possible.
+    """Validate the one batch in `data`, and give its records offsets from next_offset on; `data` is changed in place
+    where possible.
 
     Raises AppendRefused; `data` is then unchanged. Its error: CORRUPT_MESSAGE (CRC, or no whole header),
     MESSAGE_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT (magic 0, 1), INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR (a codec
@@ -168,7 +169,7 @@ def validate_in_full(
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """A batch that `check` has validated by `rules`; only its offsets and leader epoch are still to be set.
+    """A batch that `check` has validated by `rules`; only its offsets and leader epoch are not set yet.
 
     read_bytes: the size of its decompressed payload.
     """
@@ -189,7 +190,8 @@ def check(
     origin: Origin = Origin.CLIENT,
     limit_bytes: int = DEFAULT_LIMIT,
 ) -> CheckedBatch:
-    """Validate a batch without its log, in any thread. limit_bytes: the largest decompressed payload.
+    """Validate a batch without the state of its log, in any thread. limit_bytes: the most bytes that its payload may
+    decompress to.
 
     Raises AppendRefused as `validate` does; `data` is then unchanged.
     """
@@ -222,8 +224,8 @@ def place(checked: CheckedBatch, next_offset: int, leader_epoch: int) -> ValidBa
 
 
 def most_work_bytes(data: memoryview, rules: AppendRules) -> int:
-    """An upper bound of the work of validating a client's batch, in bytes; a byte to compress again counts COMPRESSING
-    times. Reads only the batch header and the headers of zstd's blocks."""
+    """Return an upper bound for the work of validating a client's batch, in bytes that are read; a byte that must be
+    compressed again counts COMPRESSING times. Only the batch header and the headers of zstd's blocks are looked at."""
     if len(data) < HEADER_BYTES:
         return len(data)
     codec = data[22] & CODEC_MASK
@@ -300,8 +302,8 @@ def _invalid(reason: str) -> AppendRefused:
 def _check_records(
     window: Window, row: BatchRow, rules: AppendRules, now_ms: int, limit_bytes: int
 ) -> tuple[int, bool, int, int]:
-    """Check records and their offsets. Returns their count, whether offsets count up by one, the largest timestamp, the
-    bytes of the payload."""
+    """Check the records and their offsets. Returns the number of records, whether their offsets rise by one each, the
+    largest timestamp (ms), and the bytes of the payload. Raises AppendRefused."""
     create_time = not rules.log_append_time
     earliest, latest = rules.time_bounds(now_ms)
     plain = check_plain_records(

@@ -65,7 +65,7 @@ class Producers:
 
 
 class _OpenTransactions:
-    """The first offset of each producer's open transaction, after the first `applied` events of a survey."""
+    """The first offset of each producer's open transaction. applied: how many of the survey's events are included."""
 
     def __init__(self, survey: Survey, first_offsets: dict[int, int]) -> None:
         self.survey = survey
@@ -73,7 +73,7 @@ class _OpenTransactions:
         self.first_offsets = first_offsets
 
     def follow(self, survey: Survey, from_offset: int) -> None:
-        """Apply the events of a survey at from_offset or behind it that were not applied yet."""
+        """Apply the events of a survey that were not applied yet and are at from_offset or behind it."""
         begin = self.applied if survey is self.survey else 0
         for offset, producer, kind in survey.events(begin):
             if survey is self.survey:
@@ -97,8 +97,8 @@ class ReadOnlyLog:
         *,
         warn: Callable[[str], None] = log.warning,
     ) -> None:
-        """log_start_offset: the one in the checkpoint; None where it has none. warn: is called with a line for each
-        producer snapshot that cannot be read."""
+        """log_start_offset: the partition's entry in log-start-offset-checkpoint; None where it has none. warn: called
+        with a line of text for each file that cannot be read."""
         self._warn = warn
         self.directory = directory
         self.config = config
@@ -114,7 +114,7 @@ class ReadOnlyLog:
     # files
 
     def refresh(self) -> bool:
-        """List the directory again. Returns whether anything has changed since the last time."""
+        """List the directory again. Returns whether segments have come, gone or grown since the last time."""
         try:
             return self._list() | self._has_grown()
         except OSError as error:
@@ -158,8 +158,8 @@ class ReadOnlyLog:
         return sum(segment.size for segment in self._segments)
 
     def is_ready(self, offset: int | None = None, timestamp: int | None = None) -> bool:
-        """Whether all segments that a read at `offset` (None: at the log end) or a search for `timestamp` needs are
-        surveyed, so that it does not read whole files."""
+        """Whether all segments that a read at `offset` (None: at the log end) or a search for `timestamp` needs have
+        been surveyed, so that it need not read whole files."""
         segments = self._segments
         if not segments:
             return True
@@ -169,7 +169,8 @@ class ReadOnlyLog:
         return segments[-1].is_surveyed and at_offset.is_surveyed and self._open is not None
 
     def prepare(self, offset: int | None = None, timestamp: int | None = None) -> None:
-        """Survey the segments that `is_ready` checks. Errors are left to the read or search that follows."""
+        """Survey the segments that `is_ready` checks. Errors do not show here: the read or search that follows raises
+        them."""
         if self.last_stable_offset and offset is not None:
             for segment in self._segments[self._index_of(offset) :]:
                 if segment.survey().last_offset >= offset:
@@ -212,7 +213,7 @@ class ReadOnlyLog:
         return first if stated is None or not first <= stated <= end else stated
 
     def _first_offset(self) -> int:
-        """The base offset of the first segment, or the offset of its first batch where that is lower."""
+        """Return the base offset in the first segment's name, or that of its first batch where it is lower."""
         if not self._segments:
             return self.log_end_offset
         first = self._segments[0]
@@ -225,12 +226,12 @@ class ReadOnlyLog:
 
     @property
     def high_watermark(self) -> int:
-        """The offset up to which consumers read."""
+        """The offset below which consumers read: the log end offset."""
         return self.log_end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which read_committed consumers read."""
+        """The offset below which read_committed consumers read."""
         end = self.log_end_offset
         unstable = min(self._open_transactions(end).values(), default=end)
         return min(max(unstable, self.log_start_offset), end)
@@ -258,7 +259,8 @@ class ReadOnlyLog:
             return dict(known.first_offsets)
 
     def _latest_snapshot(self, offset: int) -> tuple[int, list[ProducerEntry]]:
-        """The last sound snapshot up to `offset`: its offset and entries; the first offset where there is none."""
+        """Return offset and entries of the latest sound snapshot whose offset is not above `offset`; 0 and no entries
+        where there is none."""
         try:
             names = [path.name for path in self.directory.iterdir()]
         except OSError as error:
@@ -281,8 +283,8 @@ class ReadOnlyLog:
 
     @property
     def producers(self) -> Producers:
-        """The producers and their open transactions. No producer counts as expired, as it is not known when the log was
-        last in use."""
+        """The producers and their open transactions. None of them counts as expired, as it is not known when a broker
+        last used the log. Raises LogFailed."""
         end = self.log_end_offset
         from_offset, entries = self._latest_snapshot(end)
         table = ProducerTable(read_control)
@@ -336,7 +338,7 @@ class ReadOnlyLog:
         return self._leader_epochs().latest_epoch
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch`, and its end offset; (-1, -1) where there is none."""
+        """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) where there is none."""
         return self._leader_epochs().end_offset_for(epoch, self.log_end_offset)
 
     # reading
@@ -349,7 +351,8 @@ class ReadOnlyLog:
         *,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Whole sound batches from the one with `offset` on, or from the first one behind it; see PartitionLog.read.
+        """Return whole sound batches from the one with `offset` on, or from the first one behind it; see
+        PartitionLog.read.
 
         Raises OffsetOutOfRange, LogFailed.
         """
@@ -376,8 +379,8 @@ class ReadOnlyLog:
         return LogRead(None)
 
     def _aborted(self, i: int, transactions: list[tuple[int, int]]) -> Iterator[AbortedTxn]:
-        """Yield the aborted ones of transactions with records in segment i. transactions: producer id and first
-        offset."""
+        """Yield those of the given transactions that were aborted. transactions: producer id and first offset of each,
+        in the batches that are read from segment i."""
         for producer, first in transactions:
             for segment in self._segments[i:]:
                 end = segment.end_of_transaction(producer, first)
@@ -388,7 +391,8 @@ class ReadOnlyLog:
                     break
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
-        """As PartitionLog.offset_for_timestamp. Reads all segments up to the one with the record. Raises OSError."""
+        """Return the same as PartitionLog.offset_for_timestamp. All segments up to the one with the record are read.
+        Raises OSError."""
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             start = self.log_start_offset
             first = self._leader_epochs().entries[:1]
@@ -416,8 +420,8 @@ class ReadOnlyLog:
 
 
 def segment_names(directory: Path) -> dict[int, str]:
-    """The name of each segment's log, by base offset; a `.swap` file where the cleaner had not yet renamed it. Raises
-    OSError."""
+    """Return the file name of each segment's .log file, by base offset; that of the `.swap` file where the cleaner has
+    not renamed it yet. Raises OSError."""
     whole: dict[int, str] = {}
     swapped: dict[int, str] = {}
     with os.scandir(directory) as entries:

@@ -35,7 +35,7 @@ WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 64 << 10, 4 << 20
 
 
 class FileState(NamedTuple):
-    """The state of a file; it differs where the file has changed."""
+    """The inode, size and modification time (ns) of a file: where they differ, the file has changed."""
 
     inode: int
     size: int
@@ -44,8 +44,9 @@ class FileState(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """Adjacent sound batches; region None: the first batch alone is larger than the limit. transactions: each producer
-    with transactional records in them, and the offset of its first such record since its last marker."""
+    """Adjacent sound batches; region None: the first one alone is larger than the limit. transactions: id of each
+    producer with transactional records in the batches, and the first offset of its transaction there; once more for
+    each transaction after a marker."""
 
     region: FileRegion | None
     transactions: list[tuple[int, int]]
@@ -90,7 +91,7 @@ class ReadOnlySegment:
 
     @property
     def is_surveyed(self) -> bool:
-        """Whether the file has been surveyed, so that a new survey reads only the bytes appended since."""
+        """Whether the file has been surveyed before, so that the next survey reads only the bytes appended since."""
         return self._surveyed_state is not None
 
     def is_current(self) -> bool:
@@ -98,8 +99,8 @@ class ReadOnlySegment:
         return self.state() == self._surveyed_state
 
     def peek(self) -> int | None:
-        """The base offset of the first sound batch, if it lies in the first WINDOW_BYTES_MIN bytes, else None. Reads no
-        more than these."""
+        """Return the base offset of the first sound batch, if that lies in the first WINDOW_BYTES_MIN bytes of the
+        file, else None. Reads no more than these bytes."""
         if self.is_surveyed:
             return None if self._survey.first_offset < 0 else self._survey.first_offset
         try:
@@ -116,7 +117,8 @@ class ReadOnlySegment:
         return None
 
     def survey(self) -> Survey:
-        """The survey of the file's present content. The first call reads the whole file."""
+        """Return the survey of the file's present content. The first call reads the whole file, later ones only what
+        was appended."""
         state = self.state()
         if state is None or state == self._surveyed_state:
             return self._survey
@@ -186,10 +188,10 @@ class ReadOnlySegment:
         return Columns(window.batches, self.next_base, self._survey.unreadable)
 
     def read(self, offset: int, limit: int, max_bytes: int, *, min_one_batch: bool) -> Found | None:
-        """Whole sound batches from the one with `offset` on, or from the first one behind it, up to below offset
-        `limit`.
+        """Return whole sound batches below offset `limit`, from the one with `offset` on, or from the first one behind
+        it; None where there is no such batch.
 
-        None where there is no such batch. Raises UnreadableInput, OSError.
+        max_bytes: of all batches; with min_one_batch the first one may be larger. Raises UnreadableInput, OSError.
         """
         survey = self.survey()
         first = self._locate(survey, offset)
@@ -216,7 +218,8 @@ class ReadOnlySegment:
         return Found(region, _transactions(columns, count))
 
     def _locate(self, survey: Survey, offset: int) -> Place | None:
-        """The batch with `offset`, or the one with the smallest offset above it."""
+        """Return the place of the batch with `offset`, else of the one with the smallest offset above it; None where
+        there is none."""
         best: Place | None = None
         for piece in survey.pieces_from(offset):
             if best is not None and piece.first_offset >= best.base_offset:
@@ -238,8 +241,8 @@ class ReadOnlySegment:
         return None
 
     def _count_in_turn(self, survey: Survey, columns: Columns, positions: list[int], limit: int, count: int) -> int:
-        """In a file whose batches are out of order: how many adjacent batches a client should get before batches of
-        lower offsets, which lie elsewhere in the file."""
+        """Return, for a file whose batches are out of order, how many of the first `count` batches a client is to get
+        before batches of lower offsets, which lie elsewhere in the file."""
         bases, lasts = columns.bases, columns.lasts
         for i in range(count):
             if bases[i] >= limit:
@@ -254,8 +257,8 @@ class ReadOnlySegment:
         return count
 
     def end_of_transaction(self, producer: int, offset: int) -> tuple[int, int] | None:
-        """The end of the producer's transaction with `offset`: offset and kind of the event; None: it does not end in
-        this segment."""
+        """Return how the producer's transaction with a record at `offset` ends: offset and kind (ABORT, COMMIT, LOST)
+        of the event; None where it does not end in this segment."""
         survey = self.survey()
         begin = bisect_right(survey.event_offsets, offset) if survey.is_ordered else 0
         for at, producer_id, kind in survey.events(begin):
@@ -291,8 +294,8 @@ class ReadOnlySegment:
         return max((piece.max_timestamp for piece in self.survey().pieces_from(0)), default=-1)
 
     def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
-        """The first record from `from_offset` on that is as late as `timestamp` or later. Raises UnreadableInput,
-        OSError."""
+        """Return the first record with an offset of at least `from_offset` and a timestamp of at least `timestamp`
+        (ms); None where there is none. Raises UnreadableInput, OSError."""
         for piece in self.survey().pieces_from(from_offset):
             if piece.max_timestamp < timestamp:
                 continue
@@ -319,7 +322,7 @@ class ReadOnlySegment:
 
 
 def _transactions(columns: Columns, count: int) -> list[tuple[int, int]]:
-    """The transactions (see Found) of the first `count` batches."""
+    """Return the transactions of the first `count` batches, as in Found."""
     attributes = columns["attributes"][:count]
     if not any(each & TRANSACTIONAL for each in set(attributes)):
         return []

@@ -1,10 +1,10 @@
-"""The survey of one segment: positions of its sound batches, in pieces of the file, and the ends of its transactions.
+"""The survey of one segment: where its sound batches lie, in pieces of the file, and where its transactions end.
 
     piece         some 16 KiB of the file: its bytes, its least and largest offset, its largest timestamp
     transactions  where producers begin and end them: offset, producer id, how
 
 Only the `.log` file is read: indexes may be missing, wrong or damaged. In a damaged file, batches may be out of the
-order of their offsets: pieces are found by offset nevertheless. Memory: 40 bytes a piece, 17 a marker.
+order of their offsets; pieces are found by offset nevertheless. Memory: 40 bytes a piece, 17 a marker.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ UNSOUND: Final = FAULT_BAD_CRC | FAULT_BAD_MAGIC | FAULT_SHORT_HEADER
 """The faults with which no client accepts a batch, and at which most clients stop."""
 
 ABORT, COMMIT, BEGIN, LOST = range(4)
-"""The events of a producer's transactions. LOST: a batch of another epoch or outside of a transaction shows that the
-marker of the transaction before it is missing."""
+"""The kinds of events in a producer's transactions. LOST: the producer's next batch has another epoch, or is not
+transactional, which shows that the marker of its transaction is missing."""
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10
 INT64_MAX = (1 << 63) - 1
@@ -51,8 +51,8 @@ class Piece(NamedTuple):
 
 
 class Columns:
-    """The columns of a window's batches as lists. sound: whether each batch is served; lasts: the last offsets, at
-    least the base offset of the batch.
+    """The columns of a window's batches as lists. sound: whether each batch is served to clients. lasts: the last
+    offset of each batch, or its base offset where that is higher.
 
     next_base: the base offset of the next segment; batches from there on are not served. unreadable: the positions of
     batches that no client can read, though their CRC is right.
@@ -81,7 +81,7 @@ class Columns:
 
 
 class Survey:
-    """The survey of the bytes up to `end`. One thread adds to it while others read it."""
+    """What is known of the first `end` bytes of a segment's .log file. One thread adds to it while others read it."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -105,8 +105,8 @@ class Survey:
         return Piece(self._starts[i], self._stops[i], self._firsts[i], self._lasts[i], self._times[i])
 
     def judge(self, window: Window) -> None:
-        """Note the batches of the next window that no client can read, so that they are left out; up to UNREADABLE_MAX
-        of them. All records are decoded."""
+        """Decode all records of the next window, and note the batches that no client can read in `unreadable`, up to
+        UNREADABLE_MAX of them. Call it before `add`, which leaves them out."""
         records = RecordTable(RECORDS_AT_ONCE)
         for _ in decode(window, records):
             pass
@@ -163,7 +163,7 @@ class Survey:
     # finding
 
     def pieces_from(self, offset: int) -> Iterator[Piece]:
-        """The pieces with `offset` or offsets behind it, in the order of their first offsets."""
+        """Yield the pieces that have `offset` or offsets behind it, in the order of their first offsets."""
         if self.is_ordered:
             for i in range(bisect_left(self._lasts, offset), len(self._lasts)):
                 yield self.piece(i)
@@ -230,13 +230,13 @@ class Survey:
 
     def events(self, begin: int = 0) -> Iterator[tuple[int, int, int]]:
         """Yield offset, producer id and kind of the transactions' events, in the order of the file, from the event
-        number `begin` on."""
+        numbered `begin` on."""
         for i in range(begin, len(self.event_offsets)):
             yield self.event_offsets[i], self.event_producers[i], self.event_kinds[i]
 
 
 def _growing(bases: list[int], lasts: list[int], first: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Split the rows [first, stop) into runs in which offsets grow."""
+    """Split the rows [first, stop) into runs in which offsets grow. Yields each run as [first, stop)."""
     begin = first
     for i in range(first + 1, stop):
         if bases[i] <= lasts[i - 1]:

@@ -3,8 +3,9 @@
     start_in_place  what the start of a broker does, before the log is opened
     write_copy      writes the files of the view to a new directory
     apply_in_place  changes the directory's files to those of the view, in an order in which the next recovery can
-                    complete it after a crash at any point: what is set aside, logs composed of parts, removals,
-                    renames, cuts, leader epochs, indexes, snapshots; `back_up` comes first
+                    complete it after a crash at any point: directories with names of Kafka's files are renamed; then
+                    .log files composed of parts, removals, renames, cuts, leader epochs, indexes, snapshots; `back_up`
+                    comes first
 
 Source for the order: LogLoader, LocalLog.
 """
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 EXCHANGED = ".exchanged"
 MOVED = ".moved"
-"""The suffix of what had the name of a file and was none; a start of Kafka passes over it."""
+"""The suffix that a directory or broken link gets if it has the name of one of Kafka's files; a start of Kafka ignores
+it."""
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -48,7 +50,7 @@ def start_in_place(directory: Path, disk: Disk, options: LoadOptions) -> tuple[L
 
 
 def write_copy(files: Mapping[str, Content], disk: Disk, target: Path) -> None:
-    """Write files, by their names, to a new directory, durably. Raises OSError."""
+    """Write files with this content to a new directory, durably. files: the content by file name. Raises OSError."""
     disk.make_directory(target)
     for name in sorted(files):
         _write_content(disk, files[name], target / name)
@@ -82,13 +84,15 @@ def refuse_in_the_way(view: PartitionView) -> None:
 
 
 def in_the_way(path: Path, free: Path) -> InTheWay:
-    """The error for what has the name of a file that is to be written. free: where it may be moved to."""
+    """Return the error for a directory or broken link at the path of a file that is to be written. free: the path to
+    which the user may move it."""
     command = f"mv -nT -- {quote(str(path))} {quote(str(free))}"
     return InTheWay(f"{path}: not a file, where one is to be written; nothing was changed. Next: {command}")
 
 
 def back_up(view: PartitionView, backup: Backup) -> None:
-    """Write every byte that the view lacks to the backup, except indexes, which can be rebuilt. Raises OSError."""
+    """Write all bytes on disk that the view no longer has to the backup, except those of indexes, which can be rebuilt.
+    Raises OSError."""
     kept: dict[Path, list[tuple[int, int]]] = {}
     for content in view.files.values():
         for part in content.parts:
@@ -110,11 +114,11 @@ def back_up(view: PartitionView, backup: Backup) -> None:
 
 
 def apply_in_place(view: PartitionView, disk: Disk) -> None:
-    """Change the directory's files to those of the view. After a crash in between, another recovery has the same
+    """Change the directory's files to those of the view. If a crash interrupts this, another recovery leads to the same
     result.
 
-    A swap file whose bytes are part of a new log is removed last: as long as it exists, a start replaces the logs that
-    it covers. Raises OSError.
+    A swap file whose bytes are part of a new .log file is removed last: as long as it exists, a start replaces the .log
+    files whose offsets it covers. Raises OSError.
     """
     directory = view.directory
     for name in sorted(view.set_aside):
@@ -161,17 +165,18 @@ def _set_aside(path: Path, disk: Disk) -> None:
 
 
 def _is_of_another(view: PartitionView, name: str, content: Content) -> bool:
-    """Whether the new content of a file has bytes of another file, whose name stays in the view."""
+    """Whether the new content of a file has bytes of another file on disk, whose name stays in the view."""
     parts = [part for part in content.parts if isinstance(part, FileRange) and part.path.parent == view.directory]
     return any(part.path.name != name and part.path.name in view.files for part in parts)
 
 
 def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collection[str]) -> None:
-    """Write the logs that are composed of parts, then rename them into place, the last first. Removes the old indexes
-    of these logs that the view changes.
+    """Write the .log files that are composed of parts, then rename them into place, the last first. Their old indexes,
+    where the view changes these, are removed before.
 
-    exchanged: logs that take the place of others whose bytes are needed. After a crash in between a start of Kafka
-    deletes .cleaned files, and leaves those with another suffix."""
+    exchanged: those of the .log files that replace a file whose bytes others need. After a crash in between, a start of
+    Kafka deletes files with the suffix .cleaned, and leaves those with another suffix, which these have.
+    """
     directory = view.directory
     suffixes = {name: EXCHANGED if name in exchanged else ".cleaned" for name in logs}
     for name in logs:
@@ -200,8 +205,8 @@ def _cut_and_sync(view: PartitionView, disk: Disk, changed: dict[str, Content]) 
 
 
 def _origin(content: Content) -> str | None:
-    """The name of the file on disk of which this content is the whole or the begin; None where it is composed of
-    parts, or the file is inflated, or changed back to what it was before a transfer as text."""
+    """Return the name of the file on disk of which this content is the whole or the beginning; None where it is
+    composed of parts, decompressed, or changed back to what it was before a transfer as text."""
     part = content.parts[0] if len(content.parts) == 1 else None
     if part is not None and is_as_stored(part) and part.start == 0:
         return part.path.name
@@ -217,14 +222,14 @@ def _in_memory(content: Content) -> bool:
 
 
 def _write_order(name: str) -> tuple[int, str]:
-    """Sort key: leader epochs before indexes (a start that finds an index reads fewer batches for them), snapshots
-    last."""
+    """Return a sort key for files to write: first leader epochs, as a start that finds an index reads fewer batches for
+    them; then indexes; snapshots last."""
     return 0 if name == LEADER_EPOCHS else 2 if name.endswith(".snapshot") else 1, name
 
 
 def _removal_order(name: str) -> tuple[int, str]:
-    """Sort key: invalid swap files before the cleaned files by which they are invalid; then segments, the last
-    first."""
+    """Return a sort key for files to remove: first .swap files, then the .cleaned files that show these to be invalid;
+    then the files of segments, the last segment first."""
     rank = 0 if name.endswith(".swap") else 1 if name.endswith(".cleaned") else 2
     inverted = "".join(chr(0x10FFFF - ord(char)) for char in name[:20])
     return rank, inverted + name[20:]

@@ -16,7 +16,8 @@ BLOCK_BYTES = 512
 
 
 class Backup:
-    """The tar file, made when the first member is added; `path` is None until then. Close it before anything is cut."""
+    """The tar file. It is created when the first member is added; `path` is None until then. Close it before the files
+    are changed."""
 
     def __init__(self, disk: Disk, directory: Path, name: str) -> None:
         self._disk = disk
@@ -28,7 +29,7 @@ class Backup:
         self.members = 0
 
     def add(self, name: str, content: FileRange) -> None:
-        """Copy a range of a file. Raises OSError, UnreadableInput."""
+        """Copy a range of a file to the member `name`. Raises OSError, UnreadableInput."""
         import tarfile
 
         file = self._file or self._open()

@@ -31,9 +31,9 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class LoadEnd:
-    """Where and why a coordinator's load of a partition ends. position: the byte of the log `file` where the batch
-    begins, or the bytes that are no batch. offset: that of the record at which the load ends; None where it ends at a
-    batch as a whole, or at bytes that are no batch."""
+    """Where and why a coordinator's load of a partition ends early. file, position: the .log file, and the byte in it
+    where the batch begins, or the bytes that are no batch. offset: that of the record at which the load ends; None
+    where it ends at a whole batch, or at bytes that are no batch."""
 
     coordinator: str
     file: str
@@ -43,13 +43,13 @@ class LoadEnd:
 
     @property
     def outcome(self) -> str:
-        """What the coordinator then does, in words."""
+        """In words, what Kafka does where the load ends."""
         return f"Kafka starts, and its {self.coordinator} coordinator {_OUTCOMES[self.coordinator]}"
 
 
 def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | None:
-    """Return where the load of a coordinator's partition ends before `log_end_offset`; None where all of it is loaded,
-    or the topic is no coordinator's. Raises UnreadableInput."""
+    """Return where the load of a coordinator's partition ends before `log_end_offset`; None where the coordinator loads
+    all of it, or the topic is not one of a coordinator. Raises UnreadableInput."""
     if topic not in COORDINATORS:
         return None
     load = _Load(topic, log_end_offset)
@@ -66,7 +66,7 @@ def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | 
 
 
 class _Load:
-    """A load of a coordinator's partition, part by part."""
+    """A load of a coordinator's partition, to which the windows and damage of its segments are given in order."""
 
     def __init__(self, topic: str, log_end_offset: int) -> None:
         self._topic = topic
@@ -75,7 +75,8 @@ class _Load:
         self._records = RecordTable(RECORDS_AT_ONCE)
 
     def end_in(self, part: Window | Damage) -> tuple[int, str, int | None] | None:
-        """The byte, the reason and the record's offset of the end of the load, if it is in this part of a log."""
+        """Return the byte at which the load ends, the reason, and the offset of the record (None: a whole batch, or no
+        batch); None where it does not end in this window or damage."""
         if isinstance(part, Damage):
             is_behind = isinstance(part.error, Truncated) and self._next_offset >= self._log_end_offset
             return None if is_behind else (part.position, part.error.reason, None)

@@ -1,5 +1,5 @@
-"""The groups and transactional ids of which a start loses records, where it cuts a coordinator's partition: by the keys
-of the sound batches that are lost. Their coordinator then loads an older state of them, or none.
+"""Which groups or transactional ids lose records when a start cuts a coordinator's partition, by the keys in the sound
+batches that are lost. Their coordinator then loads an older state of them, or none.
 
 Names in batches that cannot be read, or in missing files, are not known.
 """
@@ -19,13 +19,13 @@ from kcli.log.recovery.loader import Event
 from kcli.log.segment_reader import Damage, Window, read_segment
 
 NAMES_MAX = 10_000
-"""The most names that are kept."""
+"""About the largest number of group ids or transactional ids that are collected; further windows are not read then."""
 RECORDS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class LostState:
-    """The state that a coordinator loses. what: the kind of its records ("group"); names: of the groups or
+    """What a coordinator loses records of. what: "group", "transactional id" or "share group"; names: the group ids or
     transactional ids, sorted."""
 
     what: str
@@ -33,10 +33,10 @@ class LostState:
 
 
 def lost_state(topic: str, events: Iterable[Event]) -> LostState | None:
-    """Return the ids of the groups, or the transactional ids, whose records a broker's start deletes from a partition.
+    """Return the groups or transactional ids of which a broker's start deletes records.
 
-    topic: that of the partition. events: what the start changes in its log. None where no such record is deleted, or
-    `topic` is not an internal topic of a coordinator. Raises UnreadableInput.
+    topic: that of the partition. events: the changes of the start to its log. None where no such record is deleted, or
+    `topic` is not the internal topic of a coordinator. Raises UnreadableInput.
     """
     if topic not in KEYS_OF:
         return None

@@ -42,8 +42,8 @@ NEVER = 2**63
 
 @dataclass(frozen=True, slots=True)
 class MissedLog:
-    """The files of a missed segment, whose names lose the suffix (.deleted or .swap); first and last offset of its
-    batches."""
+    """The files of a segment whose .log file is a missed log, and the first and last offset of its batches. suffix:
+    .deleted or .swap, which the names lose when it is restored."""
 
     base_offset: int
     last_offset: int
@@ -52,13 +52,13 @@ class MissedLog:
 
     @property
     def right_names(self) -> dict[str, str]:
-        """The names of the files without the suffix, by their names."""
+        """The names of the files without the suffix, by the names that they have now."""
         return {name: name.removesuffix(self.suffix) for name in self.names}
 
 
 def first_cleaned(names: Iterable[FileName]) -> int:
-    """The lowest base offset of .cleaned files, from which on a start deletes .swap files; NEVER without such a
-    file."""
+    """Return the lowest base offset of a .cleaned file: a start deletes the .swap files at or above it. NEVER without
+    such a file."""
     return min((name.base_offset or 0 for name in names if name.state == "cleaned"), default=NEVER)
 
 
@@ -70,11 +70,12 @@ def missed_logs(
     log_start_offset: int = 0,
     is_tiered: bool = False,
 ) -> list[MissedLog]:
-    """Return the logs in a partition's directory that a start deletes though its log lacks their offsets, by offset.
+    """Return the missed logs in a partition's directory (see the module), by offset.
 
-    files: those in the directory by name. reached: the offset that the log had reached by the checkpoints.
-    log_start_offset: that of the checkpoint, 0 where it has none. is_tiered: whether retention of the local log leaves
-    the log start offset, and the leader epochs, as they are. Raises UnreadableInput.
+    files: the content of the directory's files by name. reached: the offset that, by the checkpoints, the log had
+    reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 where it has none. is_tiered:
+    whether retention of the local log leaves the log start offset, and the leader epochs, as they are. Raises
+    UnreadableInput.
     """
     parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
@@ -121,15 +122,16 @@ def missed_logs(
 
 
 def _in_order(deleted: Mapping[int, str], live: Mapping[int, str]) -> list[tuple[int, str]]:
-    """The .deleted logs by offset; first those below all other logs, the highest first, as each must end where the next
-    one begins."""
+    """Return base offset and name of the .deleted files in the order in which they are judged: first those below all
+    segments, the highest first, as each must end where the next one begins; then the others, the lowest first."""
     first = min(live, default=0)
     below = sorted((each for each in deleted.items() if each[0] < first), reverse=True)
     return below + sorted(each for each in deleted.items() if each[0] >= first)
 
 
 def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
-    """Where the first leader epoch begins; None where the checkpoint has none, or cannot be read."""
+    """Return the start offset of the first leader epoch; None where leader-epoch-checkpoint is missing, empty, or
+    cannot be read."""
     content = files.get(LEADER_EPOCHS)
     if content is None or content.size > SMALL_FILE_BYTES:
         return None
@@ -145,7 +147,7 @@ def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
 
 
 def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[str, ...]:
-    """The files of the segment with a suffix, without those whose name another file has already."""
+    """Return the names of the segment's files with the suffix, except those whose name without it another file has."""
     return tuple(
         name
         for name, found in sorted(parsed.items())
@@ -154,18 +156,20 @@ def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[st
 
 
 class _Bounds:
-    """The offsets of the batches in logs. live: the names of logs by base offset; read at each call."""
+    """Reads the offsets of the batches in .log files. live: the names of the segments' .log files by base offset; the
+    caller may add some."""
 
     def __init__(self, files: Mapping[str, Content], live: Mapping[int, str]) -> None:
         self._files, self._live = files, live
 
     def end(self, base: int) -> int:
-        """The offset behind the last batch of a log, its base offset where it has none."""
+        """Return the offset behind the last batch of the segment with the base offset `base`; `base` where it has no
+        batch."""
         found = self.of(self._live[base])
         return base if found is None else found[1] + 1
 
     def of(self, name: str) -> tuple[int, int] | None:
-        """First and last offset of the batches in a log; None where it has none."""
+        """Return the first and last offset of the batches in a .log file; None where it has no batch."""
         source = ContentSource(name, self._files[name])
         first, last = None, 0
         try:

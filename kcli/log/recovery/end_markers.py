@@ -4,8 +4,8 @@ Without its marker a transaction stays open, and read_committed consumers stop a
 marker of the producer's next transaction ends both, and aborted records are read as committed.
 
 abort    a transaction index has the offset of the marker, and no batch of the log has that offset
-commit   a producer snapshot, or the beginning of the producer's next aborted transaction, tells that the transaction
-         had ended, and the missing offsets are of segments whose transaction indexes have no abort of it
+commit   a producer snapshot, or the beginning of the producer's next aborted transaction, shows that the transaction
+         had ended; and the missing offsets are of segments whose transaction indexes do not list it as aborted
 
 A marker takes a missing offset; the batches around it stay as they are. Without such evidence a transaction stays open.
 Source: TransactionIndex, ProducerStateManager, KIP-98.
@@ -43,8 +43,8 @@ MARKER = 1 << 5 | 1 << 4
 
 @dataclass(frozen=True, slots=True)
 class EndMarker:
-    """A marker that salvage writes at a missing offset. file: the log that gets the marker; source: the file that is
-    the evidence of it; first_offset: the transaction's first offset."""
+    """A transaction marker that salvage writes at a missing offset. file: the .log file that gets the marker; source:
+    the file that is the evidence for it; first_offset: that of the transaction."""
 
     file: str
     offset: int
@@ -55,10 +55,11 @@ class EndMarker:
 
 
 class _Ended(NamedTuple):
-    """A file is evidence that an earlier transaction of a producer had ended below `offset`.
+    """Evidence in a file (source) that a producer's transaction that began below `offset` had ended by then.
 
-    last: the producer's last offset and epoch in a producer snapshot; None where the file is a transaction index, by
-    which the next transaction begins at `offset`: a batch in the log must confirm this."""
+    last: for a producer snapshot, the producer's last offset and epoch in it; None for a transaction index. By the
+    index, the producer's next transaction begins at `offset`: a batch of the log must confirm this.
+    """
 
     offset: int
     producer_id: int
@@ -66,9 +67,10 @@ class _Ended(NamedTuple):
     last: tuple[int, int] | None
 
     def is_told(self, begun: _Open, row: BatchRow | None) -> bool:
-        """Whether the evidence fits this log, in which the transaction is open. row: the batch that begins at `offset`.
+        """Whether the evidence holds for the open transaction `begun`. row: the batch that begins at `offset`.
 
-        A marker that bumps the epoch (KIP-890) leaves the snapshot's producer without a last offset."""
+        A marker that bumps the epoch (KIP-890) leaves the producer in a snapshot without a last offset.
+        """
         if self.last is None:
             return row is not None and (row.base_offset, row.producer_id) == (self.offset, self.producer_id)
         offset, epoch = self.last
@@ -77,9 +79,9 @@ class _Ended(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What transaction indexes and producer snapshots say. aborted, ended: each with the file's name. indexed: the base
-    offsets of segments with a sound transaction index; bases: the offsets in the names of all files. cut: the logs that
-    have fewer bytes in the view than on disk."""
+    """What transaction indexes and producer snapshots say. aborted: their aborted transactions; ended: the evidence of
+    ended ones; each with the file's name. indexed: the base offsets of segments with a sound transaction index; bases:
+    the offsets in the names of all files. cut: the .log files that have fewer bytes in the view than on disk."""
 
     aborted: list[tuple[AbortedTxn, str]] = field(default_factory=list)
     ended: list[_Ended] = field(default_factory=list)
@@ -99,10 +101,13 @@ class _Open:
 
 @dataclass(slots=True)
 class _Missing:
-    """Offsets `first` to `last`, both inclusive, that no batch has, and the byte of a log where their batches belong.
+    """Offsets `first` to `last`, both inclusive, that no batch has. log, position: the .log file, and the byte in it,
+    where their batches belong.
 
-    before: the batch before them. is_known: whether the segments of these offsets are known: `log` goes on behind the
-    offsets, has lost bytes at its end, or another file has the name of the segment that begins with `first`."""
+    before: the batch before them. taken: those of the offsets that got a marker. is_known: whether it is known in which
+    segments these offsets were: the .log file goes on behind them or has lost bytes at its end, or a file has `first`
+    in its name.
+    """
 
     first: int
     last: int
@@ -114,9 +119,9 @@ class _Missing:
 
 
 def write_end_markers(view: PartitionView) -> list[EndMarker]:
-    """Write the lost end markers of a view's transactions into its logs, and return them. The indexes of these logs are
-    removed: a start rebuilds them. The view's logs are in the order of their offsets. Raises UnreadableInput,
-    StartRefused."""
+    """Write the lost end markers of transactions into the .log files of a view, and return them. The indexes of the
+    changed segments are removed: a start rebuilds them. The order of the names of the .log files must be that of their
+    offsets. Raises UnreadableInput, StartRefused."""
     known = _known(view)
     if not _logs(view) or not (known.aborted or known.ended) or not _lacks_offsets(view, known):
         return []
@@ -136,7 +141,7 @@ def write_end_markers(view: PartitionView) -> list[EndMarker]:
 
 
 def _known(view: PartitionView) -> _Known:
-    """Read what the transaction indexes on disk, and the producer snapshots in the view, say about transactions."""
+    """Return what the transaction indexes on disk, and the producer snapshots in the view, say about transactions."""
     known = _Known()
     before = view.unchanged()
     for name in before.names():
@@ -170,8 +175,8 @@ def _known(view: PartitionView) -> _Known:
 
 
 def _lacks_offsets(view: PartitionView, known: _Known) -> bool:
-    """Whether offsets are missing between the batches of the logs, or behind them up to a known end marker. There must
-    be a log."""
+    """Whether offsets are missing between the batches of the log, or behind them up to a transaction end that `known`
+    has. The view must have a .log file."""
     check = LogCheck(check_control, sequences=False)
     logs = _logs(view)
     for name, following in zip(logs, [*logs[1:], None], strict=True):
@@ -194,16 +199,16 @@ def _lacks_offsets(view: PartitionView, known: _Known) -> bool:
 
 
 def _logs(view: PartitionView) -> list[str]:
-    """The logs that Kafka reads by their names, in the order of their offsets."""
+    """Return the names of the .log files that Kafka opens, in the order of their offsets."""
     names = ((name, parse(name)) for name in view.names())
     bases = ((name, None if parsed is None else parsed.base_offset) for name, parsed in names)
     return [name for name, base in bases if base is not None and name == build(FileName(FileKind.LOG, base))]
 
 
 class _Search:
-    """Looks for the offsets of lost markers among the batches of a partition, in order.
+    """Reads the batches of a partition in order, and finds the offsets at which markers are missing.
 
-    found: where each marker belongs, the marker, and its batch.
+    found: for each lost marker the missing offsets that it was among, the marker, and its batch.
     """
 
     def __init__(self, known: _Known) -> None:
@@ -219,7 +224,7 @@ class _Search:
         self.found: list[tuple[_Missing, EndMarker, bytes]] = []
 
     def read(self, view: PartitionView, name: str) -> None:
-        """Take the batches of the next log. Raises UnreadableInput."""
+        """Read the batches of the next .log file. Raises UnreadableInput."""
         source = view.source(name)
         is_first = True
         try:
@@ -255,8 +260,8 @@ class _Search:
         self._log, self._end_position = name, row.position + row.size
 
     def _miss(self, before: BatchRow, name: str, row: BatchRow, *, is_first: bool) -> None:
-        """Handle the offsets that are missing before a batch. Those from the base offset of its log on belong to this
-        log, the ones below it to the log before."""
+        """Handle the offsets that are missing between `before` and `row`. The missing batches from the base offset of
+        the .log file `name` on belong into this file, those below it to the end of the file before."""
         first, last = before.last_offset + 1, row.base_offset - 1
         if not is_first:
             self._gap(_Missing(first, last, name, row.position, before, is_known=True))
@@ -268,7 +273,7 @@ class _Search:
             self._gap(_Missing(max(first, base), last, name, row.position, before, is_known=True))
 
     def end(self) -> None:
-        """Take the end of the last log."""
+        """Handle the offsets behind the last batch of the log. Call it after the last `read`."""
         before = self._before
         if before is not None and before.last_offset < OFFSET_MAX:
             self._settle_ended(before.last_offset + 1)
@@ -276,13 +281,13 @@ class _Search:
             self._settle_ended(OFFSET_MAX)
 
     def _behind(self, before: BatchRow, last: int) -> _Missing:
-        """The offsets behind the last batch of a log."""
+        """Return the missing offsets from behind the batch `before`, the last of its .log file, up to `last`."""
         first = before.last_offset + 1
         is_known = self._log in self._known.cut or first in self._known.bases
         return _Missing(first, last, self._log, self._end_position, before, is_known)
 
     def _gap(self, gap: _Missing) -> None:
-        """Settle the aborted transactions whose marker was among the missing offsets."""
+        """Note missing offsets, and write the abort markers that were among them."""
         self._gaps.append(gap)
         if len(self._gaps) > GAPS_MAX:
             del self._gaps[: GAPS_MAX // 2]
@@ -296,21 +301,23 @@ class _Search:
                 self._write(gap, entry.last_offset, begun, ControlType.ABORT, source)
 
     def _is_of(self, entry: AbortedTxn, begun: _Open) -> bool:
-        """Whether the open transaction is that of the entry: it begins at the entry's first offset, or that offset is
-        missing from the log."""
+        """Whether the open transaction `begun` is the aborted one in `entry`: it begins at the entry's first offset; or
+        behind it, where the entry's first offset is missing from the log."""
         if begun.first_offset <= entry.first_offset:
             return begun.first_offset == entry.first_offset
         at = bisect_right(self._gaps, entry.first_offset, key=lambda gap: gap.first) - 1
         return at >= 0 and entry.first_offset <= self._gaps[at].last
 
     def _skip_aborted(self, offset: int) -> None:
-        """Pass over the aborted transactions whose marker is at or below an offset: the log has a batch there."""
+        """Skip the aborted transactions whose marker is at or below `offset`: they need no marker written, as the log
+        has batches there."""
         aborted = self._known.aborted
         while self._next_aborted < len(aborted) and aborted[self._next_aborted][0].last_offset <= offset:
             self._next_aborted += 1
 
     def _settle_ended(self, offset: int, row: BatchRow | None = None) -> None:
-        """Settle the transactions that had ended below an offset. row: the batch that begins there."""
+        """Write commit markers for the open transactions that, by the evidence, had ended at or below `offset`. row:
+        the batch that begins there."""
         ended = self._known.ended
         while self._next_ended < len(ended) and ended[self._next_ended].offset <= offset:
             each = ended[self._next_ended]
@@ -320,8 +327,8 @@ class _Search:
                 self._commit(each, begun)
 
     def _commit(self, ended: _Ended, begun: _Open) -> None:
-        """Write a commit marker at a missing offset behind the transaction's last batch, unless it may have been
-        aborted: a transaction index that could name an abort marker among the missing offsets is lost."""
+        """Write a commit marker for `begun` at a missing offset behind its last batch, unless the transaction may have
+        been aborted: a segment to which missing offsets belong is not known, or has no sound transaction index."""
         at = bisect_right(self._gaps, begun.last.last_offset, key=lambda gap: gap.first)
         gaps = [gap for gap in self._gaps[at:] if gap.first < ended.offset]
         if not gaps or not all(gap.is_known and self._is_indexed(gap, ended.offset) for gap in gaps):
@@ -355,7 +362,8 @@ class _Search:
 
 
 def _batch(marker: EndMarker, last: BatchRow, producer_epoch: int, before: BatchRow, coordinator_epoch: int) -> bytes:
-    """The batch of a marker. last: that of the transaction; before: the one before the marker in the log."""
+    """Return the batch of a marker. last: the last batch of the transaction; before: the batch before the marker in the
+    log."""
     key, value = build_control(ControlRecord(marker.type, 0, {"coordinatorEpoch": coordinator_epoch}))
     timestamp = max(last.max_timestamp, before.max_timestamp)
     header = BatchHeader(
@@ -377,7 +385,8 @@ def _batch(marker: EndMarker, last: BatchRow, producer_epoch: int, before: Batch
 
 
 def _with(content: Content, written: Iterable[tuple[int, int, bytes]]) -> Content:
-    """The content of a log with batches at positions. written: position in `content`, offset, and bytes of each."""
+    """Return the content of a .log file with batches inserted. written: for each its position in `content`, its offset,
+    and its bytes."""
     parts: tuple[Part, ...] = ()
     end = 0
     for position, _, data in sorted(written):

@@ -23,16 +23,17 @@ INDEX_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 MAGIC = 2
 ENTRIES_MAX = 32
-"""The number of entries of an offset index, from its begin to its end, that are compared with a log."""
+"""The largest number of entries of an offset index, evenly apart, that are compared with a .log file."""
 LENGTH_EXTRA_BYTES = 12
-"""The bytes of a batch before those that its length counts."""
+"""The number of bytes at the beginning of a batch that its length field does not count."""
 MAX_TIMESTAMP_AT = 35
 HEADERS_READ_BYTES = 1 << 20
-"""How far a log is read for the entry of a time index: a log whose offset index has no entry is rarely longer."""
+"""The most bytes of a .log file that are read to find the batch of a time index entry: a file whose offset index has no
+entry is rarely larger."""
 
 
 def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path]:
-    """Return the exchanged logs: the path of the .log file that belongs at a path, by that path."""
+    """Return the exchanged logs: by the path at which a .log file belongs, the path at which it is now."""
     places = [
         path
         for each in directories
@@ -51,7 +52,7 @@ def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path
 
 
 def _logs(directory: Path) -> list[Path]:
-    """The .log files in a directory, sorted; none where the directory cannot be read."""
+    """Return the .log files in a directory, sorted; none where the directory cannot be read."""
     try:
         paths = sorted(directory.iterdir())
     except OSError:  # the plan of the partition reports this error
@@ -76,10 +77,11 @@ def _fits(log: Path, place: Path) -> bool:
 
 
 def indexes_fit(place: Path, log: Path, base: int) -> bool | None:
-    """Whether most entries of the indexes beside the path `place` point to batches of a .log file, if its base offset
-    is `base`; None where these indexes have no entry.
+    """Whether most entries of the indexes beside the path `place` point to batches of the .log file `log`, if its base
+    offset is `base`; None where these indexes have no entry.
 
-    The time index counts where the offset index has no entry, as for a log below index.interval.bytes.
+    If the offset index has no entry, as where the .log file is smaller than index.interval.bytes, the last entry of the
+    time index decides.
     """
     entries = _sample(place.with_suffix(FileKind.OFFSET_INDEX), INDEX_ENTRY, ENTRIES_MAX)
     if entries:
@@ -94,7 +96,8 @@ def indexes_fit(place: Path, log: Path, base: int) -> bool | None:
 
 
 def _has_batch(log: Path, offset: int, max_timestamp: int) -> bool:
-    """Whether the first batch that reaches an offset ends there, and has this timestamp (ms) as its largest."""
+    """Whether the first batch with a last offset of at least `offset` has exactly that last offset, and this largest
+    timestamp (ms)."""
     data = _bytes_at(log, 0, HEADERS_READ_BYTES)
     position = 0
     while position + MAX_TIMESTAMP_AT + 8 <= len(data):
@@ -109,7 +112,8 @@ def _has_batch(log: Path, offset: int, max_timestamp: int) -> bool:
 
 
 def batch_at(log: Path, position: int) -> tuple[int, int] | None:
-    """First and last offset of the batch whose header is at byte `position`; None where the magic is not 2.
+    """Return first and last offset of the batch whose header is at byte `position`; None where no header of magic 2 is
+    there.
 
     The CRC is not checked.
     """
@@ -121,16 +125,18 @@ def batch_at(log: Path, position: int) -> tuple[int, int] | None:
 
 
 def last_entry(index: Path) -> tuple[int, int] | None:
-    """Relative offset and position of the last entry in an offset index that is not zeros; None where there is none."""
+    """Return relative offset and position of the last entry in an offset index that is not all zeros; None where there
+    is none."""
     found = _sample(index, INDEX_ENTRY, 1)
     return found[0] if found else None
 
 
 def _sample(index: Path, entry: struct.Struct, most: int) -> list[tuple[int, int]]:
-    """Entries of an index, the last one and at most `most` in all, evenly apart; none where it cannot be read.
+    """Return the last entry of an index and others before it, evenly apart, at most `most` in all; none where the index
+    cannot be read.
 
-    The zeros behind them are the unused rest of a preallocated file. A binary search finds where they begin, as no more
-    than a few entries of an index of any size are to be read.
+    Zeros behind the entries are the unused rest of a preallocated file. A binary search finds where they begin, so that
+    only a few entries are read from an index of any size.
     """
     if not index.is_file():
         return []

@@ -1,14 +1,13 @@
 """Directories of partitions of one topic that have exchanged their names.
 
-Their topic ids are alike. Two kinds of evidence show of which partition their records are:
+They have the same topic id. Two kinds of evidence show of which partition their records are:
 
-    keys            in a coordinator's topic the hash of each key is the number of its partition
-    log ends        after a clean shutdown each log ends at the recovery point of its partition; nothing is said where
-                    the logs of the exchange are shorter than another checkpoint says, or where a directory's own files
-                    say that its log was longer
+    keys            in a coordinator's topic the hash of each key gives the number of its partition
+    log ends        after a clean shutdown each log ends at the recovery point of its partition; this is no evidence if
+                    one of the logs is shorter than another checkpoint says, or than the files in its directory say
 
 Without the clean-shutdown marker a recovery point is only a lower bound of the log's end: then the exchange is one of
-two explanations (`is_certain`), and the other one is that a log lost its end.
+two explanations (`is_certain` is False), and the other one is that a log lost its end.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from kcli.protocol.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ExchangedNames:
-    """Directories that have exchanged their names: each of `paths` is that of the partition in the name of the next
-    one, the last one that of the first. expected, found: what the first directory should have and has, in words.
-    is_certain: whether no other explanation is left."""
+    """Directories that have exchanged their names. Each of `paths` has the records of the partition that the next one's
+    name gives, and the last one those of the first one's. expected, found: what the first directory should have and
+    has, in words. is_certain: whether no other explanation is possible."""
 
     paths: tuple[Path, ...]
     expected: str
@@ -42,7 +41,7 @@ class ExchangedNames:
 
     @property
     def owners(self) -> dict[Path, TopicPartition]:
-        """The partition of each directory, by its records."""
+        """The partition whose records each directory has."""
         names = [parse_directory(path.name) for path in [*self.paths[1:], self.paths[0]]]
         return {
             path: TopicPartition(name.topic, name.partition)
@@ -52,8 +51,8 @@ class ExchangedNames:
 
 
 def exchanged_names(home: LogDirectory, counts: Mapping[str, int]) -> list[ExchangedNames]:
-    """Return the directories of a log directory that have exchanged their names. counts: the numbers of partitions of
-    coordinators' topics, as far as they are known. Raises UnreadableInput."""
+    """Return the exchanges of names among the directories in a log directory. counts: the numbers of partitions of
+    coordinators' topics, by topic, as far as they are known. Raises UnreadableInput."""
     topics = _by_topic(home)
     ends = _LogEnds(home)
     found: list[ExchangedNames] = []
@@ -66,9 +65,10 @@ def exchanged_names(home: LogDirectory, counts: Mapping[str, int]) -> list[Excha
 
 
 def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Path, Path]:
-    """Return the logs of coordinators' partitions that were exchanged without their indexes, by the keys in them: the
-    path of the .log file that belongs at a path, by that path. Logs of two partitions may have batches of equal sizes,
-    which fit the indexes of both. counts: see exchanged_names. Raises UnreadableInput."""
+    """Return the .log files of coordinators' partitions that were exchanged without their indexes, by the keys in them:
+    by the path at which a file belongs, the path at which it is now. The indexes cannot tell, as files of two
+    partitions may have batches of equal sizes, which fit the indexes of both. counts: see exchanged_names. Raises
+    UnreadableInput."""
     found: dict[Path, Path] = {}
     for topic, paths in _by_topic(home).items():
         owned = _owned(topic, paths, counts) or {}
@@ -82,7 +82,7 @@ def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Pat
 
 
 def _by_topic(home: LogDirectory) -> dict[str, dict[int, Path]]:
-    """The directories of partitions by topic and number. Raises UnreadableInput."""
+    """Return the directories of partitions, by topic and partition number. Raises UnreadableInput."""
     topics: dict[str, dict[int, Path]] = {}
     for each in home.partitions():
         if not each.name.state and each.name.topic != METADATA_TOPIC and build_directory(each.name) == each.path.name:
@@ -91,8 +91,8 @@ def _by_topic(home: LogDirectory) -> dict[str, dict[int, Path]]:
 
 
 def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> dict[int, dict[int, str]] | None:
-    """For each directory of a coordinator's topic the partitions whose keys it has; None where it has no keys, or the
-    topic is none of a coordinator."""
+    """Return, for each partition number, the partitions to which the keys in its directory belong (see owners); None
+    where no directory has keys, the topic is not one of a coordinator, or its number of partitions is not known."""
     if topic not in KEYS_OF or topic not in counts:
         return None
     owned = {number: owners(path, topic, counts[topic]) for number, path in paths.items()}
@@ -100,7 +100,7 @@ def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> 
 
 
 def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[int, str]]) -> Iterator[ExchangedNames]:
-    """Yield the exchanges of directories that explain all keys."""
+    """Yield the exchanges of names that explain to which partitions the keys in the directories belong."""
     for cycle in _key_cycles(owned):
         if not all(_is_of_one_partition(paths[each]) for each in cycle):
             continue
@@ -114,16 +114,18 @@ def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[
 
 
 def _key_cycles(owned: Mapping[int, Mapping[int, str]]) -> Iterator[list[int]]:
-    """Yield the cycles of partitions that explain all keys; nothing where a directory has keys of two partitions."""
+    """Yield the cycles of partition numbers in which each directory has the records of the next one's partition;
+    nothing where a directory has keys of two partitions."""
     if all(len(each) <= 1 for each in owned.values()):
         targets = {number: next(iter(each)) for number, each in owned.items() if each}
         yield from _cycles(targets, {number for number, each in owned.items() if not each})
 
 
 def _cycles(targets: Mapping[int, int], free: set[int]) -> Iterator[list[int]]:
-    """Yield the cycles of partitions that change places. targets: by the number in a directory's name that of its
-    records. free: the directories without records; a chain that ends at one of them counts as a cycle, as that
-    directory may belong to the chain's first partition."""
+    """Yield the cycles of partition numbers in which each directory has the records of the next one's partition.
+    targets: by the number in a directory's name, the number of the partition whose records it has. free: the
+    directories without records; a chain that ends at one of them counts as a cycle, as that directory may belong to the
+    chain's first partition."""
     if len(set(targets.values())) != len(targets):
         return
     starts = [each for each in targets if each not in targets.values()] + sorted(targets)
@@ -139,7 +141,7 @@ def _cycles(targets: Mapping[int, int], free: set[int]) -> Iterator[list[int]]:
 
 
 class _LogEnds:
-    """The evidence of the log ends and the checkpoints in one log directory."""
+    """Compares the log ends of the directories in one log directory with its checkpoints."""
 
     def __init__(self, home: LogDirectory) -> None:
         self._is_clean = home.was_shut_down_cleanly
@@ -148,7 +150,7 @@ class _LogEnds:
         self._starts = _offsets(home, FileKind.LOG_START_OFFSETS)
 
     def exchanged(self, topic: str, paths: Mapping[int, Path]) -> Iterator[ExchangedNames]:
-        """Yield the exchanges among the directories of a topic."""
+        """Yield the exchanges of names among the directories of a topic that the log ends show."""
         points = {number: self._points.get(TopicPartition(topic, number)) for number in paths}
         if len(set(points.values())) == 1:
             return
@@ -174,7 +176,8 @@ class _LogEnds:
             )
 
     def _contradicts(self, partition: TopicPartition, path: Path) -> bool:
-        """Whether a file contradicts that the directory is that of `partition`, and its log whole."""
+        """Whether a checkpoint or a file in the directory contradicts that it is the directory of `partition` and that
+        its log is complete."""
         bounds = log_bounds(path)
         assert bounds is not None, "its end is that of the partition"
         first, end = bounds
@@ -184,8 +187,8 @@ class _LogEnds:
 
 
 def log_bounds(directory: Path) -> tuple[int, int] | None:
-    """The base offset of the first segment of a log and the offset behind its last batch, by the headers behind the
-    last index entry; None where there is no log or it cannot be read."""
+    """Return the base offset of a log's first segment and the offset behind its last batch, found by the batch headers
+    from the last index entry on; None where there is no log or it cannot be read."""
     logs = [(base, path) for base, path in _named(directory, FileKind.LOG) if path.is_file()]
     if not logs:
         return None
@@ -209,13 +212,14 @@ def log_bounds(directory: Path) -> tuple[int, int] | None:
 
 
 def _is_of_one_partition(directory: Path) -> bool:
-    """Whether the logs and the indexes in a directory are of one partition: else the logs alone were exchanged."""
+    """Whether each .log file in a directory fits its indexes. Otherwise the .log files alone were exchanged, not the
+    directories' names."""
     return all(indexes_fit(log, log, base) is not False for base, log in _named(directory, FileKind.LOG))
 
 
 def _stated_end(directory: Path) -> int:
-    """The largest offset at which the log ended or a leader's epoch began, by the producer snapshots and the
-    leader-epoch-checkpoint in its directory; 0 where they do not say."""
+    """Return the largest offset of a producer snapshot or of a leader epoch's start in the directory's files: the log
+    had reached it. 0 where there is neither."""
     snapshots = [offset for offset, _ in _named(directory, FileKind.PRODUCER_SNAPSHOT)]
     try:
         epochs = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
@@ -225,7 +229,8 @@ def _stated_end(directory: Path) -> int:
 
 
 def _named(directory: Path, kind: FileKind) -> list[tuple[int, Path]]:
-    """The files of a kind in a directory, each with the offset in its name; none where it cannot be read."""
+    """Return the files of a kind in a directory, each with the offset in its name; none where the directory cannot be
+    read."""
     try:
         named: Sequence[tuple[FileName | None, Path]] = [(parse(path.name), path) for path in directory.iterdir()]
     except OSError:

@@ -1,8 +1,8 @@
-"""Finding the partition that a log file belongs to, where it was copied into another partition's directory.
+"""Finding the partition that a .log file belongs to, where it was copied into another partition's directory.
 
-The file was copied where a log of another partition has a batch with the same offset, CRC and producer at the same
-byte, and that log's base offset (in its name) fits the batch's offset better. A base offset at or below the offset fits
-better than one above it; of two at or below it, the larger one fits better.
+It was copied if a .log file of another partition has a batch with the same header (offset, CRC, producer) at the same
+byte, and a base offset in its name that fits the batch's offset better. A base offset at or below the batch's offset
+fits better than one above it; of two at or below it, the larger one fits better.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FIRST_BYTES = 1 << 16
 
 
 def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
-    """The log of another partition beside `directory` that this one was copied from, as <directory>/<file>; None where
-    there is none. Raises UnreadableInput."""
+    """Return the .log file of another partition from which the file `name` in `directory` was copied, as
+    <directory>/<file>; None where there is none. content: that of the file `name`. Raises UnreadableInput."""
     base = int(name.partition(".")[0])
     source = ContentSource(name, content)
     try:
@@ -43,7 +43,8 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
 
 
 def _first_sound(source: ContentSource) -> BatchRow | None:
-    """The first sound batch that a producer made: markers of a transaction are alike in all its partitions."""
+    """Return the first sound batch that is not a control batch, as a transaction has the same marker in all its
+    partitions; None where there is none."""
     for part in read_segment(source, window_bytes=FIRST_BYTES):
         if isinstance(part, Damage):
             continue
@@ -55,8 +56,8 @@ def _first_sound(source: ContentSource) -> BatchRow | None:
 
 
 def _logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
-    """The logs in the directories of other partitions, with their base offsets; none outside of a log directory, where
-    copies of one partition may lie."""
+    """Yield the .log files of the other partitions in the log directory, with their base offsets; none where the parent
+    is no log directory, as copies of one partition may lie there."""
     home = directory.absolute().parent
     for each in LogDirectory(home).partitions() if is_log_directory(home) else ():
         if each.path.name == directory.absolute().name:

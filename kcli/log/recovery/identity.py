@@ -56,13 +56,13 @@ def what_was_exchanged(
     *checkpoints: Checkpoint,
     is_clean: bool,
 ) -> Exchanged:
-    """Return what directories have exchanged. cycle: for the partition in each directory's name, the partition that the
-    directory's topic id names.
+    """Return what directories that have each other's topic ids have exchanged. cycle: by the partition in each
+    directory's name, the partition that the directory's topic id names.
 
-    ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that logs had
-    reached, the most certain first. is_clean: whether the broker was shut down cleanly: then logs ended at these
-    offsets. After a crash the logs may go on behind these offsets; only a log that is too short for a partition is
-    evidence then.
+    ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that the partitions'
+    logs had reached, the most certain first. is_clean: whether the broker was shut down cleanly: the logs then end at
+    exactly these offsets. After a crash they may go on behind them, and only a log that is too short for a partition is
+    evidence.
     """
     if not is_clean:
         own = all(_reaches(ends[name], name, checkpoints) for name in cycle)
@@ -78,14 +78,15 @@ def what_was_exchanged(
 
 
 def _reaches(end: int | None, partition: TopicPartition, checkpoints: Iterable[Checkpoint]) -> bool:
-    """Whether a log that ends at this offset is as long as the checkpoints say of a partition's."""
+    """Whether a log with the end offset `end` is as long as the checkpoints say that of `partition` was; True where
+    `end` is None."""
     return end is None or all(end >= each.get(partition, 0) for each in checkpoints)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The partition that salvage makes of a directory. topic_id: the one to write into partition.metadata; None where
-    the topic id is right and the directory's name is wrong."""
+    """The partition that salvage gives to a directory. topic_id: the topic id to write into partition.metadata; None
+    where that is right, and the directory's name is changed instead."""
 
     partition: TopicPartition
     topic_id: str | None
@@ -104,8 +105,8 @@ def mended_identities(
     *,
     is_clean: bool,
 ) -> tuple[dict[Path, Identity], set[Path]]:
-    """Return the identities that salvage gives to directories whose name and topic id do not agree, by path; and the
-    directories that have each other's ids, where it is not known what they have exchanged.
+    """Return, by path, the identities that salvage gives to directories whose name and topic id do not agree; and the
+    directories that have each other's ids, and of which it is not known what they have exchanged.
 
     topic_ids: the topic ids of the partitions with a replica on this node. high_watermarks, recovery_points: the
     entries of these checkpoints. is_clean: whether the broker was shut down cleanly. Raises UnreadableInput.
@@ -152,8 +153,8 @@ def mended_identities(
 
 
 def _cycles(moves: Mapping[Path, TopicPartition], paths: Mapping[TopicPartition, Path]) -> Iterator[set[Path]]:
-    """Yield the sets of directories that have each other's topic ids. moves: the partition by its id, by directory.
-    paths: the directories by the partition in their names."""
+    """Yield the sets of directories that have each other's topic ids. moves: for directories, the partition that the
+    directory's topic id names. paths: the directories by the partition in their names."""
     done: set[Path] = set()
     for first in moves:
         chain: list[Path] = []
@@ -174,7 +175,8 @@ def _is_at_home(each: PartitionDirectory, other: TopicPartition, high_watermarks
 
 
 def end_offset(directory: Path) -> int | None:
-    """The offset behind the last batch of the log; None where there is no log. Raises UnreadableInput."""
+    """Return the offset behind the last batch of a partition's log; None where there is no log. Raises
+    UnreadableInput."""
     names = [
         (name.base_offset, path)
         for path in directory.iterdir()

@@ -24,10 +24,10 @@ from formats.message import MessageSchema, reader
 from kcli.log.segment_reader import Window
 
 COORDINATORS = {"__consumer_offsets": "group", "__transaction_state": "transaction", "__share_group_state": "share"}
-"""The coordinator that keeps its state in a topic."""
+"""The coordinator that keeps its state in a topic, by topic."""
 TRANSACTIONS = "__transaction_state"
 PREFIX_BYTES = 2
-"""The bytes of the type in front of a key, and of the version in front of a value."""
+"""The size in bytes of the type before a key, and of the version before a value."""
 KEYS_KEPT = 10_000
 STATES = range(8)
 """The states of a transaction, Empty to PrepareEpochFence."""
@@ -37,7 +37,8 @@ CLIENT_VERSIONS = range(3)
 
 
 class Stop(NamedTuple):
-    """A record at which a load stops. batch: the row of its batch in the window; offset: its own."""
+    """A record at which a load stops. batch: the row of the record's batch in the window; offset: that of the
+    record."""
 
     batch: int
     offset: int
@@ -45,9 +46,11 @@ class Stop(NamedTuple):
 
 
 def stops(topic: str, window: Window, records: RecordTable, buffer: memoryview) -> Iterator[Stop]:
-    """Yield the records at which the load of a coordinator's partition stops; none for another topic.
+    """Yield the records at which the load of a coordinator's partition stops; none for a topic that is not one of a
+    coordinator.
 
-    records: a slice of the window's records. buffer: the one that their starts count in.
+    records: a slice of the window's records. buffer: the one in which their rows count bytes (see
+    kcli.log.batch_records.decode).
     """
     if topic not in COORDINATORS:
         return
@@ -65,7 +68,7 @@ def stops(topic: str, window: Window, records: RecordTable, buffer: memoryview) 
 
 
 def _fault(topic: str, key: bytes | None, value: bytes | None) -> str | None:
-    """Why the load stops at a record; None where it does not."""
+    """Return the reason why the load stops at a record; None where it does not."""
     if key is None:
         return "a record without a key"
     schema, reason = _key(topic, key)
@@ -86,8 +89,8 @@ def _fault(topic: str, key: bytes | None, value: bytes | None) -> str | None:
 
 @lru_cache(maxsize=KEYS_KEPT)
 def _key(topic: str, key: bytes) -> tuple[MessageSchema | None, str | None]:
-    """The schema of the value of a record with this key, None for an unknown type; and why the load stops at the
-    key."""
+    """Return the schema of the value that belongs to this key, and None; for an unknown type of key, None and None; for
+    a key at which the load stops, None and the reason."""
     if len(key) < PREFIX_BYTES:
         return None, "a key without a type"
     schemas = record_types(topic).get(int.from_bytes(key[:PREFIX_BYTES], signed=True))

@@ -2,12 +2,13 @@
 
     1  all files must be readable; .deleted and .cleaned files are deleted, and so are .swap files of an offset at or
        above that of a .cleaned file
-    2  the segments that a .swap log replaces are deleted; .swap files lose the suffix
-    3  indexes without a log are deleted; a log whose offset index is missing, or an index corrupt, is recovered
+    2  the segments that a swap file replaces are deleted; .swap files lose the suffix
+    3  indexes without a .log file are deleted; a segment without an offset index, or with a corrupt transaction index,
+       is recovered
     4  without the clean-shutdown marker: segments from the recovery point on are recovered, in order; where one is cut,
        all behind it are deleted
-    5  a log that ends below its log start offset is deleted; an empty log gets an empty segment
-    6  leader epochs, producer state and snapshots are truncated to the log's start and end
+    5  a log that ends below its log start offset is deleted; a log without segments gets an empty one
+    6  leader epochs, producer state and snapshots are truncated to the log start and end offsets
 
 Then, as at a clean shutdown, the indexes of the active segment are trimmed. Source: LogLoader, UnifiedLog (KIP-98 for
 producers, KIP-101 for epochs).
@@ -70,11 +71,11 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change that a start makes.
+    """One change that a start makes, or one fault that it does not notice (PASSED_OVER).
 
     position: the byte from which on the file is cut. offset: the log end offset after the change. fault: see
-    segment.Fault. content: the file's content before the change, where records are lost. from_offset: records below it
-    are not lost.
+    segment.Fault. content: the file's content before the change, given where records are lost. from_offset: records
+    below this offset are not lost.
     """
 
     kind: EventKind
@@ -125,8 +126,8 @@ class LoadedOffsets:
 class LogLoader:
     """Loads one partition as Kafka's start does, by the steps in the module's docstring.
 
-    events: the changes made, also after an error. replaced: the logs that swap files replaced, by name.
-    ends_below_start: whether the whole log was deleted because it ends below its log start offset. advance(size):
+    events: the changes made, also after an error. replaced: the content of the .log files that swap files replaced, by
+    name. ends_below_start: whether the whole log was deleted because it ends below its log start offset. advance(size):
     called with the number of bytes just checked.
     """
 
@@ -165,7 +166,7 @@ class LogLoader:
         return LoadedOffsets(start_offset, end_offset, recovery_point)
 
     def tidy(self) -> None:
-        """Steps 1 and 2 alone. Raises StartRefused, UnreadableInput."""
+        """Make steps 1 and 2 alone. Raises StartRefused, UnreadableInput."""
         self.view.check_access()
         self._swap(self._remove_leftovers())
 
@@ -184,8 +185,7 @@ class LogLoader:
             raise StartRefused(LEADER_EPOCHS, str(error)) from None
 
     def _write_epochs(self) -> None:
-        """Write the leader epochs as Kafka does, through a `.tmp` file; a `.tmp` file that a crash has left is gone
-        afterwards."""
+        """Write the leader epochs as Kafka does, through a `.tmp` file, which replaces one that a crash has left."""
         unfinished = f"{LEADER_EPOCHS}.tmp"
         if unfinished in self.view:
             size = self.view.size(unfinished)
@@ -288,8 +288,8 @@ class LogLoader:
                 self._load_segment(offset_of(name))
 
     def _pass_over(self, name: str, reason: str) -> None:
-        """Note a log that Kafka ignores: Kafka builds the name anew from the offset in it, and opens the file of that
-        name."""
+        """Note a .log file that Kafka ignores, as its name has another form than Kafka gives it: Kafka opens the file
+        whose name it builds from the offset."""
         if name.endswith(".log") and self.view.size(name) and name not in self._passed_over:
             self._passed_over.add(name)
             outcome = "Kafka starts, and reads nothing of it"
@@ -318,7 +318,7 @@ class LogLoader:
             raise StartRefused(segment.log_name, error.reason, error.position) from None
 
     def _recover_segment(self, segment: RecoverySegment) -> int:
-        """Recover one segment. Returns the bytes cut."""
+        """Recover one segment. Returns the number of bytes cut off."""
         before = self.view.files[segment.log_name]
         producers = self._producer_state()
         self._rebuild_producers(
@@ -345,7 +345,8 @@ class LogLoader:
             self._lost_by_swap(segment.base_offset, recovered.next_offset)
 
     def _lost_by_swap(self, base: int, end: int) -> None:
-        """Note the records that are lost because a swap file, which is cut to `end`, has replaced sound logs."""
+        """Mark as lost the records from offset `end` on in the .log files that a swap file has replaced, as that file,
+        now the segment `base`, is cut there."""
         if base not in self._swapped:
             return
         behind = min((each for each in self._swapped if each > base), default=LONG_MAX)
@@ -395,7 +396,7 @@ class LogLoader:
                 return
 
     def _from(self, offset: int) -> list[int]:
-        """The base offsets of the segments that hold `offset` and the offsets behind it."""
+        """Return the base offsets of the segments from the one that holds `offset` on."""
         bases = sorted(self.segments)
         floor = max((base for base in bases if base <= offset), default=0)
         return [base for base in bases if base >= floor]
@@ -435,8 +436,8 @@ class LogLoader:
         self.producers.truncate_fully_and_start_at(offset)
 
     def truncate_fully(self, offset: int, reason: str) -> None:
-        """After `load`: drop the whole log, which then begins and ends at `offset`. No event where the log is already
-        empty and at `offset`."""
+        """Delete the whole log, after `load`; it then begins and ends at `offset`. Where it is already empty and begins
+        there, no event is added."""
         events_before = len(self.events)
         is_empty_there = [(base, segment.size) for base, segment in self.segments.items()] == [(offset, 0)]
         self._remove_all(reason, offset)
@@ -511,8 +512,8 @@ class LogLoader:
         self._event(EventKind.SPLIT, old.log_name, f"offsets beyond an int32 from its base: split at {names}")
 
     def _check_offsets_left(self, end_offset: int) -> None:
-        """Note a log end offset so high that no offsets are left for appends. Damage may cause it, as no CRC covers a
-        batch's base offset."""
+        """Add an event where the log end offset is so high that no offsets are left for appends. Damage may cause this,
+        as no CRC covers a batch's base offset."""
         if end_offset <= OFFSET_MAX:
             return
         last = max(self.segments)

@@ -5,7 +5,8 @@
     the log begins above 0 and no snapshot reaches its start               Kafka does not start
     the latest snapshot is a directory                                     Kafka does not start
     the latest snapshot (by epoch, then offset) is ahead of the log:       the log is deleted, and begins empty at the
-    of a later epoch, or of its last epoch and beyond its end              snapshot's offset; so are older snapshots
+    of a later epoch than the log's last, or of the same epoch and         snapshot's offset; older snapshots are
+    beyond the log end offset                                              deleted, too
 
 Source: KafkaRaftLog (createLog, recoverSnapshots, truncateToLatestSnapshot); KIP-630.
 """
@@ -23,12 +24,13 @@ Snapshot = tuple[int, int]  # epoch, offset: snapshots are compared in this orde
 
 
 NO_SNAPSHOT = "no snapshot reaches that far"
-"""Why a start is refused where the log begins behind all snapshots."""
+"""The end of the reason for which a start is refused where the metadata log begins above 0, and no snapshot has the
+records below."""
 
 
 def fit_to_snapshots(loader: LogLoader, offsets: LoadedOffsets) -> LoadedOffsets:
-    """Simulate these steps on the view, after the steps of every log. Returns the log's start and end offset. Raises
-    StartRefused."""
+    """Make the further steps (see the module) on the loader's view, after `load`. offsets: those that `load` returned.
+    Returns the log's offsets after these steps. Raises StartRefused."""
     start = offsets.log_start_offset
     snapshots, unneeded = _find(loader, start)
     latest = max(snapshots, default=None)
@@ -51,7 +53,8 @@ def fit_to_snapshots(loader: LogLoader, offsets: LoadedOffsets) -> LoadedOffsets
 
 
 def _find(loader: LogLoader, log_start_offset: int) -> tuple[dict[Snapshot, str], list[str]]:
-    """The snapshots to keep, and the names of those files to remove. Raises StartRefused."""
+    """Return the names of the snapshots to keep, by epoch and offset, and the names of the snapshot files to remove.
+    Raises StartRefused."""
     kept: dict[Snapshot, str] = {}
     unneeded = []
     for name in sorted({*loader.view.names(), *loader.view.in_the_way}):

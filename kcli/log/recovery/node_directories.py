@@ -31,11 +31,12 @@ GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitio
 
 
 class Copy(NamedTuple):
-    """The directory of a partition (path) that another log directory of the broker has, too (other).
+    """A partition's directory (path), where another log directory of the broker also has one for that partition
+    (other).
 
-    end, other_end: the log end offsets; None where there is no log. is_kept: whether `path` is the better one: its log
-    goes on longer or, where both end at the same offset, it is no symbolic link, or the metadata log places the
-    partition here.
+    end, other_end: the log end offsets; None where there is no log. is_kept: whether salvage keeps `path`: its log ends
+    at the higher offset; or at the same one, and `path` is no symbolic link where `other` is one, or else the metadata
+    log places the partition here.
     """
 
     path: Path
@@ -50,11 +51,12 @@ def _none_is(_: PartitionDirectory) -> bool:
 
 
 class NodeDirectories:
-    """A log directory, and the others of its broker; none where they are not known.
+    """A log directory, and the other log directories of its broker (others); none where these are not known.
 
-    metadata_home: the log directory of the metadata log; None where it is not known. is_stray: whether a start renames
-    a partition's directory to -stray. is_placed: whether the metadata log places a partition where
-    this directory of it lies. node_id: the node.id in server.properties; None where it is not known.
+    metadata_home: the log directory that is to have the metadata log; None where it is not known. is_stray(directory):
+    whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log places the
+    partition in the log directory that this directory of it lies in. node_id: the node.id in server.properties; None
+    where it is not known.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class NodeDirectories:
         self.others = [each for each in others if each.is_dir() and not same_path(each, directory)]
         listed = [each for each in others if not same_path(each, directory)]
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
-        """The others without meta.properties, also those that do not exist, as of a disk that is not mounted."""
+        """The other log directories that have no meta.properties, or do not exist, as where a disk is not mounted."""
         self.metadata_home = metadata_home
         self._is_stray, self._is_placed = is_stray, is_placed
 
@@ -82,14 +84,16 @@ class NodeDirectories:
 
     @property
     def may_fail(self) -> bool:
-        """Whether the broker starts without `directory` where that has an I/O error."""
+        """Whether the broker starts without `directory` if that has an I/O error: it does not hold the metadata log,
+        and another log directory can be used."""
         home = self.metadata_home
         if home is None or same_path(home, self.directory):
             return False
         return any(not LogDirectory(each).failures() for each in self.others)
 
     def refusals(self) -> Iterator[StartRefused]:
-        """Yield what keeps Kafka from starting with `directory` beside the others, but for `copies`."""
+        """Yield the reasons why Kafka does not start with `directory` beside the others, except those that `copies`
+        has."""
         yield from (StartRefused(FileKind.META_PROPERTIES, each) for each in self.other_owners())
         for path in self.unformatted:
             yield StartRefused(str(path / FileKind.META_PROPERTIES), f"no such file, and log.dirs names {path}")
@@ -109,17 +113,18 @@ class NodeDirectories:
 
     @property
     def configured_node_id(self) -> int | None:
-        """The node.id in server.properties, where meta.properties of `directory` has another one; else None."""
+        """The node.id in server.properties, if meta.properties of `directory` has a different one; else None."""
         meta = meta_of(self.directory)
         is_other = meta is not None and meta.node_id not in (None, self._node_id)
         return self._node_id if is_other else None
 
     def other_owners(self) -> Iterator[str]:
-        """Yield how the others belong to another cluster or node than `directory`, in words."""
+        """Yield in words how the other log directories belong to another cluster or node than `directory`."""
         return (words for _, words in self.owners_beside())
 
     def owners_beside(self) -> Iterator[tuple[Path, str]]:
-        """Yield each of the others that belongs to another cluster or node than `directory`, with how, in words."""
+        """Yield each of the other log directories that belongs to another cluster or node than `directory`, and in
+        words how."""
         mine = meta_of(self.directory)
         for path in self.others:
             other = meta_of(path)
@@ -134,13 +139,13 @@ class NodeDirectories:
 
     @cached_property
     def of_one_node(self) -> Sequence[Path]:
-        """`directory`, and those of the others that do not belong to another cluster or node."""
+        """`directory`, and the other log directories that do not belong to another cluster or node."""
         foreign = {path for path, _ in self.owners_beside()}
         return [self.directory, *(each for each in self.others if each not in foreign)]
 
     @property
     def has_second_metadata_log(self) -> bool:
-        """Whether `directory` has a metadata log, although the broker's belongs in another log directory."""
+        """Whether `directory` has a metadata log, although that of the broker belongs into another log directory."""
         home = self.metadata_home
         if home is None or same_path(home, self.directory):
             return False
@@ -153,18 +158,20 @@ class NodeDirectories:
 
     @cached_property
     def elsewhere(self) -> Mapping[TopicPartition, Path]:
-        """The directories with plain names in the other log directories, by partition."""
+        """The directories in the other log directories whose names are those of partitions without -future, by
+        partition."""
         return {found.partition: found.path for each in self.others for found in _opened(each) if not found.name.state}
 
     @cached_property
     def ids_elsewhere(self) -> Collection[str]:
-        """The directory.id of each of the others."""
+        """The directory.id of each of the other log directories."""
         metas = map(meta_of, self.others)
         return {meta.directory_id for meta in metas if meta is not None and meta.directory_id is not None}
 
     @cached_property
     def copies(self) -> Sequence[Copy]:
-        """The directories here of partitions that another log directory has, too. Raises UnreadableInput."""
+        """The partitions' directories here, where another log directory has one for the same partition, too. Strays are
+        left out. Raises UnreadableInput."""
         if not self.others:
             return []
         mine = {_opened_as(each): each for each in _opened(self.directory)}
@@ -184,22 +191,23 @@ class NodeDirectories:
 
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:
-    """The log directories that the entries of server.properties name, that of the metadata log among them only where
-    it also has partitions."""
+    """Return the log directories in log.dirs or log.dir of server.properties. That of the metadata log is among them
+    only if it also has partitions."""
     names = server.get("log.dirs") or server.get("log.dir") or ""
     return [Path(each.strip()) for each in names.split(",") if each.strip()]
 
 
 def metadata_home_of(server: Mapping[str, str]) -> Path | None:
-    """The log directory of the metadata log by the entries of server.properties; None where they name none."""
+    """Return the log directory of the metadata log, by the entries of server.properties; None where they name no log
+    directory."""
     named = server.get("metadata.log.dir")
     return Path(named) if named else next(iter(log_directories_of(server)), None)
 
 
 def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Path | None:
-    """Return the metadata log that lies in one of `directories` instead of `home`, to which it belongs; None where
-    there is none, `home` has a metadata log, or `home` is not known. Kafka does not start then ("Found unexpected
-    metadata location")."""
+    """Return the metadata log that lies in one of `directories`, although it belongs into `home`; Kafka does not start
+    with it ("Found unexpected metadata location"). None where there is none, `home` has a metadata log, or `home` is
+    not known."""
     if home is None or not home.is_dir() or (home / METADATA_DIRECTORY).exists():
         return None
     found = (each / METADATA_DIRECTORY for each in directories if not same_path(each, home))
@@ -218,7 +226,8 @@ def same_path(one: Path, other: Path) -> bool:
 
 
 def meta_of(directory: Path) -> MetaProperties | None:
-    """The content of meta.properties; None where there is none or it cannot be read, which other checks report."""
+    """Return the content of a directory's meta.properties; None where it has none, or one that cannot be read, which
+    other checks report."""
     try:
         return read_meta_properties(directory)
     except (FormatError, UnreadableInput):
@@ -230,9 +239,10 @@ def _opened_as(directory: PartitionDirectory) -> tuple[TopicPartition, str]:
 
 
 def _opened(log_directory: Path) -> list[PartitionDirectory]:
-    """The directories of partitions that a start opens: with plain names, and those with -future."""
+    """Return the directories of partitions in a log directory that a start opens: those without a suffix, and those
+    with -future, except the metadata log."""
     try:
         found = LogDirectory(log_directory).partitions()
-    except UnreadableInput:  # the checks of that directory report it
+    except UnreadableInput:  # the checks of that directory report this error
         return []
     return [each for each in found if each.name.state in ("", "future") and each.name.topic != METADATA_TOPIC]

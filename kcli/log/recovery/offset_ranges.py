@@ -1,4 +1,4 @@
-"""The offsets that the batches of a log have, as ranges: so that offsets which two batches have count once."""
+"""The offsets that the batches of a log have, as ranges, so that an offset that two batches have counts once."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 RANGES_MAX = 1 << 16
-"""Ranges that are kept apart. A log with more gaps, by compaction, counts as one without the further gaps."""
+"""The largest number of ranges that are kept. Of a log with more gaps, as after compaction, the further gaps count as
+if batches had these offsets."""
 
 
 class OffsetRanges:
-    """Ranges of offsets in order, none next to another. Offsets that grow are added at the end in constant time."""
+    """Ranges of offsets, in order; ranges that touch are joined. Adding a range behind all others takes constant
+    time."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
 
     def add(self, first: int, last: int) -> bool:
-        """Add the offsets `first` to `last`, both inclusive. Returns whether one of them is new."""
+        """Add the offsets `first` to `last`, both inclusive. Returns whether at least one of them was not there
+        before."""
         firsts, lasts = self._firsts, self._lasts
         if not lasts or first > lasts[-1]:
             if lasts and (first == lasts[-1] + 1 or len(lasts) >= RANGES_MAX):
@@ -37,7 +40,7 @@ class OffsetRanges:
         return True
 
     def lacking(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield, as (first, last), the ranges of the offsets from `first` to `last` that are not in these ranges; all
+        """Yield, as (first, last), the ranges of offsets from `first` to `last` that have not been added; all
         inclusive."""
         for number in range(max(0, bisect_right(self._firsts, first) - 1), len(self._firsts)):
             if self._firsts[number] > last:

@@ -1,7 +1,7 @@
-"""Recovery of a partition: the plan of what Kafka's start would do. The log is loaded on a view of the directory, and
-nothing is written; `apply` puts the view into effect.
+"""The plan of a partition's recovery: what Kafka's start would do. The log is loaded on a view of the directory, and
+nothing is written; `apply` then changes the files to those of the view.
 
-With salvage the sound batches behind damage stay, at their own offsets, and all of each log is checked.
+With salvage, all of each .log file is checked, and the sound batches behind damage are kept at their own offsets.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ NOT_CHECKED = Checked()
 class PartitionPlan:
     """What a start does to one partition's directory.
 
-    view: the directory after the start. offsets: None where Kafka refuses to start. lost: the batches lost by each of
-    `events`. saved: the changes by salvage. ends_below_start: whether the start deletes the whole log because it ends
-    below its log start offset. replaced: the logs that swap files replace, by name. open_transactions: first offset and
-    producer id of each transaction that is open after the start. lost_markers: those of them whose abort markers are
-    lost, by the transaction index, each with the offset of the marker. load_end: where the coordinator stops that keeps
-    its state in the partition; None where it loads all. lost_state: of what that coordinator loses records; None where
-    it is known to lose none. is_salvaged: whether the view and the offsets are those after salvage.
+    view: the directory after the start. offsets: None where Kafka refuses to start. refused: why it does. lost: the
+    batches lost by each of `events`. saved: the changes by salvage. ends_below_start: whether the start deletes the
+    whole log because it ends below its log start offset. replaced: the content of the .log files that swap files
+    replace, by name. open_transactions: first offset and producer id of each transaction that is open after the start.
+    lost_markers: those of them that were aborted, by a transaction index, but whose abort marker the log has lost, each
+    with the offset of the marker. load_end: where the load of the coordinator that keeps its state in the partition
+    ends early; None where it loads all. lost_state: the groups or transactional ids of which this coordinator loses
+    records; None where it is not known to lose any. is_salvaged: whether the view and the offsets are those after
+    salvage.
     """
 
     name: str
@@ -89,8 +91,8 @@ class PartitionPlan:
 
     @property
     def lacks_end(self) -> bool:
-        """Whether the log ends below an offset that the checkpoints say it had reached, though the start cuts nothing,
-        or salvage keeps all that it cuts: no file has the end of the log."""
+        """Whether the end of the log is missing from all files: the log ends below an offset that, by the checkpoints,
+        it had reached, although the start cuts nothing, or salvage keeps all that the start cuts."""
         name = parse_directory(self.name)
         if name is None or name.state or self.offsets is None or (self.has_losses and not self.is_salvaged):
             return False
@@ -98,13 +100,13 @@ class PartitionPlan:
 
     @property
     def snapshot_offset(self) -> int:
-        """The offset below which a snapshot has the metadata of all records, as the start leaves it; 0 for any other
-        log."""
+        """For the metadata log, the log start offset after the start: a snapshot has the metadata of all records below
+        it. 0 for any other log."""
         return self.offsets.log_start_offset if self.options.is_metadata and self.offsets is not None else 0
 
     @property
     def has_losses(self) -> bool:
-        """Whether the start loses records, or bytes of a log."""
+        """Whether the start loses records, or bytes of a .log file."""
         return any(event.is_loss for event in self.events)
 
     @property
@@ -134,8 +136,9 @@ def plan(
     with_salvage: where Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
     them; the plan's events are still those of Kafka's start. exchanged: the paths of the .log files that salvage puts
     into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that salvage
-    rebuilds from the batches, and the logs that it takes under other names. rescue: leave out what cannot be read in
-    the directory's files, instead of raising UnreadableInput for it; `saved.unread` then has these files.
+    rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave out what
+    cannot be read in the directory's files, instead of raising UnreadableInput for it; `saved.unread` then lists these
+    files.
     """
     readable: dict[str, Content | None] = {}
     unread: list[Unread] = []
@@ -155,9 +158,9 @@ def plan(
 
 
 def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | None]:
-    """By file name, what a view has in place of a file that cannot be read as a whole: its readable part, or None (the
-    view lacks the file). Without a log or an index, the view also lacks all indexes of that segment: a start rebuilds
-    them."""
+    """Return what a view has in place of a file that cannot be read as a whole, by file name: its readable part, or
+    None (the view lacks the file). Where a .log file or an index is None, so are all indexes of that segment: a start
+    rebuilds them."""
     parsed = parse(name)
     if readable is not None or parsed is None or parsed.base_offset is None or parsed.kind not in (LOG, *INDEXES):
         return {name: readable}
@@ -166,8 +169,8 @@ def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | Non
 
 
 def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
-    """The salvaged plan of a partition with unread files. A start of Kafka does not cut their unread bytes, but stops
-    at them: of its events, those remain that lose nothing."""
+    """Return the plan with salvage of a partition with unread files, without the events that lose records and those of
+    the unread files: a start of Kafka does not cut a file at bytes that it cannot read, but ends there."""
     events = [
         (event, lost)
         for event, lost in zip(planned.events, planned.lost, strict=True)
@@ -186,7 +189,7 @@ def _plan(
     checked: Checked,
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
-    """As `plan`. readable: see PartitionView."""
+    """Return the same as `plan`. readable: see PartitionView."""
     planned = _load(directory, PartitionView(directory, readable), options, advance)
     planned = _with_logs_gone(planned)
     missed = _missed(planned)
@@ -206,7 +209,8 @@ def _plan(
 
 
 def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
-    """The plan, with an event for each log in front of another one that is missing, though its indexes are there."""
+    """Return the plan with one more event for each segment before the last whose .log file is missing, though its
+    indexes are there."""
     options, original = planned.options, planned.view.original
     if options.is_compacted or options.is_metadata or options.is_deleted:
         return planned
@@ -224,7 +228,8 @@ def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
 
 
 def _missed(planned: PartitionPlan) -> list[MissedLog]:
-    """The logs that the start deletes, though the log lacks their offsets. Raises UnreadableInput."""
+    """Return the missed logs (see kcli.log.recovery.deleted): those that the start deletes though the log lacks their
+    offsets. Raises UnreadableInput."""
     options = planned.options
     if options.is_metadata or options.is_deleted:
         return []
@@ -238,7 +243,8 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:
-    """The plan, with a loss for each missed log in place of the removal of its files. Raises UnreadableInput."""
+    """Return the plan with a loss for each missed log, in place of the event for the removal of its files. Raises
+    UnreadableInput."""
     names = {name for each in missed for name in each.names}
     events, losses = [], []
     for event, lost in zip(planned.events, planned.lost, strict=True):
@@ -262,8 +268,8 @@ def _salvaged(
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
     """Return the plan with salvage: the sound batches behind damage are kept, and files that contradict them are
-    rebuilt, also below the recovery point, where the start does not look. given: the exchanged logs. Raises
-    UnreadableInput."""
+    rebuilt, also below the recovery point, where the start does not look. given: the exchanged .log files that come
+    into this directory. missed: the missed logs to restore. Raises UnreadableInput."""
     directory, options = planned.view.directory, replace(planned.options, clean=False)
     logs: dict[str, int] = {}
     last = planned
@@ -329,20 +335,21 @@ def _salvaged(
 
 
 def _has_wrong(view: PartitionView) -> bool:
-    """Whether salvage has more to mend than what a start would lose. The view is changed."""
+    """Whether salvage has something to mend that a start would not lose: exchanged names, wrong snapshots, lost end
+    markers. The view is changed."""
     return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
 
 
 def _complete(view: PartitionView, saved: Salvaged) -> None:
-    """Add the lost end markers to the view's logs, and note them and the exchanged logs in `saved`. Raises
-    UnreadableInput, StartRefused."""
+    """Write the lost end markers into the view's .log files, and list them and the .log files with exchanged names in
+    `saved`. Raises UnreadableInput, StartRefused."""
     saved.renamed += exchanged_within(view)
     saved.markers = write_end_markers(view)
     saved.gaps = without_offsets(saved.gaps, (each.offset for each in saved.markers))
 
 
 def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
-    """The names of the indexes and of the leader-epoch checkpoint that salvage makes from the batches."""
+    """Return the names of the indexes and of the leader-epoch checkpoint that salvage makes anew from the batches."""
     anew = {name for name in checked.contradicted if name != LEADER_EPOCHS or not planned.options.is_tiered}
     is_refused = planned.refused is not None and planned.refused.file == LEADER_EPOCHS
     taken = {name for name in planned.view.taken_names if name == LEADER_EPOCHS or name.endswith(INDEXES)}
@@ -350,14 +357,14 @@ def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
 
 
 def _no_file(path: Path) -> str:
-    """Why salvage leaves out a directory or broken link that has the name of one of Kafka's files."""
+    """Return in words why salvage leaves out a directory or broken link that has the name of one of Kafka's files."""
     found = "a directory" if path.is_dir() else "a link to nothing"
     return f"it is {found}, and Kafka needs a file of this name: --in-place moves it to {path.name}{MOVED}"
 
 
 def _left(planned: PartitionPlan, name: str) -> Content | None:
-    """The content of a file before salvage rebuilds it: for an index the content after the start, whose events already
-    report the indexes that the start rebuilds; for the leader-epoch checkpoint the content on disk."""
+    """Return the content of a file before salvage rebuilds it. For an index this is the content after the start, as the
+    plan's events already report those that the start rebuilds; for the leader-epoch checkpoint the content on disk."""
     files = planned.view.original if name == LEADER_EPOCHS else planned.view.files
     return files.get(name)
 
@@ -365,7 +372,8 @@ def _left(planned: PartitionPlan, name: str) -> Content | None:
 def _restored(
     directory: Path, missed: Sequence[MissedLog], checked: Checked, exchanged: Mapping[str, Path]
 ) -> tuple[list[Renamed], dict[str, Path]]:
-    """The files in the directory that get the name of a log, and those outside it, by the name of the log."""
+    """Return the files in the directory that get the name of a segment's file, and the paths of those outside of it, by
+    the name that each gets."""
     found = [Renamed(file, name) for each in missed for file, name in each.right_names.items()]
     taken = {*exchanged, *(each.name for each in found)}
     renamed = {name: path for name, path in checked.renamed.items() if name not in taken}
@@ -380,8 +388,8 @@ def _leave_swaps_out(planned: PartitionPlan, saved: Salvaged) -> None:
 
 
 def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -> None:
-    """Add to `last.saved` the files that salvage does not use, and the gaps between the logs after salvage. Raises
-    UnreadableInput."""
+    """Add to `last.saved` the files that salvage does not use, and the gaps between the .log files after salvage.
+    Raises UnreadableInput."""
     options = last.options
     if last.refused is None and not (options.is_compacted or options.is_deleted):
         last.saved.gaps += gaps_between(last.view, last.saved.gaps)
@@ -392,8 +400,8 @@ def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -
 
 
 def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
-    """Yield the gaps between the logs after salvage, without a lost end of the log, for which there is `lacks_end`.
-    Raises UnreadableInput."""
+    """Yield the gaps for the lost offsets (`checked.lost`) that no batch has after salvage, except a lost end of the
+    log, which `lacks_end` reports. Raises UnreadableInput."""
     if planned.offsets is None or not checked.lost:
         return
     until = planned.offsets.log_end_offset if planned.lacks_end else OFFSET_MAX
@@ -403,8 +411,8 @@ def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
 
 
 def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
-    """Remove the producer snapshots that the log contradicts, which a start then makes anew, and yield them. Raises
-    UnreadableInput, StartRefused.
+    """Remove the producer snapshots that the log contradicts from the view, and yield them as left out; a start makes
+    them anew. Raises UnreadableInput, StartRefused.
 
     A snapshot stays where the log contradicts it only because the log has lost an end marker.
     """
@@ -423,8 +431,8 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
 
 
 def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]) -> dict[str, int]:
-    """The logs with batches that their readers do not read, without those of `but`; each with the byte of the first
-    such batch. Raises UnreadableInput."""
+    """Return the .log files with a batch that consumers, or the topic's coordinator, cannot read, each with the byte of
+    the first such batch. but: files to leave out. Raises UnreadableInput."""
     try:
         LogLoader(view, options).tidy()
     except StartRefused:  # the plan reports the refusal
@@ -440,8 +448,8 @@ def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]
 
 
 def _read_small_files(view: PartitionView) -> None:
-    """Read all files of a view that are on disk, except logs, which a start need not read and a copy will. Raises
-    UnreadableInput, also for an index that is too large."""
+    """Read all files of a view that are on disk, except .log files, so that an error shows now: a start need not read
+    them, but a copy will. Raises UnreadableInput, also for an index that is too large."""
     for name, content in view.files.items():
         if not name.endswith(LOG) and content.parts and isinstance(content.parts[0], FileRange):
             try:
@@ -451,7 +459,7 @@ def _read_small_files(view: PartitionView) -> None:
 
 
 def _not_looked_at(directory: Path, name: str, position: int) -> Event:
-    """The event for a batch that its readers do not read and at which a start does not look."""
+    """Return the event for a batch that consumers or the coordinator cannot read, and that a start does not look at."""
     coordinator = COORDINATORS.get(topic_of(directory))
     readers = "consumers read" if coordinator is None else f"the {coordinator} coordinator reads"
     reason = f"no batch that {readers} at byte {position:,}: a start does not look at it"
@@ -467,9 +475,10 @@ def _view(
     readable: Mapping[str, Content | None],
     before: Mapping[str, BeforeTransfer] | None = None,
 ) -> PartitionView:
-    """The directory as salvage finds it. anew: the indexes that are to be rebuilt. A start rebuilds all of a segment
-    without an offset index. checked: has the files that are left out, and the compressed logs. readable: see
-    PartitionView. before: the logs before a transfer as text, by name."""
+    """Return a view of the directory with which salvage begins. restored: the files that get another name. anew: the
+    indexes to rebuild; their segments' offset indexes are removed, as a start rebuilds all indexes of a segment without
+    one. checked: has the files that are left out, and the compressed .log files. readable: see PartitionView. before:
+    the .log files as they were before a transfer as text, by name."""
     view = PartitionView(directory, readable)
     view.make_room()
     for name in (*checked.removed, *checked.moved):
@@ -493,8 +502,9 @@ def _view(
 def _add_kept(
     last: PartitionPlan, planned: PartitionPlan, before: Mapping[str, BeforeTransfer], counted: Container[str]
 ) -> None:
-    """Add the logs before a transfer as text, and count their records and those of .deleted logs that the start would
-    lose. counted: the logs whose records are counted. Raises UnreadableInput."""
+    """List in `last.saved` the .log files changed back to what they were before a transfer as text, and count their
+    records and those of .deleted files that the start would lose. counted: the .log files whose records are counted
+    already. Raises UnreadableInput."""
     saved = last.saved
     saved.text_mode = sorted(before)
     saved.records += _kept_as_they_are(planned, last, counted)
@@ -506,8 +516,9 @@ def _add_kept(
 
 
 def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Container[str]) -> int:
-    """The records of logs that the start would remove or empty, and that salvage leaves as they are, as those behind a
-    log that it shortens. last: the plan with salvage. counted: the logs whose records are counted."""
+    """Return the number of records in .log files that the start would remove or empty, and that salvage leaves as they
+    are, such as those behind one that the start cuts. last: the plan with salvage. counted: the .log files whose
+    records are counted already."""
     kept = {content for name, content in last.view.files.items() if is_log(name) and name not in counted}
     return sum(
         lost.records
@@ -518,14 +529,15 @@ def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Cont
 
 
 def _before_transfer(view: PartitionView) -> dict[str, BeforeTransfer]:
-    """The logs of a view that a transfer as text has changed, as they were before it, by name. Raises
+    """Return those .log files of a view that a transfer as text has changed, as they were before it, by name. Raises
     UnreadableInput."""
     logs = {name: before_transfer(name, view.files[name]) for name in view.names() if is_log(name)}
     return {name: before for name, before in logs.items() if before is not None}
 
 
 def _saved_before_transfer(planned: PartitionPlan, name: str, before: BeforeTransfer) -> int:
-    """The records of a log before a transfer as text that the start would lose. Raises UnreadableInput."""
+    """Return the number of records of a .log file, as it was before a transfer as text, that the start would lose.
+    Raises UnreadableInput."""
     content = planned.view.original.get(name)
     if content is None or planned.refused is not None:
         return before.sound.records
@@ -535,14 +547,16 @@ def _saved_before_transfer(planned: PartitionPlan, name: str, before: BeforeTran
 
 
 def _with_wrong_indexes(planned: PartitionPlan, indexes: Sequence[str], refused: StartRefused) -> PartitionPlan:
-    """The plan, with an event for each wrong index that stays. refused: why a start that rebuilds them fails."""
+    """Return the plan with one more event for each wrong index that is not rebuilt. refused: why a start that rebuilds
+    them fails."""
     reason = f"wrong or missing, and not rebuilt, as Kafka would then not start: {refused.file}: {refused.reason}"
     events = [Event(EventKind.PASSED_OVER, name, reason) for name in indexes]
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 
 
 def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
-    """The view, with the leader-epoch checkpoint that its batches make where `anew` has it. Raises UnreadableInput."""
+    """Return the view. If `anew` has the leader-epoch checkpoint, it is written anew from the batches. Raises
+    UnreadableInput."""
     if LEADER_EPOCHS in anew:
         logs = ((name, view.files[name]) for name in view.names() if is_log(name))
         view.write(LEADER_EPOCHS, leader_epochs(logs).to_bytes())
@@ -552,8 +566,8 @@ def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
 def _with_log_start_set_back(
     view: PartitionView, options: LoadOptions, saved: Salvaged, advance: Callable[[int], None]
 ) -> PartitionPlan:
-    """Return the plan of a log that ends below its log start offset: the log start offset becomes the base offset of
-    the first segment, as the checkpoint is wrong or the batches up to it are gone. Raises UnreadableInput."""
+    """Return the plan of a log that ends below its log start offset, with the base offset of the first segment as the
+    new log start offset: the checkpoint is wrong, or the batches up to its offset are gone. Raises UnreadableInput."""
     loaded = _load(view.directory, view, replace(options, log_start_offset=0), advance)
     if loaded.offsets is not None:
         start = loaded.first_base_offset
@@ -567,14 +581,14 @@ def _with_log_start_set_back(
 def with_view(
     planned: PartitionPlan, view: PartitionView, advance: Callable[[int], None] = lambda _: None
 ) -> PartitionPlan:
-    """Return a plan that leads to another view, with the events of `planned`. Raises UnreadableInput."""
+    """Return a plan for another view, loaded as after a crash, with the events of `planned`. Raises UnreadableInput."""
     last = _load(view.directory, view, replace(planned.options, clean=False), advance)
     return replace(last, events=planned.events, lost=planned.lost)
 
 
 def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
-    """The files of which Kafka would lose bytes or at which it would stop, each with the number of bytes that it
-    keeps."""
+    """Return the files of which Kafka would lose bytes, or at which its start would end, each with the number of bytes
+    that Kafka keeps."""
     original = planned.view.original
     swapped = [event.file for event in planned.events if event.is_loss and event.kind is EventKind.REPLACED]
     exhausted = [event.file for event in planned.events if event.kind is EventKind.OFFSETS_USED_UP]
@@ -587,7 +601,8 @@ def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
 
 
 def _is_swap_at_fault(planned: PartitionPlan) -> bool:
-    """Whether swap files lack records, and have no batch that the logs which they replace do not have.
+    """Whether swap files lack records of the .log files that they replace, have no batch that these lack, and nothing
+    else is lost.
 
     Raises UnreadableInput.
     """
@@ -631,7 +646,8 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
 
 
 def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
-    """Yield an event where a transaction is open by a producer snapshot alone. Raises UnreadableInput, StartRefused."""
+    """Yield an event where a transaction is open in a producer snapshot, but not in the log; at most one. Raises
+    UnreadableInput, StartRefused."""
     for first, producer_id in unfounded_transactions(loader.segments, loader.producers.table.ongoing())[:1]:
         begins = f"producer {producer_id:,} has a transaction open from offset {first:,} on in it"
         reason = f"{begins}, and none in the log: Kafka starts, and read_committed consumers stop at that batch"
@@ -641,7 +657,8 @@ def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
 
 
 def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
-    """The plan, with the batches of the replaced logs that swap files lack added to `events` and `lost`."""
+    """Return the plan, with the batches that replaced .log files have and swap files lack added to `events` and
+    `lost`."""
     if not planned.replaced or planned.refused is not None or planned.has_losses:
         return planned
     kept = {name: content for name, content in planned.view.files.items() if name.endswith(".log")}
@@ -660,8 +677,8 @@ def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
 
 
 def _lost_with(event: Event, known: OffsetRanges, logs: Mapping[str, Content]) -> Lost:
-    """Count what an event loses. Batches whose offsets are in `known`, and batches of another log, do not count. The
-    event's offsets are added to `known`. logs: the logs before the start, by name."""
+    """Return what an event loses. Batches whose offsets are in `known`, and batches of another segment, do not count.
+    The offsets of the lost batches are added to `known`. logs: the .log files before the start, by name."""
     if event.content is None:
         return Lost()
     lowest, highest = own_offsets(logs, event.file) if event.file in logs else (0, OFFSET_MAX)

@@ -1,10 +1,10 @@
-"""Which batches the readers of a log can read: consumers, and coordinators in their topics. Consumers read one of a
-magic and codec that Kafka has, with a right CRC, and whose payload decompresses to the records that the header says.
+"""Which batches can be read by consumers, and by the coordinator in its topic. Consumers can read a batch that has a
+magic and codec of Kafka's and a right CRC, and whose payload decompresses to the records that the header says.
 
 A start looks at framing and CRC only, and below the recovery point not even at these. A consumer stops for good at a
 batch that it cannot read: every Fetch brings the same batch. It skips a batch whose offsets are below those of a batch
-before it. A coordinator reads its topic in the same way, and also stops at some records
-(kcli.log.recovery.load_stops). Source: Kafka's DefaultRecordBatch, CompletedFetch.
+before it. A coordinator reads its topic in the same way, and also stops at some records (kcli.log.recovery.load_stops).
+Source: Kafka's DefaultRecordBatch, CompletedFetch.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from kcli.log.segment_reader import Damage, read_segment
 RECORDS_AT_ONCE = 4096
 MAGIC_WITH_HEADER = 2
 SEQUENCES = 2**31
-"""A producer's sequences begin again at 0 behind the largest one."""
+"""How many sequence numbers there are: behind the largest one, a producer begins again at 0."""
 
 
 class Judged(NamedTuple):
-    """A batch with a whole header, and whether its readers read it."""
+    """A batch with a whole header. is_readable: whether consumers, and in its topic the coordinator, can read it."""
 
     row: BatchRow
     is_readable: bool
 
 
 def first_offset(row: BatchRow) -> int:
-    """The offset of the first record of a batch; for a message of magic 0 or 1 the one that it has."""
+    """Return the offset of a batch's first record; for a message of magic 0 or 1 the offset in its header, which is
+    that of its last record."""
     return row.base_offset if row.magic >= MAGIC_WITH_HEADER else row.last_offset
 
 
 def judged(name: str, content: Content, topic: str) -> Iterator[Judged | Damage]:
-    """Yield the batches of a topic's log in the order of the file, all decompressed and parsed. Raises
-    UnreadableInput."""
+    """Yield the batches of a .log file in the order of the file, all decompressed and parsed, and the damage between
+    them. topic: that of the partition. Raises UnreadableInput."""
     source = ContentSource(name, content)
     records = RecordTable(RECORDS_AT_ONCE)
     try:
@@ -60,10 +61,12 @@ def judged(name: str, content: Content, topic: str) -> Iterator[Judged | Damage]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The offsets that a log's batches may have: from `begin` on and below `end`, each None where it is not known.
+    """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None where it is not
+    known.
 
-    moved: the base offset in the file of each batch that has got another one, by its byte. is_copy: whether a batch is
-    also where its base offset says."""
+    moved: filled by `in_place`: the base offset in the file of each batch that is yielded with another one, by the
+    batch's byte. is_copy(row): whether the same batch also stands elsewhere, where its base offset belongs.
+    """
 
     begin: int | None = None
     end: int | None = None
@@ -78,12 +81,11 @@ def in_place(
     left_out: Callable[[BatchRow], None] = lambda _: None,
     room: Room | None = None,
 ) -> Iterator[BatchRow]:
-    """Yield the batches of a topic's log that their readers read, in the order of the file, without those whose offsets
-    are wrong by their neighbours. left_out: called with each batch that is not yielded and has a header. room: with it,
-    batches with a wrong base offset are yielded, too, with the offsets that their neighbours, or the ends of the room,
-    leave for them.
+    """Yield the batches of a .log file that consumers (and in its topic the coordinator) can read, in the order of the
+    file. A batch whose offsets are wrong, as its neighbours show, is not yielded; if `room` is given and its
+    neighbours, or the ends of the room, leave only one place for it, it is yielded with the right base offset.
 
-    Raises UnreadableInput.
+    left_out: called with each batch that is not yielded and has a header. Raises UnreadableInput.
     """
     before: BatchRow | None = None
     held: BatchRow | None = None
@@ -107,11 +109,12 @@ def in_place(
 
 
 def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> BatchRow | None:
-    """The batch with the only base offset that it can have, which differs from its own in one bit; None where there is
-    none.
+    """Return the batch with the right base offset, if that differs from its own in one bit and is the only possible
+    one; else None.
 
-    No CRC covers a base offset. The batch before, or the beginning of the room, and `end`, where the next batch begins,
-    leave as many offsets as the batch spans. A copy of another batch, written over one, stays what it is.
+    No CRC covers a base offset. It is the only possible one if exactly as many offsets as the batch spans are free
+    between the batch before (or the beginning of the room) and `end`, where the next batch begins. A copy of another
+    batch, written over this one, is not changed.
     """
     expected = room.begin if before is None else before.last_offset + 1
     span = row.last_offset - row.base_offset + 1
@@ -124,10 +127,12 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
 
 
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
-    """Whether the header of a batch has wrong offsets, while its two neighbours leave room for exactly its records.
+    """Whether the header of a batch has wrong offsets, while its two neighbours leave exactly as many offsets as it has
+    records or spans.
 
-    Either its last offset is beyond its last record, and the next batch begins right behind that record; or its base
-    offset does not follow the batch before it, though the two neighbours leave exactly as many offsets as it spans.
+    Either its last offset is beyond that of its last record, and the next batch begins right behind that record; or its
+    base offset does not follow the batch before it, though the two neighbours leave exactly as many offsets as it
+    spans.
     """
     span = row.last_offset - row.base_offset + 1
     if row.magic >= MAGIC_WITH_HEADER and span > row.count and row.base_offset + row.count == first_offset(behind):
@@ -137,7 +142,8 @@ def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow)
 
 
 def _follows(before: BatchRow | None, row: BatchRow) -> bool:
-    """Whether the sequences of a producer allow a batch behind another one."""
+    """Whether `row` may stand behind the batch `before`: if both are of one producer and epoch, its sequence must
+    continue that batch's."""
     if before is None or row.base_sequence < 0 or before.base_sequence < 0:
         return True
     if (before.producer_id, before.producer_epoch) != (row.producer_id, row.producer_epoch):
@@ -148,12 +154,12 @@ def _follows(before: BatchRow | None, row: BatchRow) -> bool:
 def first_unread(
     name: str, content: Content, topic: str, following: int | None, reached: int | None = None
 ) -> int | None:
-    """The byte of the first batch of a topic's log that its readers do not read, or of its last batch where a flipped
-    bit has put that behind the next log, or behind the end; None where they read all. following: the base offset of the
-    next log, None where no log follows, and a start cuts the end. reached: the log end offset by the checkpoints; None
-    where they do not say.
+    """Return the byte of the first batch of a .log file that its readers (see the module) cannot read; else that of the
+    last batch, if a flipped bit in its base offset has put it behind the next segment's base offset, or behind the log
+    end offset; else None.
 
-    Raises UnreadableInput.
+    following: the base offset of the next segment; None for the last one, whose damaged end a start cuts. reached: the
+    log end offset by the checkpoints; None where they do not say. Raises UnreadableInput.
     """
     end = -1
     before: BatchRow | None = None

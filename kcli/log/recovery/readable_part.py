@@ -11,13 +11,14 @@ from kcli.log.source import SEGMENT_BYTES_MAX
 BLOCK_BYTES = 4096
 CHUNK_BYTES = 1 << 20
 BAD_RANGES_MAX = 256
-"""Ranges of bad blocks after which the rest of a file counts as bad: each failed read may take the disk seconds."""
+"""The largest number of ranges of bad blocks that are looked for; the rest of a file behind them counts as bad, as each
+failed read may take the disk seconds."""
 UNREAD = bytes(CHUNK_BYTES)
 
 
 def readable_part(path: Path) -> Content:
-    """The bytes of a file that can be read, at their positions, with zeros for the others; empty where the file cannot
-    be opened. Bytes behind the largest segment that Kafka opens count as bad."""
+    """Return the content of a file with zeros in place of the bytes that cannot be read; empty where the file cannot be
+    opened. Bytes beyond the size of the largest segment that Kafka opens count as unreadable."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -38,13 +39,12 @@ def readable_part(path: Path) -> Content:
 
 
 def unread_bytes(content: Content) -> int:
-    """The number of bytes of a file that could not be read. content: the file, from `readable_part`, which has zeros in
-    their places."""
+    """Return the number of bytes of a file that could not be read. content: what `readable_part` returned for it."""
     return sum(len(part) for part in content.parts if isinstance(part, bytes))
 
 
 def _bad_ranges(fd: int, size: int) -> list[tuple[int, int]]:
-    """The ranges of blocks in a file that cannot be read, in order, none next to another."""
+    """Return the ranges of bytes in blocks that cannot be read, in order; adjacent ones are joined."""
     bad: list[tuple[int, int]] = []
     for start in range(0, size, CHUNK_BYTES):
         stop = min(start + CHUNK_BYTES, size)

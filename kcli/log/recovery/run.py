@@ -6,10 +6,10 @@
     recovery.in_place(name)       recovers in place, under Kafka's lock, with a backup of the removed bytes
 
 Partitions are read by several threads, like Kafka's recovery threads. Afterwards the recovery points are the log end
-offsets, as all is on disk. The clean-shutdown marker stays where it decides that the start is a clean one: Kafka's next
-start then judges the logs as this one. After any other start, and with salvage, there is none, so that the controller
-learns at the broker's registration that records may be lost (KIP-966). High watermarks change only where they are
-beyond the log end offset.
+offsets, as all is on disk. If the clean-shutdown marker made this start a clean one, it is kept, so that Kafka's next
+start treats the logs in the same way. After any other start, and with salvage, there is no marker, so that the
+controller learns at the broker's registration that records may be lost (KIP-966). High watermarks change only where
+they are beyond the log end offset.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _has_swap(directory: Path) -> bool:
 
 
 def no_configs(_: str) -> LogConfig:
-    """Kafka's default configuration, for every topic."""
+    """Return Kafka's default configuration, whatever the topic."""
     return LogConfig()
 
 
@@ -92,26 +92,27 @@ class Recovery:
     """The recovery of one partition's directory, or of a log directory.
 
     clean        whether the broker was shut down cleanly; None: the clean-shutdown marker decides
-    advance      is called with the number of bytes checked since the last call, from any thread
-    metadata     takes the plan of the metadata log's start and returns the one to carry out, maybe salvaged
+    advance      called with the number of bytes checked since the last call, from any thread
+    metadata     takes the plan of the metadata log's start and returns the one to carry out, which may be salvaged
     identities   the identities that salvage gives to directories whose name and topic id do not agree, by path
-    in_the_place the directories that have the names of other partitions, of deleted topics or without a batch: salvage
-                 makes them strays
+    in_the_place the directories that have the name of a partition but not its records: they are of a deleted topic, or
+                 have no batch. Salvage makes them strays
     node_id      the node.id that salvage writes into meta.properties; None where it stays
     directory_id the directory.id that salvage writes into meta.properties; None where it stays
     properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None where
                  it cannot, or need not
-    metadata_log the files of the metadata log that salvage makes anew, by name; empty where it does not
+    metadata_log the files of the metadata log that salvage makes anew, by name; empty where it makes none
     left_out     the files of the log directory that salvage leaves out
-    exchanged_by_keys  the exchanged logs, known by their keys: the path of the log that belongs at a path, by that path
+    exchanged_by_keys  the .log files that were exchanged, known by the keys in them: by the path at which a file
+                 belongs, the path at which it is now
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
-    keeps_all    whether a partition's topic was never compacted, by the metadata log
+    keeps_all    tells whether a partition's topic was never compacted, by the metadata log
     node         the other log directories of the broker; None where there are none, or they are not known
     refusals     what keeps Kafka from starting
-    passed_over  files and directories that do not keep Kafka from starting, but that it does not use as it should
+    passed_over  files and directories with which Kafka starts, but which it ignores, or uses in a harmful way
     failures     what are I/O errors for Kafka, which starts without the log directory; they are in `passed_over`, too
     unreadable   the partitions that cannot be read, or with which kcli fails; complete when all plans have been taken
-    backup       the backup of the bytes removed in place; None where there is none
+    backup       the path of the backup of the bytes removed in place; None where there is none
 
     Raises UnreadableInput where the directory is neither a partition's nor a broker's.
     """
@@ -162,10 +163,12 @@ class Recovery:
             ]
             self.unreadable = self._holder.unreadable()
         self._shared = {} if self.is_partition else self._holder.shared_directories()
-        """The directories that are another partition's, with that one: nothing is written of them."""
+        """The partitions' directories that are in fact another partition's, each with that one: nothing is written for
+        them."""
         self._own = [each for each in self.partitions if each.path not in self._shared]
         self._linked: set[str] = set()
-        """The files of `refusals` that share their content with other names: a copy has each as a file of its own."""
+        """The files of `refusals` that are links to a file with other names: a copy has a separate file for each
+        name."""
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
@@ -181,18 +184,18 @@ class Recovery:
         self.lacks_marker = self.clean is None and self._has_holder and is_broker and not is_clean
         """Whether the clean-shutdown marker of a broker is missing."""
         self.finds_marker = self.clean is None
-        """Whether the clean-shutdown marker decides about `clean`, not the caller."""
+        """Whether the clean-shutdown marker decides about `clean`: the caller does not say."""
         self._keeps_marker = is_clean and self.clean is not False and not self.salvage
         if self.clean is None:  # salvage leaves no marker: the next start then checks the active segments
             self.clean = is_clean and not self.salvage
         self._second = [] if self.is_partition else [each.path for each, _ in self._holder.duplicates()]
         self._second += [each.path for each in self._copies if not each.is_kept]
         self._set_aside = {*self._second, *self.in_the_place} if self.salvage else set()
-        """The directories that salvage makes strays: those of deleted topics, as Kafka's start does, those without a
-        batch where another directory has the records, and second ones of a partition, with which Kafka does not
-        start."""
+        """The directories that salvage makes strays: those of deleted topics, as Kafka's start does; those without a
+        batch, if another directory has the partition's records; and second directories of a partition, with which Kafka
+        does not start."""
         self.exchanged = {} if self.is_partition else exchanged_logs(self._own) | dict(self.exchanged_by_keys)
-        """Exchanged logs: the path of the .log file that belongs at a path, by that path."""
+        """The .log files that were exchanged: by the path at which a file belongs, the path at which it is now."""
         self._puts_in_place = self._rescues = self.salvage
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
@@ -200,7 +203,7 @@ class Recovery:
         self._checked = self.checked() if self.salvage else {}
 
     def _look_with_partitions(self) -> None:
-        """Add what a start finds where the log directory has partitions."""
+        """Add what a start finds in a log directory that has partitions to `refusals` and `passed_over`."""
         self.passed_over = self._holder.passed_over()
         self.passed_over += [
             StartRefused(each.path.name, "Kafka does not see this directory: its name is not UTF-8")
@@ -220,8 +223,8 @@ class Recovery:
                 self.refusals.append(refused)
 
     def _look_at(self, node: NodeDirectories) -> None:
-        """Add what a start finds across the log directories of the broker, and move the refusals with which the broker
-        runs without this directory to `failures` and `passed_over`."""
+        """Add what a start finds across the log directories of the broker to `refusals`. If the broker starts without
+        this directory, move the refusals that are I/O errors to `failures` and `passed_over`."""
         if node.may_fail:
             failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
             self.failures = [each for each in self.refusals if each.file in failing]
@@ -233,14 +236,14 @@ class Recovery:
         self.refusals += [StartRefused(each.path.name, _copy_text(each)) for each in self._copies]
 
     def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
-        """The directory, with the name that salvage gives it."""
+        """Return the directory, under the name that salvage gives it."""
         identity = self.identities.get(directory.path)
         return directory if identity is None else replace(directory, name=DirectoryName(*identity.partition))
 
     def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
         try:
             return self._holder.offsets(kind) if self._has_holder else {}
-        except StartRefused:  # `refusals` or `passed_over` has it
+        except StartRefused:  # `refusals` or `passed_over` has this error
             return {}
 
     def plans(self) -> Iterator[PartitionPlan]:
@@ -349,8 +352,8 @@ class Recovery:
         return directory.path.name if identity is None else identity.directory_name
 
     def mended_by(self, refused: StartRefused, *, in_place: bool = False) -> str | None:
-        """What this recovery does to the file or directory that `refused` names, so that Kafka starts, in words; None
-        where it does nothing."""
+        """Return in words what this recovery does to the file or directory that `refused` names, so that Kafka starts;
+        None where it does nothing to it."""
         if self._holder.path / refused.file in self._second and not self.salvage:
             return None
         return self._mending(refused, in_place=in_place)
@@ -470,8 +473,8 @@ class Recovery:
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
 
     def _files_in(self, name: str) -> list[str]:
-        """The files below a directory of the log directory, as paths relative to the log directory. Raises InTheWay for
-        one that the backup cannot keep."""
+        """Return the files below the directory `name`, as paths relative to the log directory. Raises InTheWay where
+        one is a link or special file, which the backup cannot keep."""
         top = self._holder.path / name
         found = sorted(top.rglob("*"))
         if any(path.is_symlink() or not (path.is_file() or path.is_dir()) for path in (top, *found)):
@@ -484,8 +487,8 @@ class Recovery:
             backup.add(name, FileRange(path, 0, path.stat().st_size))
 
     def _put_in_place(self) -> None:
-        """Rename exchanged logs to the paths where they belong, beside their own indexes. A crash in between leaves
-        some at these paths with the suffix `.misplaced`. Raises OSError."""
+        """Rename exchanged .log files to the paths where they belong, beside their own indexes. A crash in between
+        leaves some there with the suffix `.misplaced`. Raises OSError."""
         if self._has_holder and self._holder.was_shut_down_cleanly:
             self._holder.remove_marker(self.disk)
         for place, log in self.exchanged.items():
@@ -498,13 +501,13 @@ class Recovery:
 
     @property
     def _meta_properties(self) -> dict[str, str]:
-        """The entries that salvage changes in meta.properties."""
+        """The entries that salvage changes in meta.properties, with their new values."""
         entries = {} if self.node_id is None else {"node.id": str(self.node_id)}
         return entries if self.directory_id is None else {**entries, "directory.id": self.directory_id}
 
     @property
     def _writes_properties(self) -> bool:
-        """Whether salvage writes `properties`."""
+        """Whether salvage writes a new meta.properties, from `properties`."""
         return self.salvage and self.properties is not None and not self.is_partition
 
     def _write_meta_properties(self, holder: Path) -> None:
@@ -528,8 +531,8 @@ class Recovery:
                 self.disk.write_file(directory / name, data)
 
     def _rename(self, moved: list[PartitionPlan]) -> None:
-        """Rename directories to the names of their partitions, also two that have exchanged their names. A crash in
-        between leaves -stray directories with the right partition in the name. Raises OSError."""
+        """Rename directories to the names that salvage gives them, also two that have exchanged their names. A crash in
+        between leaves -stray directories with the right partition in their names. Raises OSError."""
         aside = []
         for planned in moved:
             identity = self.identities[planned.view.directory]
@@ -566,7 +569,7 @@ class Recovery:
 
 
 def _failed(directory: Path, error: Exception) -> UnreadableInput:
-    """The error for a partition that has no plan, because kcli failed with an unexpected exception (a bug)."""
+    """Return the error for a partition without a plan, where kcli failed with an unexpected exception (a bug)."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     reason = f"kcli fails with it, a bug to report: {type(error).__name__} at {place}: {error_text(error)}"
@@ -574,22 +577,23 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """Why Kafka does not start where another log directory has a directory of the same partition."""
+    """Return in words why Kafka does not start where another log directory has a directory of the same partition."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     reason = f"{copy.other} is the same partition (Duplicate log directories); this one has {ends[0]}, that {ends[1]}"
     return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason
 
 
 class _Ends:
-    """The offsets for the checkpoints of a log directory: log end offsets, and log start offsets inside a segment."""
+    """The entries for the checkpoints of a log directory: log end offsets as recovery points, and the log start offsets
+    that log-start-offset-checkpoint must have."""
 
     def __init__(self) -> None:
         self.log_ends: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
 
     def add(self, directory: PartitionDirectory, planned: PartitionPlan) -> None:
-        """Add the offsets of a partition, except of the metadata log and of directories with -delete or -future or a
-        name that is not a partition's."""
+        """Add the offsets of a partition; nothing for the metadata log, and for directories with -delete, -future or
+        -stray, or a topic that a checkpoint cannot have."""
         if planned.offsets is None or directory.name.topic == METADATA_TOPIC or directory.name.state:
             return
         if parse_directory(build_directory(directory.name)) is None or not _can_stand_in_a_checkpoint(

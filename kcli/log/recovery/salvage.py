@@ -1,17 +1,19 @@
 """The sound batches behind damage, which Kafka would lose: counted, or kept at their own offsets.
 
-kept       a batch that its readers read (kcli.log.recovery.readable), with offsets within its segment
-put back   a sound batch with another base offset than the only one that its neighbours leave for it gets that one
-in order   batches that stand behind others with higher offsets are put in front of them: a log whose batches were
+kept       a batch that consumers can read, and in its topic the coordinator (kcli.log.recovery.readable), with offsets
+           within its segment
+put back   a sound batch whose neighbours leave only one base offset for it, and not its own, gets that one
+in order   batches that stand behind others with higher offsets are put in front of them: a .log file whose batches were
            exchanged, moved or rotated is whole again
-left out   a batch that its readers do not read; a batch with offsets that another has, as a copy has; a batch whose
-           last offset is wrong, which its neighbours tell; a batch whose offsets leave none for appends;
-           all bytes between kept batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
-renamed    a log whose name is above its first offset gets the name of that offset, if the logs before it end below
-exchanged  logs that have each other's names, by the offsets of their first batches, get their own
-removed    a log whose batches are those of another partition, or that the cleaner has replaced
+left out   a batch that cannot be read; a batch with offsets that another has, as a copy has; a batch whose last offset
+           is wrong, as its neighbours show; a batch whose offsets leave none for appends; all bytes between kept
+           batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
+renamed    a .log file whose name is above its first offset gets the name of that offset, if the .log files before it
+           end at or below it
+exchanged  .log files that have each other's names, by the offsets of their first batches, get their own
+removed    a .log file whose batches are those of another partition, or that the cleaner has replaced
 rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches
-swap       of the logs that a damaged swap file replaced, the batches behind those of the swap file are kept
+swap       of the .log files that a damaged swap file replaced, the batches behind those of the swap file are kept
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, groupby, islice, pairwise, tee
+from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
@@ -43,16 +47,18 @@ UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
 FIRST_BYTES = 1 << 16
 OFFSET_BYTES = 8
 SORTED_MAX = 1 << 20
-"""Batches of one log that are sorted in memory, 150 bytes each; the order of a log with more stays as it is."""
+"""The largest number of batches of one .log file that are sorted in memory, at 150 bytes each; a file with more is kept
+in its own order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes [position, position + length) of a log that salvage leaves out; length 0 at the end of a log where offsets
-    up to the next log are missing.
+    """Bytes [position, position + length) of a .log file that salvage leaves out; length 0 where only offsets are
+    missing.
 
-    first_offset, last_offset: the offsets, both inclusive, that no batch then has, none where last_offset is the lower;
-    last_offset is None at the end of the partition."""
+    first_offset, last_offset: the offsets, both inclusive, that no batch has after salvage; none where last_offset is
+    below first_offset. last_offset is None at the end of the log, where it is not known how many offsets are missing.
+    """
 
     file: str
     position: int
@@ -63,8 +69,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """A sound batch with a wrong base offset, which no CRC covers, and the only offsets that it can have. before: the
-    base offset in the file."""
+    """A sound batch with a wrong base offset, which no CRC covers. before: the base offset in the file. base_offset,
+    last_offset: the only offsets that it can have."""
 
     file: str
     position: int
@@ -74,13 +80,14 @@ class PutBack:
 
     @property
     def overlapped(self) -> range:
-        """The offsets of batches behind it that those in the file run into."""
+        """The offsets behind this batch's own that it would also have by the base offset in the file."""
         return range(self.last_offset + 1, self.before + self.last_offset - self.base_offset + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A log whose batches salvage puts in order. batches: the number of those behind others with higher offsets."""
+    """A .log file whose batches salvage puts in order. batches: how many of them stand behind others with higher
+    offsets."""
 
     file: str
     batches: int
@@ -88,7 +95,8 @@ class Reordered:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A log whose name is above its first offset, or a file of a segment under another name, and its new name."""
+    """A file and its new name: a .log file whose name is above its first offset, or a file of a segment that has
+    another name."""
 
     file: str
     name: str
@@ -96,7 +104,8 @@ class Renamed:
 
 @dataclass(slots=True)
 class Lost:
-    """Counts of sound batches that are lost and of their records; first and last offset, None where there are none."""
+    """How many sound batches are lost, with how many records; the first and last offset of them, None where there are
+    none."""
 
     batches: int = 0
     records: int = 0
@@ -106,7 +115,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A log or snapshot that salvage leaves out as a whole, and why. file: its path from the partition's directory."""
+    """A file that salvage leaves out as a whole, and why. file: its path relative to the partition's directory."""
 
     file: str
     reason: str
@@ -117,12 +126,13 @@ class Checked:
     """What a check of all files says about a partition's directory.
 
     contradicted: the names of indexes and of the leader-epoch checkpoint that contradict the batches. renamed: the
-    files with batches that the logs lack, and those beside them, by the name that each gets. removed: the names of
-    files that salvage leaves out: those of another partition, those of segments that the cleaner has replaced, and
-    those of empty logs, in the place of which others come. compressed: the content of compressed files with such
-    batches, by the name that it gets. unused: what salvage does not take, and says so. lost: the first and last offset
-    of each range that no log of its own name has; last is None where it is not known. moved: the logs that salvage puts
-    into the directories of other partitions, each with what it is, by its name."""
+    files with batches that no .log file of the partition has, and the files beside these, by the name that each gets.
+    removed: the names of files that salvage leaves out: those of another partition, those of segments that the cleaner
+    has replaced, and empty .log files that others replace. compressed: the decompressed content of files with such
+    batches, by the name that it gets. unused: the files that salvage does not take, but reports. lost: the first and
+    last offset of each range of offsets that no .log file of a segment has; last is None where it is not known. moved:
+    the .log files that salvage puts into the directories of other partitions, by name, each with words for what it is.
+    """
 
     contradicted: Collection[str] = ()
     renamed: Mapping[str, Path] = field(default_factory=dict)
@@ -133,7 +143,8 @@ class Checked:
     moved: Mapping[str, str] = field(default_factory=dict)
 
     def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
-        """A copy that uses no files under other names; they are `unused`. refused: why a start fails with them."""
+        """Return a copy that takes no files under other names, and lists them as `unused`. refused: why a start fails
+        with them."""
         why = f"is not used: with it a start would fail: {refused.file}: {refused.reason}"
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}, and {why}")
@@ -143,8 +154,8 @@ class Checked:
         return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
-        """A copy that uses no files outside the directory and lists them as `unused`: recovery in place renames, and
-        does not copy."""
+        """Return a copy that takes no files from outside the directory, and lists them as `unused`: recovery in place
+        renames files, but does not copy them."""
         outside = {name: path for name, path in self._paths.items() if path.parent != directory}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
@@ -157,7 +168,7 @@ class Checked:
 
     @property
     def has_logs(self) -> bool:
-        """Whether there are files under other names, compressed ones among them."""
+        """Whether there are files to restore under other names, compressed ones among them."""
         return bool(self.renamed or self.compressed)
 
     @property
@@ -168,7 +179,8 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """A log start offset that was beyond the log end offset (before) and is set back to the first base offset."""
+    """A log start offset (before) that was beyond the log end offset, and is set back to the base offset of the first
+    segment."""
 
     before: int
     log_start_offset: int
@@ -177,8 +189,8 @@ class LogStart:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that cannot be read as a whole, and the number of its bytes that can be read; salvage uses them only of a
-    log."""
+    """A file that cannot be read as a whole, and the number of its bytes that can be read. Salvage uses these bytes if
+    it is a .log file; any other such file is left out."""
 
     file: str
     error: UnreadableInput
@@ -189,13 +201,14 @@ class Unread:
 class Salvaged:
     """The changes that salvage makes to a partition.
 
-    unread: the files of which salvage has only the readable part, or none. restored: the files that get the name of a
-    log whose offsets were missing: their names lose the suffix .deleted, or another. text_mode: the logs that are again
-    as they were before a transfer as text. rebuilt: the names of indexes and
-    of the leader-epoch checkpoint that contradict the batches, and that Kafka's start would leave as they are. records:
-    the number of records kept that Kafka would lose. markers: the end markers of transactions that are written anew.
-    log_start: None where it is not set back. topic_id: the one that
-    is written into partition.metadata; directory: the new name of the directory; each None where it stays as it is.
+    unread: the files that cannot be read as a whole: of a .log file the readable part is kept, any other file is left
+    out. restored: the files that get the name of a segment's file whose offsets were missing; their own names have the
+    suffix .deleted, or another form. text_mode: the .log files that are changed back to what they were before a
+    transfer as text. rebuilt: the names of indexes and of the leader-epoch checkpoint that contradict the batches, and
+    that Kafka's start would leave as they are. records: the number of records that are kept and that Kafka would lose.
+    markers: the end markers of transactions that are written anew. log_start: the log start offset that is set back;
+    None where it stays. topic_id: the topic id that is written into partition.metadata; directory: the new name of the
+    directory; each None where it stays as it is.
     """
 
     unread: list[Unread] = field(default_factory=list)
@@ -223,12 +236,12 @@ def behind_damage(
     known: OffsetRanges | None = None,
     until_offset: int = OFFSET_MAX,
 ) -> Lost:
-    """Count the sound batches of a log from byte `position` on whose offset is at least `from_offset` and at most
-    `until_offset`. A batch that repeats offsets does not count: those of a batch before it, in the bytes before
-    `position` too, or in `known`.
+    """Count the sound batches of a .log file from byte `position` on that begin at an offset from `from_offset` to
+    `until_offset`, both inclusive. A batch does not count if all its offsets are those of batches before it (also in
+    the bytes before `position`), or in `known`.
 
-    end_offset: the offset behind the last batch before `position`. known: the offsets counted before, to which those of
-    this log are added. Raises UnreadableInput.
+    end_offset: the offset behind the last batch before `position`. known: offsets that are counted already; those of
+    this file are added. Raises UnreadableInput.
     """
     found, known = Lost(), OffsetRanges() if known is None else known
     is_start_known = position == 0
@@ -250,12 +263,12 @@ def behind_damage(
 
 
 def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
-    """The lowest and the highest offset that a batch of a log may begin with. Batches with other offsets are those of
-    another log, such as that of another partition.
+    """Return the lowest and the highest offset at which a batch of a .log file may begin. Batches with other offsets
+    belong to another segment or partition.
 
-    logs: all logs of the directory, by name. The lowest is the base offset in the name, or the first offset of the log
-    where that is lower and the log before it ends there or below: then the name is wrong. The highest is below the base
-    offset of the next log, where that begins with it. Raises UnreadableInput.
+    logs: all .log files of the directory, by name. The lowest is the base offset in the name; or the file's first
+    offset where that is lower, and the segment before ends there or below: then the name is wrong. The highest is the
+    one below the base offset of the next segment, if that begins with its base offset. Raises UnreadableInput.
     """
     base = _base_of(name)
     start = _first_offset(name, logs[name])
@@ -271,7 +284,7 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
 
 
 def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:
-    """Yield the sound batches of a log that begin in bytes [start, stop). Raises UnreadableInput."""
+    """Yield the sound batches of a .log file that begin in bytes [start, stop). Raises UnreadableInput."""
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, start=start):
@@ -288,22 +301,45 @@ def _sound_rows(name: str, content: Content, start: int, stop: int | None = None
 
 
 def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
-    """The leader epochs of the sound batches in the logs, (name, content) in the order of their offsets.
+    """Return the leader epochs of the sound batches. logs: name and content of each .log file, in the order of their
+    offsets.
 
-    Left out are an epoch below that of an earlier batch, as a start leaves it out, and one above that of the next
-    batch, where that is not below the batch before: no CRC covers a leader epoch, and it has a flipped bit. Raises
-    UnreadableInput.
+    Left out are an epoch below that of an earlier batch, as Kafka's start leaves it out, too, and that of a single
+    batch which differs in one bit from those of its neighbours: no CRC covers a leader epoch. Raises UnreadableInput.
     """
     epochs = LeaderEpochCache()
-    latest, raised = -1, None
-    for epoch, base_offset in _epochs_of(logs):
-        if raised is not None and not latest <= epoch < raised[0]:
-            epochs.assign(*raised)
-            latest = raised[0]
-        raised = (epoch, base_offset) if epoch > latest else None
-    if raised is not None:
-        epochs.assign(*raised)
+    latest = -1
+    runs = (_EpochRun.of(epoch, group) for epoch, group in groupby(_epochs_of(logs), key=itemgetter(0)))
+    ahead = tee(chain((None,), runs, (None, None)), 4)
+    windows = zip(*(islice(each, number, None) for number, each in enumerate(ahead)), strict=False)
+    for before, run, behind, last in windows:
+        if run is not None and run.epoch > latest and not run.is_flipped(before, behind, last):
+            latest = run.epoch
+            epochs.assign(latest, run.base_offset)
     return epochs
+
+
+class _EpochRun(NamedTuple):
+    """Sound batches of one leader epoch, one behind the other. base_offset: that of the first one. batches: their
+    number."""
+
+    epoch: int
+    base_offset: int
+    batches: int
+
+    @classmethod
+    def of(cls, epoch: int, batches: Iterable[tuple[int, int]]) -> Self:
+        found = iter(batches)
+        _, base_offset = next(found)
+        return cls(epoch, base_offset, 1 + sum(1 for _ in found))
+
+    def is_flipped(self, before: Self | None, behind: Self | None, last: Self | None) -> bool:
+        """Whether this is a single batch that has a flipped bit in its epoch; before, behind, last: the run before it,
+        and the two behind it. Where the next one is a single batch between two of this epoch, that one has the bit."""
+        if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
+            return False
+        is_other = behind.batches == 1 and last is not None and last.epoch == self.epoch
+        return (self.epoch ^ before.epoch).bit_count() == 1 and not is_other
 
 
 def _epochs_of(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[int, int]]:
@@ -326,12 +362,13 @@ def _epochs_of(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[int, int]]
 def salvage(
     view: PartitionView, files: Mapping[str, int], replaced: Mapping[str, Content], reached: int | None = None
 ) -> Salvaged:
-    """Reduce logs of a view to their sound batches in order. Returns the changes.
+    """Replace .log files of a view by their readable batches, in order. Returns the changes.
 
-    files: the logs to reduce, by name, each with the number of bytes that Kafka would keep; and other files, which keep
-    Kafka from starting. These are removed, as are the indexes of the logs: a start rebuilds them. replaced: logs that a
-    swap file has replaced, by name; of those in `files`, the sound batches behind those of the swap file are restored.
-    reached: the log end offset by the checkpoints; None where they do not say. Raises UnreadableInput.
+    files: the .log files to treat so, by name, each with the number of bytes that Kafka would keep; and other files
+    that keep Kafka from starting. These are removed, as are the indexes of the .log files: a start rebuilds them.
+    replaced: the .log files that a swap file has replaced, by name; for those of them that are also in `files`, the
+    batches behind those of the swap file are restored. reached: the log end offset by the checkpoints; None where they
+    do not say. Raises UnreadableInput.
     """
     salvaged = Salvaged()
     topic = topic_of(view.directory)
@@ -396,9 +433,9 @@ def salvage(
 
 
 def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int, int | None]) -> list[PutBack]:
-    """The batches of a log with their right base offsets, where their own are wrong and their neighbours leave only one
-    possible. logs: all logs of the partition, by name. room: the first offset of the log, and the offset behind its
-    last; None where that is not known. Raises UnreadableInput."""
+    """Return the batches of a .log file whose base offset is wrong, and for which their neighbours leave only one
+    possible base offset. logs: all .log files of the partition, by name. room: the first offset of the file, and the
+    offset behind its last; None where that is not known. Raises UnreadableInput."""
     place = Room(*room, is_copy=partial(_is_copy, logs))
     return [
         PutBack(name, row.position, place.moved[row.position], row.base_offset, row.last_offset)
@@ -408,7 +445,7 @@ def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int
 
 
 def _is_copy(logs: Mapping[str, Content], row: BatchRow) -> bool:
-    """Whether a log has a batch like this one, with the same base offset, also elsewhere. Raises UnreadableInput."""
+    """Whether the .log files have this batch twice, by base offset, CRC and size. Raises UnreadableInput."""
     found = 0
     for name in sorted(logs):
         if _base_of(name) <= row.base_offset:
@@ -420,8 +457,8 @@ def _is_copy(logs: Mapping[str, Content], row: BatchRow) -> bool:
 
 
 def put_exchanged_in_place(view: PartitionView) -> None:
-    """Give logs that have each other's names their own: each begins with the offset that another one's name has. Their
-    indexes are removed: a start rebuilds them. Raises UnreadableInput."""
+    """Rename .log files of the view that have each other's names, known by their first offsets: each gets the name of
+    the offset with which it begins. Their indexes are removed: a start rebuilds them. Raises UnreadableInput."""
     logs = {_base_of(name): view.files[name] for name in view.names() if is_log(name)}
     starts = {base: _first_offset(build(FileName(FileKind.LOG, base)), content) for base, content in logs.items()}
     right = {base: start for base, start in starts.items() if start is not None and start != base}
@@ -437,8 +474,8 @@ def put_exchanged_in_place(view: PartitionView) -> None:
 
 
 def exchanged_within(view: PartitionView) -> list[Renamed]:
-    """The logs of a view that begin with the bytes of another log on disk that is still there: they have exchanged
-    names."""
+    """Return the .log files that have exchanged names in the view: each begins with the bytes that another one, whose
+    name the view still has, has on disk."""
     first_parts = {name: view.files[name].parts[:1] for name in view.names() if is_log(name)}
     sources = {
         name: part.path.name
@@ -450,7 +487,7 @@ def exchanged_within(view: PartitionView) -> list[Renamed]:
 
 
 def known_offsets(view: PartitionView) -> OffsetRanges:
-    """The offsets that a sound batch of the view has. Raises UnreadableInput."""
+    """Return the offsets that the sound batches of the view have. Raises UnreadableInput."""
     known = OffsetRanges()
     for name in [each for each in view.names() if is_log(each)]:
         source = ContentSource(name, view.files[name])
@@ -464,7 +501,8 @@ def known_offsets(view: PartitionView) -> OffsetRanges:
 
 
 def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, int]]) -> Iterator[Gap]:
-    """Yield a gap of no bytes for each range of lost offsets that no sound batch of the view has, and no other gap.
+    """Yield a gap of no bytes for each range of lost offsets that neither a sound batch of the view nor one of `gaps`
+    has.
 
     lost: first and last offset of each range. Raises UnreadableInput.
     """
@@ -479,7 +517,8 @@ def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, 
 
 
 def without_offsets(gaps: Iterable[Gap], offsets: Iterable[int]) -> list[Gap]:
-    """The gaps, without these offsets, which have a batch after all: a gap is shortened, or split in two."""
+    """Return the gaps without the given offsets, at which there are batches now: a gap is shortened, or split in
+    two."""
     left = list(gaps)
     for offset in offsets:
         for at, gap in enumerate(left):
@@ -495,8 +534,8 @@ def without_offsets(gaps: Iterable[Gap], offsets: Iterable[int]) -> list[Gap]:
 
 
 def gaps_between(view: PartitionView, known: Iterable[Gap]) -> Iterator[Gap]:
-    """Yield the gaps between logs: one ends below the base offset of the next. The view's indexes are sound. known: the
-    gaps that need not be found. Raises StartRefused, UnreadableInput."""
+    """Yield a gap wherever a segment ends below the base offset of the next one. The view's indexes must be sound.
+    known: gaps that are not to be yielded again. Raises StartRefused, UnreadableInput."""
     ends = {gap.last_offset for gap in known}
     for name, following in pairwise(sorted(name for name in view.names() if is_log(name))):
         segment = RecoverySegment(view, _base_of(name))
@@ -506,7 +545,8 @@ def gaps_between(view: PartitionView, known: Iterable[Gap]) -> Iterator[Gap]:
 
 
 def _ended(gap: Gap, following: int | None) -> Gap:
-    """The gap, up to the base offset of the log that follows where it reaches so far."""
+    """Return the gap; if it has no last offset, with one below `following`, the base offset of the next segment (None:
+    there is none)."""
     return gap if gap.last_offset is not None or following is None else replace(gap, last_offset=following - 1)
 
 
@@ -525,20 +565,20 @@ def _remove(view: PartitionView, log: str) -> None:
 
 
 def topic_of(directory: Path) -> str:
-    """The topic of a partition's directory; "" where its name is no partition's."""
+    """Return the topic in the name of a partition's directory; "" where the name is no partition's."""
     name = parse_directory(directory.absolute().name)
     return "" if name is None else name.topic
 
 
 def is_log(name: str) -> bool:
-    """Whether this is the name of a log in the form that Kafka gives it (20 digits)."""
+    """Whether this is the name of a .log file in the form that Kafka gives it (20 digits)."""
     parsed = parse(name)
     base = None if parsed is None else parsed.base_offset
     return base is not None and name == build(FileName(FileKind.LOG, base))
 
 
 def _first_offset(name: str, content: Content) -> int | None:
-    """The first offset of a log; None where it does not begin with a sound batch."""
+    """Return the first offset of a .log file; None where it does not begin with a sound batch."""
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, resync=False, window_bytes=FIRST_BYTES):
@@ -550,7 +590,7 @@ def _first_offset(name: str, content: Content) -> int | None:
 
 
 def _end_offset(name: str, view: PartitionView, base: int) -> int:
-    """The offset behind the last sound batch of a log."""
+    """Return the offset behind the last batch of a .log file that salvage would keep."""
     kept = _Kept(name, topic_of(view.directory), base, base + INT_MAX + 1)
     kept.read(view.files[name])
     return kept.next_offset
@@ -561,10 +601,10 @@ def _record_count(row: BatchRow) -> int:
 
 
 class _Rows:
-    """The batches of a log that salvage may keep, in the order of their offsets.
+    """The batches of a .log file that salvage may keep, in the order of their offsets.
 
-    is_ordered: whether that is their order in the file. claims: position, and first and last offset in the header, of
-    batches that are left out; only of a log out of order.
+    is_ordered: whether they have that order in the file. claims: for a file out of order, position, and first and last
+    offset in the header, of the batches that are left out.
     """
 
     def __init__(self, name: str, topic: str, content: Content, room: Room) -> None:
@@ -576,7 +616,7 @@ class _Rows:
         self.is_ordered = self._is_ordered()
 
     def _is_ordered(self) -> bool:
-        """Whether offsets grow; a log of more than SORTED_MAX batches counts as in order."""
+        """Whether the offsets rise through the file; True for a file of more than SORTED_MAX batches."""
         is_ordered, end = True, -1
         for number, row in enumerate(in_place(self._name, self._content, self._topic, room=self._room)):
             if number >= SORTED_MAX:
@@ -605,11 +645,12 @@ class _Rows:
 
 
 class _Kept:
-    """The batches of one log that are kept, as ranges of files, in order, with offsets from `next_offset` on and below
-    `limit`.
+    """The batches of one .log file that salvage keeps, as ranges of files, in order. name: that of the file.
+    next_offset: the lowest offset that the next batch may have; limit: all offsets are below this one.
 
-    out_of_order: the number of those kept that are behind others with higher offsets in the file. put_back: those kept
-    with another base offset than in the file. end, is_copy: see Room."""
+    out_of_order: how many of the kept batches stand behind others with higher offsets in the file. put_back: those kept
+    with another base offset than in the file. end, is_copy: see Room.
+    """
 
     def __init__(
         self,
@@ -632,7 +673,8 @@ class _Kept:
         self.gaps: list[Gap] = []
 
     def read(self, content: Content, saved_from: int = 0) -> None:
-        """Keep the batches of the log. saved_from: records of batches from this byte on count as saved_records."""
+        """Keep the batches of the file. saved_from: the records of batches from this byte on are counted in
+        saved_records."""
         rows = _Rows(self._name, self._topic, content, self._room)
         if not rows.is_ordered:
             self._read_sorted(content, rows, saved_from)
@@ -669,13 +711,14 @@ class _Kept:
         self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
 
     def read_behind(self, content: Content) -> None:
-        """Keep the batches of another version of the log that are behind those kept so far."""
+        """Keep the batches of another version of the file whose offsets are behind those kept so far."""
         for row in _Rows(self._name, self._topic, content, Room()):
             if self._batch(content, row, 0, {}) and self.gaps and self.gaps[-1].last_offset is None:
                 self.gaps[-1] = replace(self.gaps[-1], last_offset=first_offset(row) - 1)
 
     def _batch(self, content: Content, row: BatchRow, saved_from: int, moved: Mapping[int, int]) -> bool:
-        """Keep the batch if its offsets are in order. Returns whether it is kept. moved: see Room."""
+        """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
+        moved: see Room."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
@@ -707,8 +750,8 @@ def _is_next(last: FileRange, part: FileRange) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """Offsets that no batch has, last None for all behind the last batch; the bytes where the batch before them ends
-    and where the one behind them begins."""
+    """Offsets `first` to `last` that no batch has; last None: all behind the last batch. position_before,
+    position_behind: where in the file the batch before them ends, and the batch behind them begins."""
 
     first: int
     last: int | None
@@ -719,8 +762,12 @@ class _Missing:
 def _accounted(
     name: str, left_out: Iterable[tuple[int, int]], missing: list[_Missing], claims: list[tuple[int, int, int]]
 ) -> Iterator[Gap]:
-    """Yield a gap for each range of bytes that is left out of a log whose batches are put in order, with the missing
-    offsets that were there: a batch in it has them in its header, or the range touches the batches around them."""
+    """Yield a gap for each range of bytes that is left out of a .log file whose batches are put in order. Its offsets
+    are the missing ones that were there: a batch in the range has them in its header, or the range touches one of the
+    batches around them.
+
+    left_out: first byte and end of each range. claims: see _Rows.
+    """
     for start, stop in left_out:
         stated = [(first, last) for position, first, last in claims if start <= position < stop]
         found = next((each for each in missing if _is_there(each, start, stop, stated)), None)

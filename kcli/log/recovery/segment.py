@@ -1,7 +1,7 @@
-"""One segment of a partition: its log and the indexes beside it, loaded and recovered as Kafka does it.
+"""One segment of a partition: its .log file and the indexes beside it, loaded and recovered as Kafka does it.
 
-    recover           every batch is checked; the log is cut at the first that is not sound, the indexes are built anew,
-                      producers and leader epochs follow the batches
+    recover           every batch is checked; the file is cut at the first that is not sound, the indexes are rebuilt,
+                      producers and leader epochs are updated with the batches
     read_next_offset  the log end offset by the last index entry: all that a start reads after a clean shutdown
 
 Kafka checks framing, header size, CRC and the offset's range; inside a batch, it checks only a transaction marker.
@@ -86,7 +86,8 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The result of recovery: the bytes cut off, the reason, and the offset behind the last batch that is kept."""
+    """The result of recovery: the number of bytes cut off, the reason (None: nothing was cut for one), and the offset
+    behind the last batch that is kept."""
 
     cut_bytes: int
     fault: Fault | None
@@ -94,18 +95,20 @@ class Recovered:
 
 
 OFFSET_MAX = LONG_MAX - INT_MAX
-"""A log that ends at a higher offset has not enough offsets left for a full segment. Only damage causes it."""
+"""The highest offset at which a log may end and still have enough offsets left for a full segment. Only damage leads
+beyond it."""
 
 
 def offset_behind(last_offset: int) -> int:
-    """The offset that follows, in Java's longs: the smallest follows the largest, and Kafka then deletes the log."""
+    """Return the offset that follows, in Java's longs: behind the largest long comes the smallest, at which Kafka then
+    deletes the log."""
     return last_offset + 1 if last_offset < LONG_MAX else -LONG_MAX - 1
 
 
 class RecoverySegment:
     """The files of one segment in a view of its partition; only the view is changed.
 
-    advance(size): called with the bytes that recovery has just checked.
+    advance(size): called with the number of bytes that recovery has just checked.
     """
 
     def __init__(
@@ -130,12 +133,12 @@ class RecoverySegment:
 
     @property
     def size(self) -> int:
-        """Bytes of the log."""
+        """Bytes of the .log file."""
         return self._view.size(self.log_name)
 
     @property
     def names(self) -> tuple[str, str, str, str]:
-        """The names of the log and of the indexes, whether the files exist or not."""
+        """The names of the .log file and of the three indexes, whether the files exist or not."""
         return self.log_name, self.index_name, self.time_index_name, self.txn_index_name
 
     def create(self) -> None:
@@ -146,7 +149,8 @@ class RecoverySegment:
     def sanity_check(self, *, time_index_is_new: bool) -> None:
         """Make the checks that Kafka makes at every start. Raises MissingIndex, CorruptIndex, StartRefused.
 
-        These checks open only the transaction index, so that a directory with the name of another index passes.
+        time_index_is_new: create an empty time index. The checks read only the transaction index: they do not notice a
+        directory with the name of another index.
         """
         self._view.check_opens(self.txn_index_name)
         if not self._view.exists(self.index_name):
@@ -170,8 +174,8 @@ class RecoverySegment:
     # reading
 
     def windows(self, start: int = 0, stop: int | None = None, *, check_crc: bool = False) -> Iterator[Window | Damage]:
-        """Yield windows of the batches from byte `start` on; at bytes that are no batch, a Damage is the last item.
-        Raises UnreadableInput.
+        """Yield windows of the batches from byte `start` to `stop` (None: to the end). At bytes that are no batch,
+        yield a Damage and end. Raises UnreadableInput.
 
         A window's bytes are valid until the next window is read.
         """
@@ -198,7 +202,8 @@ class RecoverySegment:
             yield from (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
 
     def translate(self, offset: int, index: bytes | None = None) -> int | None:
-        """The byte where the batch with `offset`, or the next one, begins; None behind the end. Raises StartRefused."""
+        """Return the byte where the batch with `offset`, or else the next one, begins; None where there is none. index:
+        the bytes of an offset index to use in place of the view's. Raises StartRefused."""
         reader = OffsetIndexReader(self._offset_index() if index is None else index, self.base_offset)
         before: BatchRow | None = None
         for row in self._rows(max(0, reader.position_of(offset))):
@@ -220,9 +225,10 @@ class RecoverySegment:
         return kept
 
     def read_next_offset(self, index: bytes | None = None) -> int:
-        """The offset behind the last batch, found from the last index entry; the base offset where there is no batch.
+        """Return the offset behind the last batch, found from the last index entry on; the base offset where there is
+        no batch.
 
-        index: the bytes of another offset index than that of the view. Raises StartRefused.
+        index: the bytes of an offset index to use in place of the view's. Raises StartRefused.
         """
         data = self._offset_index() if index is None else index
         start = self.translate(OffsetIndexReader(data, self.base_offset).last_offset, data)
@@ -233,7 +239,8 @@ class RecoverySegment:
         return end_offset
 
     def load_producers(self, producers: ProducerStateManager, start_offset: int, end_offset: int | None) -> None:
-        """Apply the batches from `start_offset` on, to below `end_offset`, to the producer state, without checks."""
+        """Apply the batches from `start_offset` on, and below `end_offset` (None: to the end), to the producer state,
+        without a leader's checks. Raises StartRefused."""
         start = self.translate(start_offset)
         if start is None:
             return
@@ -249,7 +256,8 @@ class RecoverySegment:
     # recovery
 
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochCache) -> Recovered:
-        """Check all batches, cut the log at the first that is not sound, and rebuild the indexes.
+        """Check all batches, cut the .log file at the first that is not sound, and rebuild the indexes. `producers` and
+        `epochs` are updated with the batches.
 
         Raises SegmentOverflow, OffsetsOutOfOrder, StartRefused, UnreadableInput.
         """
@@ -310,7 +318,7 @@ class RecoverySegment:
         return Fault("length" if isinstance(error, BadLength) else "tail", damage.position, error.reason)
 
     def _large_crc(self, position: int) -> tuple[int, int]:
-        """Stored and computed CRC of a batch too large for memory."""
+        """Return the stored and the computed CRC of a batch that is too large to be in memory as a whole."""
         source: ContentSource = self._view.source(self.log_name)
         try:
             header = bytearray(21)
@@ -335,7 +343,7 @@ class RecoverySegment:
             self._view.write(self.txn_index_name, TXN_ENTRY.pack_all([(0, *each) for each in scan.aborted]))
 
     def index_anew(self) -> None:
-        """Rebuild the indexes of a log that was composed of sound batches, without checks."""
+        """Rebuild the offset and the time index of a .log file that was composed of sound batches, without checks."""
         scan = SegmentRecovery(
             ProducerTable(read_control),
             self.base_offset,
@@ -350,7 +358,8 @@ class RecoverySegment:
         self._view.write(self.time_index_name, bytes(scan.time_index))
 
     def empty(self) -> int:
-        """Cut the whole log and its indexes, as Kafka does with offsets out of order. Returns the bytes cut."""
+        """Cut the .log file and its indexes to 0 bytes, as Kafka does with offsets out of order. Returns the number of
+        bytes cut off the .log file."""
         cut_bytes = self.size
         self._view.cut(self.log_name, 0)
         self._view.write(self.index_name, b"")

@@ -17,13 +17,14 @@ from kcli.log.log_directory import LogDirectory, partition_named
 
 
 def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Iterator[StartRefused]:
-    """Yield an error for each directory of a partition that is another partition's."""
+    """Yield an error for each directory of a partition that is in fact another partition's. shared: these directories,
+    each with that one."""
     for path, other in shared.items():
         yield StartRefused(path.name, f"{shared_text(holder.path, path, other)}; a copy has {other.name} alone")
 
 
 def shared_text(home: Path, path: Path, other: Path) -> str:
-    """The words for what Kafka does where a partition's directory is that of another partition."""
+    """Return in words what Kafka does where a partition's directory (path) is that of another partition (other)."""
     name = other.name if other.parent == home else str(other)
     what = f"a symbolic link to {path.readlink()}" if path.is_symlink() else "one directory, mounted in two places"
     shared = f"{what}: it is the directory of {name}"
@@ -33,15 +34,15 @@ def shared_text(home: Path, path: Path, other: Path) -> str:
 
 
 def _is_of_id(path: Path, other: Path) -> bool:
-    """Whether a topic id that two partitions' directories share is right for both, as far as the directories' names
-    show."""
+    """Whether the topic id in the one directory that both paths lead to is right for both partitions, by their names:
+    they are of one topic, or there is no partition.metadata."""
     names = partition_named(path.name), partition_named(other.name)
     is_one_topic = names[0] is not None and names[1] is not None and names[0].topic == names[1].topic
     return is_one_topic or not (path / FileKind.PARTITION_METADATA).exists()
 
 
 def told_files(holder: LogDirectory) -> Iterator[StartRefused]:
-    """Yield an error for segment files that are hard links of each other, if there are any."""
+    """Yield one error for all segment files that are hard links of each other; nothing where there are none."""
     shared = holder.shared_files()
     if shared:
         one, other = (path.relative_to(holder.path) for path in shared[0][:2])

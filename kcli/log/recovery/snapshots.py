@@ -25,7 +25,8 @@ from kcli.log.snapshot_check import contradictions
 
 
 def wrong_snapshots(view: PartitionView) -> dict[str, str]:
-    """The snapshots of a view that its log contradicts, by name, each with the first contradiction in words.
+    """Return the producer snapshots of a view that its log contradicts, by name, each with the first contradiction in
+    words.
 
     Reads the whole log where there are snapshots. Raises UnreadableInput.
     """
@@ -75,8 +76,8 @@ def wrong_snapshots(view: PartitionView) -> dict[str, str]:
 
 
 def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[ProducerEntry]]]:
-    """Yield offset, name and entries of each snapshot, in order, without those that cannot be parsed, which a start
-    deletes."""
+    """Yield offset, name and entries of each producer snapshot, in order. Those that cannot be parsed are left out: a
+    start deletes them."""
     for name in view.names():
         parsed = parse(name)
         if parsed is None or parsed.kind is not FileKind.PRODUCER_SNAPSHOT or parsed.state:
@@ -88,8 +89,8 @@ def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[Produce
 
 
 def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str | None:
-    """The name of the latest snapshot in which that transaction is open; None where there is none. Raises
-    UnreadableInput."""
+    """Return the name of the latest snapshot in which the producer has a transaction open from `first_offset` on; None
+    where there is none. Raises UnreadableInput."""
     found = None
     for _, name, entries in _snapshots(view):
         if any((each.producer_id, each.current_txn_first_offset) == (producer_id, first_offset) for each in entries):
@@ -98,9 +99,9 @@ def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str
 
 
 def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: int) -> dict[tuple[int, int], int]:
-    """The open transactions, (first offset, producer id), of which a transaction index of the view has an abort marker
-    from offset `end` on, each with the offset of that marker: the log has lost its end. Raises UnreadableInput,
-    StartRefused."""
+    """Return those open transactions, as (first offset, producer id), for which a transaction index of the view has an
+    abort marker at or behind offset `end`, each with the offset of that marker: the log has lost its end. ongoing: the
+    open transactions. end: the log end offset. Raises UnreadableInput, StartRefused."""
     found: dict[tuple[int, int], int] = {}
     for name in view.names() if ongoing else ():
         if not name.endswith(FileKind.TXN_INDEX):
@@ -118,10 +119,12 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
 def unfounded_transactions(
     segments: Mapping[int, RecoverySegment], ongoing: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """The open transactions of a producer table, (first offset, producer id), that are not open in the log.
+    """Return those open transactions of a producer table (ongoing), as (first offset, producer id), that are not open
+    in the log.
 
-    segments: those of the log, by base offset. Only the log from the first of the transactions on is read; none are
-    returned where it is damaged, or begins behind it. Raises UnreadableInput, StartRefused.
+    segments: those of the log, by base offset. The log is read only from the first of the transactions on. Where that
+    part is damaged or has gaps, or the log begins behind the first transaction, nothing is returned. Raises
+    UnreadableInput, StartRefused.
     """
     bases = sorted(segments)
     first = min((offset for offset, _ in ongoing), default=None)

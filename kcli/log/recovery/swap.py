@@ -1,14 +1,16 @@
-"""Swap files that lack records of the logs that they replace: compaction drops records, but never a key's last value.
-In a topic that was never compacted a swap file is of a split, and has all batches.
+"""Swap files that lack records of the .log files that they replace: compaction drops records, but never a key's last
+value. In a topic that was never compacted, a swap file comes from the split of a segment, and has all batches.
 
-    at fault      swap files that lack a batch of a topic that was never compacted; in another topic swap files, where
-                  the last record of a key in the replaced logs has a value, and no log, swap files included, has a
-                  record of that key at or behind its offset: no cleaning has this result
-    lost          in that case, the batches of the replaced logs that no other log has
+    at fault      in a topic that was never compacted, swap files that lack a batch of the replaced .log files; in any
+                  other topic, swap files by which a key loses its last value: its last record in the replaced .log
+                  files has a value, and after the start no .log file has a record of the key at that offset or behind
+                  it
+    lost          if they are at fault, the batches of the replaced .log files that no other .log file has
     not judged    records without a key, control records, records of transactions (which may be aborted)
 
-A start puts a .swap file into place without checking it, and deletes the logs that it replaces. Source:
-LogLoader.loadSegmentFiles, Cleaner."""
+A start puts a .swap file into place without checking it, and deletes the .log files that it replaces. Source:
+LogLoader.loadSegmentFiles, Cleaner.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ Files = Mapping[str, Content]
 
 
 def lost_with_swap(replaced: Files, kept: Files, *, keeps_all: bool = False) -> dict[str, Lost]:
-    """Return the batches that are lost with each of the replaced logs, by name; only logs that lose some.
+    """Return the batches that are lost with each of the replaced .log files, by name; only files that lose some.
 
-    kept: the logs after the start, swap files in place. keeps_all: whether the topic was never compacted. Raises
+    kept: the .log files after the start, swap files in place. keeps_all: whether the topic was never compacted. Raises
     UnreadableInput.
     """
     if not keeps_all and not _lacks_last_values(replaced, kept):
@@ -39,7 +41,8 @@ def lost_with_swap(replaced: Files, kept: Files, *, keeps_all: bool = False) -> 
 
 
 def _lacks_last_values(replaced: Files, kept: Files) -> bool:
-    """Whether a key of the replaced logs has a last value that no log has after the start."""
+    """Whether a key's last record in the replaced .log files has a value, and no .log file has that record or a later
+    one of the key after the start."""
     last: dict[bytes, tuple[int, bool]] = {}
     for row, key, has_value in _keyed_records(replaced):
         last[key] = (row.offset, has_value)
@@ -51,7 +54,7 @@ def _lacks_last_values(replaced: Files, kept: Files) -> bool:
 
 
 def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:
-    """Count the sound batches of a log whose base offset is not in `bases`."""
+    """Count the sound batches of a .log file whose base offset is not in `bases`."""
     lost = Lost()
     for batch in _batches(name, content):
         if batch.base_offset in bases or batch.faults & UNSOUND:
@@ -64,7 +67,8 @@ def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:
 
 
 def has_all_batches_of(replaced: Iterable[Content], swap: Content) -> bool:
-    """Whether the replaced logs have the base offset of each batch of a swap file (compaction keeps base offsets).
+    """Whether each batch of a swap file has the base offset of a batch in the replaced .log files (compaction keeps
+    base offsets).
 
     Raises UnreadableInput.
     """
@@ -83,7 +87,8 @@ def _batches(name: str, content: Content) -> Iterator[BatchRow]:
 
 
 def _keyed_records(files: Files) -> Iterator[tuple[RecordRow, bytes, bool]]:
-    """Yield row, key and whether it has a value of each record but the "not judged" ones (see the module)."""
+    """Yield row and key of each record, and whether it has a value; without those that are "not judged" (see the
+    module)."""
     table = RecordTable(ROWS)
     for name in sorted(files):
         source = ContentSource(name, files[name])

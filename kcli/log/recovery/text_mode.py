@@ -1,4 +1,5 @@
-"""The bytes of a log before a transfer as text, as FTP does in ASCII mode, where these are batches."""
+"""Undo a transfer as text, such as FTP's in ASCII mode, that has changed the bytes of a .log file, where this leads to
+sound batches."""
 
 from __future__ import annotations
 
@@ -10,18 +11,19 @@ from kcli.log.text_mode import size_before
 
 
 class BeforeTransfer(NamedTuple):
-    """A log as it was before a transfer as text. sound: its batches with a right CRC."""
+    """A .log file as it was before a transfer as text. sound: the count of its batches with a right CRC."""
 
     content: Content
     sound: Lost
 
 
 def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
-    """The log before a transfer as text; None where there was none. Raises UnreadableInput.
+    """Return a .log file as it was before a transfer as text; None where there was no such transfer. Raises
+    UnreadableInput.
 
-    content: the whole of a file on disk; None is returned for one of which a part cannot be read. The CRCs decide: the
-    log before has more records in batches with a right CRC, or, as no CRC covers a base offset, as many with offsets
-    that are lower.
+    content: the whole of a file on disk; for any other content None is returned. The CRCs decide: with the transfer
+    undone, the file has more records in batches with a right CRC; or, as no CRC covers a base offset, as many whose
+    offsets are lower.
     """
     whole = content.parts[0] if len(content.parts) == 1 else None
     if not isinstance(whole, FileRange) or whole.is_before_text_mode:
@@ -40,5 +42,6 @@ def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
 
 
 def _offset(sound: Lost) -> int:
-    """The highest offset of sound batches: a CR in the base offset of a batch makes the offset higher than it was."""
+    """Return the highest offset of the sound batches; -1 where there are none. A CR that the transfer put into a base
+    offset makes the offset higher than it was."""
     return -1 if sound.last_offset is None else sound.last_offset
