@@ -13,16 +13,26 @@ import pytest
 from formats.kernels.columns import BatchRow
 from formats.kernels.crc import crc32c
 from kcli.log.live.partition_log import PartitionLog
+from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery.apply import apply_in_place, write_copy
 from kcli.log.recovery.loader import EventKind, LoadOptions
 from kcli.log.recovery.plan import plan
-from kcli.log.recovery.salvage import Checked, LeftOut, LogStart, PutBack, Renamed, exchanged_within
+from kcli.log.recovery.salvage import (
+    Checked,
+    LeftOut,
+    LogStart,
+    PutBack,
+    Renamed,
+    exchanged_within,
+    leader_epochs,
+)
 from kcli.log.recovery.segment import OFFSET_MAX
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
 from tests.conftest import GOLDEN
 from tests.damage import frames, mended
 from tests.log.batches import NOW_MS
+from tests.log.batches import keyed as keyed_batch
 from tests.log.crash_disk import Crash, CrashDisk
 from tests.log.live.test_compaction import keyed
 from tests.log.live.test_partition_log import open_log
@@ -705,3 +715,23 @@ def test_all_records_behind_a_cut_log_count_as_kept(tmp_path: Path, contradicted
     assert lost
     done = plan(directory, OPTIONS, with_salvage=True, checked=Checked(contradicted=contradicted))
     assert done.saved.records == lost
+
+
+@pytest.mark.parametrize(
+    ("epochs", "kept"),
+    [
+        ([0, 0, 2, 2, 4_194_306, 2, 2], [(0, 0), (2, 2)]),
+        ([4, 4, 5, 4, 4], [(4, 0)]),
+        ([4, 5, 4, 5, 5], [(4, 0), (5, 1)]),  # the third has the flipped bit
+        ([5, 4, 5], [(5, 0)]),
+        ([0, 1, 2, 3], [(0, 0), (1, 1), (2, 2), (3, 3)]),
+    ],
+)
+def test_a_flipped_bit_of_a_leader_epoch_is_no_epoch(
+    tmp_path: Path, epochs: list[int], kept: list[tuple[int, int]]
+) -> None:
+    """No CRC covers it."""
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(b"".join(keyed_batch(b"k", b"v", base_offset=i, leader_epoch=e) for i, e in enumerate(epochs)))
+    found = leader_epochs([(path.name, Content((FileRange(path, 0, path.stat().st_size),)))])
+    assert [(entry.epoch, entry.start_offset) for entry in found.entries] == kept
