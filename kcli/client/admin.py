@@ -173,8 +173,8 @@ class Admin:
         validate_only: bool,
         if_not_exists: bool,
     ) -> Iterator[str | KcliError]:
-        """Create topics. For what is None the broker's default holds. Yields the name of each topic created, or a
-        KcliError."""
+        """Create topics. The broker's default applies to each parameter that is None. Yields the name of each topic
+        created, or a KcliError."""
         if assignment is not None:
             sized: dict[str, Any] = {"num_partitions": len(assignment), "replica_assignment": assignment}
         else:
@@ -199,8 +199,8 @@ class Admin:
     def add_partitions(
         self, names: Iterable[str], total: int, assignment: Assignment | None, *, validate_only: bool, if_exists: bool
     ) -> Iterator[str | KcliError]:
-        """Raise the number of partitions of topics to `total`. assignment: replicas of the new partitions. Yields the
-        name of each topic changed, or a KcliError."""
+        """Raise the number of partitions of topics to `total`. assignment: broker ids of the replicas of the new
+        partitions only. Yields the name of each topic changed, or a KcliError."""
         more: dict[str, Any] = {} if assignment is None else {"replica_assignment": assignment}
         yield from self._each(
             lambda: self._client.create_partitions(
@@ -280,7 +280,8 @@ class Admin:
 
 
 def _set(configs: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
-    """The configurations that are set for the topic, for the broker, for all brokers or in server.properties."""
+    """Return the configurations whose values are set for the topic, for the broker, for all brokers or in
+    server.properties."""
     return {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default}
 
 

@@ -32,8 +32,8 @@ MIN_ISR = "min.insync.replicas"
 
 
 class BrokerState(NamedTuple):
-    """A broker. is_fenced: the controller has had no heartbeat of it within broker.session.timeout.ms; it leads
-    nothing."""
+    """A broker. is_fenced: the controller has had no heartbeat of the broker within broker.session.timeout.ms, so that
+    the broker leads no partition."""
 
     id: int
     host: str
@@ -73,8 +73,8 @@ class PartitionState(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """The state of the cluster. quorum: None where it is not known; quorum_error: the reason then, None where the
-    brokers have no DescribeQuorum, as brokers without KRaft."""
+    """The state of the cluster. quorum: None where it could not be read; quorum_error: why, then; None where the
+    brokers do not have the API DescribeQuorum, as brokers without KRaft."""
 
     id: str | None
     brokers: tuple[BrokerState, ...]

@@ -59,7 +59,7 @@ _LOGINS: Final = {
     "org.apache.kafka.common.security.scram.ScramLoginModule": frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"}),
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": frozenset({oauth.MECHANISM}),
 }
-"""Login module -> the mechanisms that it is for."""
+"""Class name of a login module -> the SASL mechanisms that it serves."""
 _STORES: Final = frozenset(
     {
         "ssl.key.password",
@@ -84,7 +84,8 @@ _CREDENTIALS: Final = {
     CLIENT_SECRET: ("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),
     SCOPE: ("sasl.oauthbearer.scope", "scope"),
 }
-"""librdkafka's property -> Kafka's property, and the option of the login module that applies where that is not set."""
+"""librdkafka's property -> Kafka's property for it, and the option of the login module that is used where Kafka's
+property is not set."""
 _EXTENSION: Final = "extension_"
 _OF_OAUTH: Final = frozenset({_HANDLER, ENDPOINT, _URLENCODE, *(each for each, _ in _CREDENTIALS.values())})
 _KNOWN: Final = _PASSED | _STORES | _OF_OAUTH | {_HOST_CHECK, _JAAS, CIPHERS}

@@ -57,10 +57,10 @@ def json_field(data: bytes | None) -> str:
 
 
 def shown(data: bytes | None, fold: int = -1) -> str:
-    """Bytes for a terminal: printable text as it is, quoted where it is ambiguous; 0x... for other bytes; null for
-    None.
+    """Return bytes as text for a terminal: printable text as it is, quoted where it is ambiguous; 0x... for other
+    bytes; null for None.
 
-    fold: bytes shown at most, -1 for all. dump-segment's kernel prints the same.
+    fold: the number of bytes shown at most, -1 for all. dump-segment's kernel prints the same.
     """
     if data is None:
         return "null"

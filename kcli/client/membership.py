@@ -62,4 +62,5 @@ class Membership:
 
 
 Report = Callable[[str, list[TopicPartition]], None]
-"""Called with an event of the member (`assigned`, `revoked`, `lost`, or a commit that failed) and its partitions."""
+"""Called with an event of the member (the text `assigned`, `revoked` or `lost`, or why a commit failed) and the event's
+partitions."""

@@ -28,7 +28,7 @@ SCHEMES: Final = ("file", "http", "https")
 _TOKEN_BYTES_MAX: Final = 128 << 10
 _TIMEOUT_S: Final = 10.0
 _EARLIER_MS: Final = 10_000
-"""How long before its end a token is no longer taken."""
+"""How long before its expiry a token is no longer used, in ms."""
 _DONE: Final = (200, 201)
 
 
@@ -38,7 +38,8 @@ class NoToken(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where tokens come from. url: a file:, http: or https: URL. tls: None for the system's authorities."""
+    """Where tokens come from. url: a file:, http: or https: URL. tls: the TLS context of https; None trusts the
+    system's certificate authorities."""
 
     url: str
     client_id: str = ""
@@ -51,7 +52,7 @@ class Tokens:
     """The tokens of an endpoint. extensions: the SASL extensions that each login sends."""
 
     def __init__(self, endpoint: Endpoint, extensions: Mapping[str, str]) -> None:
-        """Raises UsageError for a URL that is no endpoint."""
+        """Raises UsageError for a URL that cannot be a token endpoint."""
         self._endpoint, self._extensions = endpoint, dict(extensions)
         try:
             self._url = urlsplit(endpoint.url)
@@ -87,8 +88,8 @@ class Tokens:
         return ClientLogin(MECHANISM, lambda: converse(self.token().text, self._extensions))
 
     def for_librdkafka(self, _: object) -> tuple[str, float, str, dict[str, str]]:
-        """Return a token as the callback oauth_cb does: with the time at which it expires, in s since 1970, its name
-        and the extensions. Raises NoToken."""
+        """Return a token for librdkafka's callback oauth_cb: the token, the time at which it expires in s since 1970,
+        the principal's name, and the extensions. Raises NoToken."""
         found = self.token()
         return found.text, found.expires_ms / 1000, found.name, self._extensions
 

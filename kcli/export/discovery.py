@@ -44,7 +44,8 @@ DEPTH_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One segment. address: of its `.log`; size: bytes of the `.log`; indexes: the kinds of index files beside it."""
+    """One segment. address: path or URL of its `.log` file; size: bytes of that file; indexes: the kinds of index files
+    beside it."""
 
     base_offset: int
     address: str
@@ -67,11 +68,11 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """One replica of a partition: its segments in the order of base offsets, its producer snapshots as (offset,
+    """One replica of a partition: its segments in the order of base offsets, and its producer snapshots as (offset,
     address).
 
-    log_start_offset, high_watermark: from the log directory's checkpoints, None without an entry. unreadable: the
-    address of each of its logs that cannot be read, or of the directory, and why.
+    log_start_offset, high_watermark: from the log directory's checkpoints, None where the partition has no entry there.
+    unreadable: (address, why) of each of the replica's `.log` files, or of the directory, that cannot be read.
     """
 
     topic: str
@@ -89,8 +90,8 @@ class PartitionFiles:
         return sum(segment.size for segment in self.segments)
 
     def following(self, offset: int) -> Iterator[tuple[SegmentFile, int | None]]:
-        """Yield the segments from the one that contains `offset` on, each with the next segment's base offset, or
-        None."""
+        """Yield (segment, base offset of the next segment) for the segment that contains `offset` and each one after
+        it; None in place of the base offset for the last segment."""
         for segment, following in pairwise([*self.segments, None]):
             assert segment is not None, "only the last one has no follower"
             next_base = None if following is None else following.base_offset
