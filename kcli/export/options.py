@@ -68,8 +68,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The records that the query's filters select: topics and partitions (None: all), offsets in [from_offset,
-    to_offset), offsets from the first record with a timestamp of at least from_time_ms (epoch ms) on."""
+    """The records that the query's filters select: those of `topics` and `partitions` (None: all), with offsets in
+    [from_offset, to_offset), from the first record on whose timestamp is at least from_time_ms (epoch ms)."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None

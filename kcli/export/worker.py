@@ -58,8 +58,8 @@ def call(task: Callable[..., TaskReport], records: Counter, done: Counter, item:
 class Work:
     """The settings that all tasks of a step share.
 
-    staging: the run's staging directory. dead_keys: make records without a key dead letters, because a --latest-by-key
-    table has no row for them.
+    staging: the run's staging directory. dead_keys: whether records without a key become dead letters, because a
+    --latest-by-key table has no row for them.
     """
 
     staging: str
@@ -91,7 +91,7 @@ class SplitReport:
     histogram: Histogram = field(default_factory=Histogram)
 
     def see(self, batch: pa.RecordBatch) -> None:
-        """Count the records of a non-empty batch; batches come in the order of the segment."""
+        """Count the records of a non-empty batch; called with the batches in the order of the segment."""
         offsets = batch.column("offset").to_numpy()
         times = np.floor_divide(batch.column("timestamp").cast(pa.int64()).fill_null(0).to_numpy(), 1000)
         sizes = _lengths(batch, "key") + _lengths(batch, "value")

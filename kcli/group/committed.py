@@ -21,7 +21,7 @@ NONE = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset and the rest of its commit. expire_timestamp_ms: NONE where the broker's
+    """A committed offset and the other fields of its commit. expire_timestamp_ms: NONE where the broker's
     offsets.retention.minutes applies. record_offset: the offset of the commit's record in __consumer_offsets, NONE
     before that record is appended."""
 

@@ -22,8 +22,8 @@ MEMORY_BYTES_MAX: Final = 1 << 20
 
 
 WORK_AT_ONCE: Final = 1_000_000
-"""The work of a few milliseconds, where the automaton does not fit into its memory: instructions of the program times
-characters of the text."""
+"""The work that takes a few milliseconds where the automaton does not fit into its memory. Its unit: instructions of
+the program times characters of the text."""
 CALL_WORK: Final = 300
 """The fixed work of each match, in the same unit as WORK_AT_ONCE."""
 
@@ -45,7 +45,7 @@ class LinearRegex(Protocol):
 
 
 def matches_at_once(regex: LinearRegex, longest: int) -> int:
-    """The number of texts of up to `longest` characters to match in one turn of the event loop."""
+    """Return how many texts of up to `longest` characters to match in one turn of the event loop."""
     return max(1, WORK_AT_ONCE // (regex.programsize * longest + CALL_WORK))
 
 

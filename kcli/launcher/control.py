@@ -47,7 +47,8 @@ class ControlServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen. An existing socket is that of a dead launcher, since this one holds the lock. Raises OSError."""
+        """Listen. A socket file that exists was left by a launcher that has died, since this one holds the directory's
+        lock. Raises OSError."""
         path = self._cluster.control_socket
         path.unlink(missing_ok=True)
         before = os.umask(0o177)

@@ -51,8 +51,8 @@ def new_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> Secu
 
 
 def open_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecureDirectory:
-    """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are made
-    anew.
+    """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are
+    replaced.
 
     Raises NotSecure where the cluster was made without --secure, UsageError, UnreadableInput, OSError.
     """

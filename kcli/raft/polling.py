@@ -41,7 +41,8 @@ from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS
 
 
 def poll(core: Core, now_ms: int) -> int:
-    """Do what is due in the node's state, which may change. Returns the milliseconds to wait, 0 or less: none."""
+    """Do what is due in the node's state, which may change. Returns the ms until the next call; 0 or less: call again
+    at once."""
     match core.state:
         case Unattached() as state:
             return _poll_unattached(core, state, now_ms)
@@ -187,7 +188,8 @@ def _poll_observer(core: Core, state: Follower, now_ms: int) -> int:
 
 
 def _fetch(core: Core, state: Follower, now_ms: int) -> int:
-    """Fetch from the leader; where it does not answer, from any bootstrap server, which may know of another leader."""
+    """Fetch from the leader; where the leader does not answer, from any bootstrap server, which may know of another
+    leader."""
     deadline_ms = state.fetch_deadline_ms if core.is_voter else NEVER
     if core.must_flush:
         return deadline_ms - now_ms

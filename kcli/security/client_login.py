@@ -16,8 +16,8 @@ MECHANISMS: Final = (plain.MECHANISM, *scram.MECHANISMS)
 
 @dataclass(frozen=True, slots=True)
 class ClientLogin:
-    """A user's login by a SASL mechanism. mechanism: its name. begin(): returns a new Conversation, which raises
-    NotTrusted."""
+    """How a user logs in by a SASL mechanism. mechanism: the name of the mechanism. begin(): returns a new
+    Conversation, which raises NotTrusted."""
 
     mechanism: str
     begin: Callable[[], Conversation]

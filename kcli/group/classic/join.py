@@ -178,7 +178,8 @@ def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, 
 
 
 def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
-    """The answer where the group's record does not fit into one batch, so that the member keeps its old id."""
+    """Return the answer where the group's record does not fit into one batch: the member keeps its old id. leader: the
+    leader in the answer, None for none."""
     return JoinAnswer(
         error=ErrorCode.UNKNOWN_SERVER_ERROR,
         generation=group.generation,
@@ -189,7 +190,7 @@ def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
 
 
 def _unchanged(request: JoinGroup, group: ClassicGroup, member_id: str, old_leader: str | None) -> JoinAnswer:
-    """The answer to a static member that has rejoined without a rebalance: the generation continues.
+    """Return the answer to a static member that has rejoined without a rebalance: the generation continues.
 
     A leader whose client does not know `skip_assignment` (KIP-814) gets the old leader's id as the leader, so that it
     does not compute an assignment.
