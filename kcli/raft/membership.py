@@ -206,7 +206,8 @@ def _update(core: Core, request: UpdateRaftVoter, now_ms: int) -> ErrorCode:
 
 
 def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, validate_only: bool) -> bool:
-    """Raise kraft.version, and append the voters with it. Returns False where kraft.version is at `level` already.
+    """Raise kraft.version, and append the voters with it. Returns False where kraft.version is at `level` already, or
+    is being raised to it.
 
     validate_only: append nothing. Raises NotLeader, InvalidUpdateVersion.
     """

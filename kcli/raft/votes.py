@@ -166,7 +166,8 @@ def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -
 
 def _backoff_ms(position: int, count: int, backoff_max_ms: int) -> int:
     """Return the time in ms that the successor at `position` of `count` waits before its election: 0 for the first; for
-    the last controller.quorum.election.backoff.max.ms halved, and halved again for each place before the last."""
+    the last half of controller.quorum.election.backoff.max.ms, halved again for each place before the last; all of it
+    for a node that is not among the successors (position = count)."""
     if position == 0:
         return 0
     if position >= count:
