@@ -198,7 +198,8 @@ def _login(entries: Mapping[str, str], found: Mapping[str, str]) -> dict[str, st
 
 
 def _oauth(entries: Mapping[str, str], module: LoginModule) -> dict[str, str]:
-    """librdkafka's properties for a login by OAUTHBEARER with sasl.oauthbearer.method=oidc. Raises UsageError."""
+    """Return librdkafka's properties for a login by OAUTHBEARER with sasl.oauthbearer.method=oidc. Raises
+    UsageError."""
     if entries.get(_HANDLER, "").strip() != _OAUTH_HANDLER:
         raise UsageError(f"{_HANDLER}: must be {_OAUTH_HANDLER} for kcli's clients, which make no unsigned tokens")
     if not (url := entries.get(ENDPOINT, "").strip()):

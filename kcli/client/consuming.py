@@ -172,8 +172,8 @@ class _Reading:
 
 
 def record_of(message: Message, topic: str) -> Record:
-    """librdkafka's message (without an error) as a record. Raises KcliError where librdkafka cannot decode its
-    headers."""
+    """Convert librdkafka's message, which has no error, to a record. Raises KcliError where librdkafka cannot decode
+    the message's headers."""
     kind, timestamp = message.timestamp()
     known = kind != TIMESTAMP_NOT_AVAILABLE
     partition, offset = message.partition(), message.offset()

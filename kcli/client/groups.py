@@ -104,7 +104,7 @@ class Groups:
         )
 
     def _epochs(self, name: str, node: Node) -> wire.GroupEpochs | None:
-        """The epochs of a consumer group (KIP-848), which librdkafka does not return; None where the coordinator
+        """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None where the coordinator
         refuses."""
         try:
             server = wire.Server(node.host, node.port, self._timeout_s, self._connection.security())

@@ -132,8 +132,8 @@ class Transactions:
         raise failure
 
     def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
-        """The partitions of a topic, or of all topics; with `broker` only those with a replica on it. Raises
-        KcliError."""
+        """Return the partitions of a topic, or of all topics where `topic` is None; with `broker` only those with a
+        replica on that broker. Raises KcliError."""
         if broker is not None:
             self._server(broker)
         if topic is not None and (topic not in self._topics or self._topics[topic].error is not None):

@@ -205,7 +205,7 @@ def failure_reason(error: Exception) -> str:
 
 
 def _features(connection: socket.socket) -> tuple[tuple[Feature, ...], bool]:
-    """The finalized features, and whether DescribeQuorum is among the APIs."""
+    """Return the finalized features, and whether the broker has the API DescribeQuorum."""
     named = {"client_software_name": "kcli", "client_software_version": "0"}
     try:  # versions before 4 leave out features with a minimum of 0
         answer = _call(connection, v4.request.ApiVersionsRequest(**named), v4.response.ApiVersionsResponse)
@@ -273,7 +273,7 @@ def group_epochs(server: Server, group: str) -> GroupEpochs | None:
 
 
 def call(server: Server, request: Any, response_type: type[Any]) -> Any:
-    """The response to one request, over a new connection. Raises NoAnswer, OSError."""
+    """Send one request over a new connection, and return the response. Raises NoAnswer, OSError."""
     with _connected(server) as connection:
         return _parsed(_exchange(connection, request), response_type)
 
@@ -318,7 +318,8 @@ def _authenticate(connection: socket.socket, sasl: ClientLogin) -> None:
 
 
 def _call(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:
-    """The response to a request on an open connection. Raises NoAnswer where its error code is not 0; OSError."""
+    """Send a request over an open connection, and return the response. Raises NoAnswer where the response's error code
+    is not 0; OSError."""
     data = _exchange(connection, request)
     position = _header_size(response_type)
     if bytes(data[position : position + 2]) != b"\0\0":

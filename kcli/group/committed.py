@@ -62,7 +62,7 @@ class Committed:
         return partition in self._open.get(group_id, {})
 
     def partitions(self, group_id: str) -> list[TopicPartition]:
-        """The partitions for which the group has an offset, committed or pending."""
+        """Return the partitions for which the group has an offset, committed or pending."""
         return list({**self.of_group(group_id), **self._open.get(group_id, {})})
 
     def of_topic(self, topic: str, topic_id: str) -> Iterator[tuple[str, TopicPartition]]:

@@ -136,7 +136,7 @@ def _committed(
 
 
 def utf16_length(text: str) -> int:
-    """The length of the text as Java's String.length counts it: in UTF-16 code units."""
+    """Return the length of the text as Java's String.length counts it: in UTF-16 code units."""
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 

@@ -39,7 +39,7 @@ class Timers(Generic[K, A]):
         return key in self._due
 
     def deadline_ms(self) -> int | None:
-        """The earliest deadline, in milliseconds since 1970; None where no timer is set."""
+        """Return the earliest deadline, in ms since 1970; None where no timer is set."""
         while self._heap:
             heaped_ms, _, key = self._heap[0]
             due = self._due.get(key)

@@ -75,7 +75,7 @@ def _certificate(node: NodePlan) -> str:
 
 
 def _shared() -> dict[str, str]:
-    """The configurations by which the nodes log in to each other."""
+    """Return the configurations by which the nodes log in to each other."""
     password, controllers = new_password(), SECURED_LISTENERS.controllers[0]
     login = f'{plain.LOGIN_MODULE} required username="{_NODE}" password="{password}" user_{_NODE}="{password}";'
     prefixes = [f"listener.name.{each.lower()}" for each in (PROTOCOL, controllers)]

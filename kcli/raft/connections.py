@@ -81,7 +81,7 @@ class Connections:
         return connection is not None and connection.awaits is not None and now_ms >= connection.until_ms
 
     def wait_ms(self, node_id: int, now_ms: int) -> int:
-        """The milliseconds until the node may be sent a request."""
+        """Return the time in ms until the node may be sent a request; 0: now."""
         connection = self._connections.get(node_id)
         return 0 if connection is None else max(0, connection.until_ms - now_ms)
 
@@ -99,7 +99,7 @@ class Connections:
         return next((each for each in order if self.is_ready(each.id, now_ms)), None)
 
     def bootstrap_wait_ms(self, now_ms: int) -> int:
-        """The milliseconds until `ready_bootstrap` may find a server."""
+        """Return the time in ms until `ready_bootstrap` may return a server."""
         wait_ms = self._retry_backoff_ms
         for each in self._connections.values():
             if now_ms >= each.until_ms:

@@ -129,7 +129,8 @@ class Controls:
         self.version_history.truncate_old(start_offset)
 
     def snapshot_header(self, offset: int) -> list[Pair]:
-        """The KRaftVersion and KRaftVoters records that follow the SnapshotHeader record of a snapshot at `offset`."""
+        """Return the KRaftVersion and KRaftVoters records that follow the SnapshotHeader record of a snapshot at
+        `offset`."""
         version = self.version_history.at(offset - 1) or 0
         voters = self.voter_history.at(offset - 1)
         records = [kraft_version(version)] if version else []
@@ -153,7 +154,7 @@ def in_records(records: Records, end_offset: int | None = None) -> Iterator[tupl
 
 
 def _records(data: bytes, position: int, base_offset: int, count: int) -> Iterator[tuple[int, ControlRecord]]:
-    """The records of a control batch, which is never compressed."""
+    """Yield the records of a control batch, which is never compressed."""
     for _ in range(count):
         length, position = _varint(data, position)
         behind = position + length
@@ -178,12 +179,12 @@ def of_kinds(controls: Iterable[ControlRecord]) -> list[ControlRecord]:
 
 
 def batch(records: Sequence[Pair], timestamp_ms: int) -> bytearray:
-    """A batch of control records, for the leader to append."""
+    """Return a batch of control records, for the leader to append."""
     return write_batch(records, timestamp_ms, attributes=CONTROL)
 
 
 def leader_change(leader_id: int, voters: Iterable[int], granting_voters: Iterable[int]) -> Pair:
-    """The LeaderChange record, which begins an epoch."""
+    """Return the LeaderChange record, which begins an epoch."""
     fields = {
         "leaderId": leader_id,
         "voters": [{"voterId": each} for each in voters],
@@ -193,12 +194,12 @@ def leader_change(leader_id: int, voters: Iterable[int], granting_voters: Iterab
 
 
 def kraft_version(level: int) -> Pair:
-    """A KRaftVersion record: kraft.version is `level` from its offset on."""
+    """Return a KRaftVersion record: kraft.version is `level` from the record's offset on."""
     return _pair(ControlType.KRAFT_VERSION, {"kRaftVersion": level})
 
 
 def kraft_voters(voters: VoterSet) -> Pair:
-    """A KRaftVoters record: these are the voters from its offset on."""
+    """Return a KRaftVoters record: `voters` are the voters from the record's offset on."""
     return _pair(ControlType.KRAFT_VOTERS, voters.value())
 
 

@@ -38,7 +38,7 @@ def is_in_reach(epoch: int, own: int) -> bool:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the next election. Raises NoEpochLeft."""
+    """Return the epoch of the next election. Raises NoEpochLeft."""
     if epoch >= EPOCH_MAX:
         raise NoEpochLeft(epoch)
     return epoch + 1
@@ -65,7 +65,7 @@ class Election(NamedTuple):
 
 
 def parse_election(state: QuorumState) -> Election:
-    """The election in the content of a quorum-state file."""
+    """Return the election in the content of a quorum-state file."""
     voted = None if state.voted_id == NOBODY else replica_key(state.voted_id, state.voted_directory_id)
     return Election(state.leader_epoch, state.leader_id, voted)
 

@@ -67,7 +67,8 @@ class RaftLog(Protocol):
         """
 
     def read(self, offset: int, max_bytes: int) -> Records:
-        """Whole batches from the one with `offset` on, of at most max_bytes; at least one batch, if there is one."""
+        """Return whole batches, from the batch that contains `offset` on, of at most max_bytes together; but always at
+        least one batch, if there is one."""
 
     def append_as_leader(self, batch: Records, epoch: int) -> None:
         """Append a batch, whose offsets continue the log, with `epoch` as its leader epoch."""
@@ -92,14 +93,14 @@ class RaftLog(Protocol):
         """Note that the records below `offset` are committed."""
 
     def controls(self, from_offset: int) -> Iterable[tuple[int, ControlRecord]]:
-        """The KRaftVersion and KRaftVoters records from from_offset on, with their offsets (see
+        """Yield the KRaftVersion and KRaftVoters records from from_offset on, with their offsets (see
         kcli.raft.controls.in_records)."""
 
     def snapshot_controls(self, snapshot: OffsetAndEpoch) -> Iterable[ControlRecord]:
         """The KRaftVersion and KRaftVoters records of a snapshot."""
 
     def snapshot_size(self, snapshot: OffsetAndEpoch) -> int | None:
-        """The bytes of a snapshot; None where there is no such snapshot."""
+        """Return the size of a snapshot in bytes; None where there is no such snapshot."""
 
     def read_snapshot(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> Records:
         """Return at most max_bytes of a snapshot, from byte `position` on."""

@@ -63,7 +63,7 @@ def fetch_from_any(core: Core, now_ms: int) -> int:
 
 
 def fetch_request(core: Core) -> Fetch:
-    """A Fetch at the end of this node's log."""
+    """Return a Fetch at the end of this node's log."""
     end = core.log_end
     high_watermark = core.state.high_watermark
     return Fetch(
@@ -79,6 +79,6 @@ def fetch_request(core: Core) -> Fetch:
 
 
 def voter_node(core: Core, voter_id: int) -> Node | None:
-    """The address of a voter; None where its endpoints lack the listener."""
+    """Return the address of a voter; None where the voter's endpoints lack the listener."""
     where = address(core.controls.voters.endpoints(voter_id), core.config.listener)
     return None if where is None else Node(voter_id, where.host, where.port)

@@ -38,7 +38,7 @@ class ReplicaKey(NamedTuple):
 
 
 def replica_key(node_id: int, directory_id: str | None) -> ReplicaKey:
-    """The key for an id and a directory id as messages and records write them."""
+    """Return the key for an id and a directory id as messages and records have them."""
     return ReplicaKey(node_id, None if directory_id == NO_DIRECTORY else directory_id)
 
 
@@ -54,7 +54,7 @@ Endpoints = tuple[Endpoint, ...]
 
 
 def address(endpoints: Endpoints, listener: str) -> Endpoint | None:
-    """The endpoint of a listener; None where there is none of that name."""
+    """Return the endpoint of a listener; None where there is none of that name."""
     return next((each for each in endpoints if each.listener == listener), None)
 
 
@@ -82,12 +82,12 @@ class VoterSet:
 
     @classmethod
     def of(cls, nodes: Iterable[VoterNode]) -> VoterSet:
-        """The set of these voters."""
+        """Return the set of these voters."""
         return cls({each.key.id: each for each in sorted(nodes, key=lambda each: each.key.id)})
 
     @classmethod
     def static(cls, listener: str, voters: Mapping[int, tuple[str, int]]) -> VoterSet:
-        """The voters of controller.quorum.voters."""
+        """Return the voters of controller.quorum.voters."""
         return cls.of(VoterNode(ReplicaKey(each), (Endpoint(listener, *where),)) for each, where in voters.items())
 
     @property
@@ -115,7 +115,7 @@ class VoterSet:
         return len(self.nodes) == 1 and self.is_voter(key)
 
     def endpoints(self, node_id: int) -> Endpoints:
-        """The endpoints of a voter; empty for another node."""
+        """Return the endpoints of a voter; none for a node that is no voter."""
         node = self.nodes.get(node_id)
         return () if node is None else node.endpoints
 
@@ -162,7 +162,7 @@ class VoterSet:
 
 
 def parse_voters(value: Mapping[str, Any]) -> VoterSet:
-    """The voters in the fields of a VotersRecord."""
+    """Return the voters in the fields of a VotersRecord."""
     return VoterSet.of(
         VoterNode(
             replica_key(voter["voterId"], voter["voterDirectoryId"]),

@@ -195,5 +195,5 @@ def search_order(acl: Acl) -> tuple[object, ...]:
 
 
 def _utf16(text: str) -> bytes:
-    """The text in the units by which Java compares strings."""
+    """Return a sort key for the order in which Java sorts strings: the text's code units in UTF-16."""
     return text.encode("utf-16-be", "surrogatepass")

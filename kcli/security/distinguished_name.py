@@ -114,7 +114,8 @@ def _bmp_text(content: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The text escaped as RFC 2253 demands; blanks and carriage returns at both ends are escaped too, as in Java."""
+    """Return the text escaped as RFC 2253 demands; blanks and carriage returns at both ends are escaped too, as in
+    Java."""
     inner = text.translate(_ESCAPED)
     begin = len(inner) - len(inner.lstrip(_MARGIN))
     end = max(begin, len(inner.rstrip(_MARGIN)))

@@ -119,7 +119,8 @@ def _key(fields: dict[str, Any]) -> Key | None:
 
 
 def _bits(number: str) -> int:
-    """The number of bits, without leading zeros, of a number in a JWK (base64url). Raises ValueError, TypeError."""
+    """Return the number of bits, without leading zeros, of a number in a JWK (base64url). Raises ValueError,
+    TypeError."""
     return int.from_bytes(base64.urlsafe_b64decode(number + "==")).bit_length()
 
 

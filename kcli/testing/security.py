@@ -173,7 +173,7 @@ class Security:
 
 
 def authorizing() -> dict[str, str]:
-    """The configurations of a broker with an authorizer, where nobody may do anything without an ACL."""
+    """Return the configurations of a broker with an authorizer, where nobody may do anything without an ACL."""
     return {"authorizer.class.name": CLASS_NAME}
 
 

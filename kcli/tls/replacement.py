@@ -48,12 +48,13 @@ def check_replacement(old: TlsContext, new: TlsContext, *, allows_names: bool, a
 
 
 def _canonical(certificate: Certificate) -> str:
-    """The subject in a form that ignores case and the number of blanks, as Java's comparison does."""
+    """Return the subject of a certificate in a form that ignores case and the number of blanks, as Java's comparison
+    does."""
     return " ".join(certificate.subject.rfc4514_string().casefold().split())
 
 
 def _hosts(certificate: Certificate) -> frozenset[str]:
-    """The subject alternative names, each with its kind: "DNSName localhost"."""
+    """Return the subject alternative names of a certificate, each with its kind: "DNSName localhost"."""
     from cryptography.x509 import ExtensionNotFound, SubjectAlternativeName
 
     try:

@@ -272,7 +272,7 @@ class ClassicGroup:
         return max(hash_map_order(votes), key=votes.__getitem__)
 
     def find_topics(self) -> frozenset[str] | None:
-        """The topics that the members subscribe to; None where they are not consumers, or their metadata is
+        """Return the topics that the members subscribe to; None where they are not consumers, or their metadata is
         unreadable."""
         if self.protocol_type != CONSUMER:
             return None

@@ -67,7 +67,7 @@ def answer_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode = ErrorCode.N
 
 
 def joined(group: ClassicGroup, member_id: str, *, lists_members: bool | None = None) -> JoinAnswer:
-    """The answer to a member's JoinGroup in the current generation. lists_members: whether the answer lists the
+    """Return the answer to a member's JoinGroup in the current generation. lists_members: whether the answer lists the
     members; by default, whether the member is the leader."""
     if lists_members is None:
         lists_members = group.leader == member_id

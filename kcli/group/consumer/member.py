@@ -80,7 +80,8 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def epoch_of(self, topic_id: UUID, partition: int) -> int | None:
-        """The member epoch at which the partition was assigned to the member; None where the member does not own it."""
+        """Return the member epoch at which the partition was assigned to the member; None where the member does not own
+        it."""
         for epochs in (self.assigned, self.revoking):
             epoch = epochs.get(topic_id, {}).get(partition)
             if epoch is not None:

@@ -186,7 +186,7 @@ class Leader:
                 del self.observers[key]
 
     def silent_voters(self, now_ms: int) -> list[Replica]:
-        """The other voters that have not fetched for half a fetch timeout."""
+        """Return the voters, without this node, that have not fetched for half a fetch timeout."""
         return [
             each
             for each in self.voters.values()
@@ -194,7 +194,7 @@ class Leader:
         ]
 
     def successors(self) -> list[ReplicaKey]:
-        """The other voters, those with the longest log first."""
+        """Return the voters, without this node, those with the longest log first."""
 
         def order(replica: Replica) -> tuple[int, int, str]:
             offset = -1 if replica.end_offset is None else replica.end_offset

@@ -39,7 +39,7 @@ def assign_heterogeneous(members: Members, topics: Topics) -> Assignment:
 
 
 def _signed(uuid: UUID) -> tuple[int, int]:
-    """A sort key that orders UUIDs as Java's UUID.compareTo: by two signed 64-bit halves."""
+    """Return a sort key that orders UUIDs as Java's UUID.compareTo: by two signed 64-bit halves."""
     return uuid.int >> 64 ^ SIGN, uuid.int & (1 << 64) - 1 ^ SIGN
 
 
