@@ -90,9 +90,9 @@ def kafka_error(error: KafkaException) -> KafkaError:
 
 @dataclass
 class Trouble:
-    """The error callback of librdkafka's clients. reason: the last error's text; is_of_login: whether that error was a
-    failed login; down_since: the monotonic time at which the last broker became unreachable, None while one is
-    connected."""
+    """The error callback of librdkafka's clients. reason: the text of the most recent error; is_of_login: whether that
+    error was a failed login; down_since: the monotonic time at which the last reachable broker became unreachable, None
+    while one is connected."""
 
     reason: str | None = None
     is_of_login: bool = False

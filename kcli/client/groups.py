@@ -113,8 +113,8 @@ class Groups:
             return None
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """The committed offsets of a group that `group` or `describe` has just returned. Raises Refused,
-        Unreachable."""
+        """Return the committed offsets of a group, which `group` or `describe` must have returned just before. Raises
+        Refused, Unreachable."""
         requested = [ConsumerGroupTopicPartitions(group)]
         found = self._result(
             group, lambda: self._client.list_consumer_group_offsets(requested, request_timeout=self._timeout_s)[group]

@@ -131,8 +131,8 @@ class TopicProducer:
                 self._poll(0)
 
     def close(self, timeout_s: float | None = None) -> Delivery:
-        """Wait at most `timeout_s` for every record to be delivered or to fail; records then undelivered count as
-        failed."""
+        """Wait at most `timeout_s` for every record to be delivered or to fail; records that are undelivered after that
+        count as failed. Returns the counts."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while left := self._undelivered():
             is_down = self._connection.trouble.down_for(self._connection.timeout_s)

@@ -59,7 +59,7 @@ def parent_of(address: str) -> str:
 
 
 def join(address: str, name: str) -> str:
-    """Return the address of the file or directory `name` in a directory."""
+    """Return the address of the file or directory `name` in the directory at `address`."""
     if not is_remote(address):
         return str(local(address) / name)
     path, query = _parted(address)

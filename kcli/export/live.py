@@ -1,8 +1,8 @@
 """A log that changes while it is read: it grows and rolls, segments are compacted into others, and deleted.
 
-    log end offset   behind the last whole, sound batch of the last segment; LiveEnd reads only the bytes appended
-                     since its last call. Torn bytes or zeros behind that batch are a batch that the broker is
-                     writing, or preallocated space (`preallocate`)
+    log end offset   after the last batch of the last segment that is whole and sound (see offsets.py); LiveEnd reads
+                     only the bytes appended since its previous call. Torn bytes or zeros after that batch are a batch
+                     that the broker is writing, or preallocated space (`preallocate`)
     range to read    given by offsets, not bytes: the files that contain these offsets are looked up when the range is
                      read, and again where a file was deleted, or replaced under its name, meanwhile (reading.py)
 

@@ -37,7 +37,8 @@ class Isolation(StrEnum):
 
 
 class OnCorruption(StrEnum):
-    """At damaged bytes FAIL raises CorruptLog, SKIP reads on behind them, REPORT also writes them to a damage table."""
+    """What to do at damaged bytes. FAIL: raise CorruptLog. SKIP: continue after them. REPORT: do the same, and write
+    them to a damage table."""
 
     FAIL = "fail"
     SKIP = "skip"

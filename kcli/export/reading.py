@@ -1,10 +1,10 @@
 """A split's records as Arrow record batches of some MB. Windows of the segment are read one at a time, so memory does
 not grow with the file's size.
 
-All sound parts of a damaged log are read: whole batches before, between and behind the damage, and the records before
-the damage in a batch whose CRC is right. Offsets in a damaged batch are read from another replica of the partition that
-has them. A batch that repeats offsets of earlier batches (a doubled batch) also counts as damage. A batch that is only
-out of order is not damage, and its records are delivered.
+All sound parts (see offsets.py) of a damaged log are read: whole batches before, between and after damage, and the
+records before the damage in a batch whose CRC is right. Offsets in a damaged batch are read from another replica of the
+partition that has them. A batch that repeats offsets of earlier batches (a doubled batch) also counts as damage. A
+batch that is only out of order is not damage, and its records are delivered.
 """
 
 from __future__ import annotations

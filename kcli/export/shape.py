@@ -1,7 +1,7 @@
 """From records to rows: keys and values are decoded, and records that do not decode go to the dead-letter table.
 
-A dead letter is a record whose key or value does not decode. The dead-letter table has it with key and value as bytes,
-and with the reasons; every record is in exactly one of the two tables.
+A dead letter is a record whose key or value does not decode. Its row in the dead-letter table has key and value as
+bytes, and the reasons. Every record is in exactly one of the two tables.
 """
 
 from __future__ import annotations

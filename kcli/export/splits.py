@@ -310,12 +310,14 @@ class SparseIndex:
         )
 
     def begin(self, source: Source, offset: int) -> int:
-        """Return the position of the last indexed batch whose last offset is at most `offset`; 0 without one."""
+        """Return the position of the last batch in the index whose last offset is at most `offset`; 0 where there is
+        none."""
         slot = bisect_right(self.offsets, offset) - 1
         return self.positions[slot] if slot >= 0 and self.batch(source, slot) else 0
 
     def end(self, source: Source, offset: int) -> int | None:
-        """Return the position of an indexed batch from which on all offsets are at or above `offset`; None without one.
+        """Return the position of a batch in the index from which on all offsets are at or above `offset`; None where
+        there is none.
 
         The batch of the first entry whose last offset reaches `offset` may itself begin below `offset`, so the entry
         after it is used.

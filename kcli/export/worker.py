@@ -74,10 +74,10 @@ class Work:
 class SplitReport:
     """What a task read from one split.
 
-    stop: the byte position where the split ends. crc32c: of the split's bytes, None for a remote segment. records: all
-    records, dead letters among them. first, last: their lowest and highest offset, None without a record. missing: the
-    number of offsets in between without a record. gaps: ranges (first, last) of these offsets, at most GAPS_LISTED.
-    histogram: records and bytes by timestamp.
+    stop: the byte position where the split ends. crc32c: of the split's bytes, None for a remote segment. records: the
+    number of all records, dead letters included. first, last: the lowest and highest offset of the records, None
+    without a record. missing: the number of offsets between these without a record. gaps: ranges (first, last) of these
+    offsets, at most GAPS_LISTED. histogram: records and bytes by timestamp.
     """
 
     split: Split
@@ -118,9 +118,9 @@ def _lengths(batch: pa.RecordBatch, name: str) -> Any:
 class TaskReport:
     """The result of one task.
 
-    files, dead_letters: the files that it wrote for the table and the dead-letter table. splits: what it read.
-    failure: the error that ended it, None for success. surveys: of keys and of values. columns: (name, type) of the
-    table's columns.
+    files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: what it
+    read. failure: the error that ended it, None for success. surveys: of keys and of values. columns: (name, type) of
+    the table's columns.
     """
 
     files: list[StagedFile] = field(default_factory=list)

@@ -68,8 +68,8 @@ class Committed:
     def of_topic(self, topic: str, topic_id: str) -> Iterator[tuple[str, TopicPartition]]:
         """Yield the groups and partitions that have an offset, committed or pending, for the topic.
 
-        An offset counts where it was committed with this topic id or with none, so offsets of another topic of the same
-        name, deleted or created anew, are passed over. A pair may come more than once.
+        An offset is included where it was committed with this topic id or without a topic id; offsets of a topic of the
+        same name that was deleted, or was created later, are not. A pair may come more than once.
         """
         for by_group in (self._committed, *self._pending.values()):
             for group_id, offsets in by_group.items():

@@ -11,14 +11,14 @@ from functools import lru_cache
 from typing import Final, Protocol
 
 LENGTH_MAX: Final = 8192
-"""The largest length of a pattern, in characters."""
+"""The maximum length of a pattern, in characters."""
 REPEATED_LENGTH_MAX: Final = 1024
-"""The largest length, in characters, of a pattern with a counted repetition `{n}`: it may repeat each character a
+"""The maximum length, in characters, of a pattern with a counted repetition `{n}`, which may repeat each character a
 thousand times."""
 UNICODE_CLASSES_MAX: Final = 64
 """The largest number of Unicode classes (`\\pL`) in a pattern: each one stands for several hundred ranges."""
 MEMORY_BYTES_MAX: Final = 1 << 20
-"""The largest memory, in bytes, of a compiled pattern and of the automaton that RE2 builds while it matches."""
+"""The maximum memory, in bytes, of a compiled pattern and of the automaton that RE2 builds while it matches."""
 
 
 WORK_AT_ONCE: Final = 1_000_000

@@ -146,7 +146,8 @@ def _node(child: Child) -> Answer:
 
 
 def memory_bytes(pid: int) -> int | None:
-    """Return a process's memory in bytes, with its share of shared pages (Pss); None where /proc does not give it."""
+    """Return the memory of a process in bytes, shared pages counted by its share of them (Pss); None where /proc does
+    not tell it."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

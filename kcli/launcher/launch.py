@@ -1,8 +1,8 @@
 """Run a cluster for `kcli serve --nodes`.
 
-start   import, fork the fork server, lock the directory (created if need be), start the nodes
+start   import, fork the fork server, create the directory where it does not exist, lock it, start the nodes
 run     until SIGTERM, SIGINT or `kcli cluster stop`, or until all nodes have ended and none is restarted
-stop    all nodes in order; a second signal kills them
+stop    all nodes in the order that `supervisor` describes; a second signal kills them
 """
 
 from __future__ import annotations

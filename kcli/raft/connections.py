@@ -47,7 +47,7 @@ class Connections:
         self._connections.pop(node_id, None)
 
     def sent(self, node_id: int, correlation: int, now_ms: int) -> None:
-        """Note that a request was sent."""
+        """Record that a request was sent to the node: it is in flight from now on."""
         self._connections[node_id] = _Connection(correlation, now_ms + self._request_timeout_ms)
 
     def expects(self, node_id: int, correlation: int) -> bool:

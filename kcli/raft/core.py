@@ -219,8 +219,8 @@ class Core:
         )
 
     def give_up_prospect(self, state: Prospective, now_ms: int) -> None:
-        """End a pre-vote without a majority: follow the last leader, if its endpoints are known; else become
-        unattached."""
+        """End a pre-vote without a majority: follow the leader that was followed before, if its endpoints are known,
+        and otherwise become unattached."""
         if state.leader_id != NOBODY and state.leader_endpoints:
             self.to_follower(state.epoch, state.leader_id, state.leader_endpoints, now_ms)
         else:

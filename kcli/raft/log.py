@@ -77,7 +77,7 @@ class RaftLog(Protocol):
         """Append batches as they are, up to the first that is incomplete, damaged, or of an epoch above `epoch`."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note in leader-epoch-checkpoint that `epoch` begins at the end of the log."""
+        """Add to leader-epoch-checkpoint that `epoch` begins at the end of the log."""
 
     def truncate(self, offset: int) -> None:
         """Remove the records from `offset` on."""
@@ -90,7 +90,7 @@ class RaftLog(Protocol):
         """
 
     def update_high_watermark(self, offset: int) -> None:
-        """Note that the records below `offset` are committed."""
+        """Set the log's high watermark: the records below `offset` are committed."""
 
     def controls(self, from_offset: int) -> Iterable[tuple[int, ControlRecord]]:
         """Yield the KRaftVersion and KRaftVoters records from from_offset on, with their offsets (see

@@ -36,8 +36,8 @@ def has_other_cluster(core: Core, cluster_id: str | None) -> bool:
 def handle_vote(core: Core, token: Token, request: Vote, now_ms: int) -> None:
     """Answer a Vote: grant it or not.
 
-    Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, BROKER_NOT_AVAILABLE for an epoch out of reach; for
-    the whole response INCONSISTENT_CLUSTER_ID.
+    Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, BROKER_NOT_AVAILABLE for an epoch that is too far
+    above this node's (kcli.raft.election); for the whole response INCONSISTENT_CLUSTER_ID.
     """
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, VoteAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))

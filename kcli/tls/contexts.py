@@ -1,10 +1,11 @@
 """Makes an `ssl.SSLContext` of the settings ssl.*: for a listener, or for the connections to other nodes.
 
-A key reaches OpenSSL through a file that has no name (memfd_create) where the system has such files, else through one
-that only this user can read and that is removed at once. Renegotiation is switched off. A listener sends no TLS 1.3
-tickets: every such connection proves its certificate anew; and where a client sends data and closes at once, tickets
-that it has not read would make its system reset the connection, and data on the way would be lost. Trusted certificates
-are trusted at any place in a chain, as in Java. Source: DefaultSslEngineFactory, SslFactory.
+A key reaches OpenSSL through a file that has no name (memfd_create) where the system has such files, otherwise through
+one that only this user can read and that is removed at once. Renegotiation is switched off. A listener sends no TLS 1.3
+tickets, for two reasons: so the client of every connection must prove its certificate again; and where a client sends
+data and closes at once, tickets that it has not read would make its system reset the connection, and data on the way
+would be lost. Trusted certificates are trusted at any place in a chain, as in Java. Source: DefaultSslEngineFactory,
+SslFactory.
 """
 
 from __future__ import annotations

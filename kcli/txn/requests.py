@@ -122,7 +122,7 @@ class DescribeTransaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """The answer to DescribeTransaction. topics: the transaction's partitions by topic name."""
+    """The answer to DescribeTransaction. topics: the numbers of the transaction's partitions, by topic name."""
 
     code: ErrorCode = ErrorCode.NONE
     state: str = ""

@@ -191,7 +191,8 @@ def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
 
 
 def _indexes(start: bytes) -> Sequence[int]:
-    """Return the message indexes behind the schema id in Confluent's header, outermost message first."""
+    """Return the message indexes that come after the schema id in Confluent's header, outermost message first; (0,)
+    where the header has the short form or none."""
     numbers: list[int] = []
     value = shift = 0
     for byte in start[5:]:

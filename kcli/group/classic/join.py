@@ -70,8 +70,8 @@ def _refuse(turn: Turn, token: Token, error: ErrorCode, member_id: str = UNKNOWN
 
 
 def _has_room(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
-    """Whether the group has room for the member under group.max.size. In PreparingRebalance there is room for the first
-    group.max.size members that join, whether or not they were members of the last generation."""
+    """Return whether the group has room for the member under group.max.size. In PreparingRebalance there is room for
+    the first group.max.size members that join, whether or not they were members of the generation before."""
     size_max = turn.shard.config.classic_group_max_size
     member = group.members.get(member_id)
     if group.is_empty:

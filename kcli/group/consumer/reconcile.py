@@ -1,8 +1,9 @@
 """One member's next step from its assigned partitions to its target assignment.
 
-    1. The member revokes partitions that are not in its target; until its heartbeat confirms that, its epoch stays.
-    2. Then the member moves to the assignment epoch, and gets the partitions of its target that nobody owns.
-    3. While other members own some of the rest, the member waits; it gets those partitions once they are revoked.
+    1. The member revokes partitions that are not in its target; its member epoch stays the same until one of its
+       heartbeats confirms that.
+    2. Then the member moves to the assignment epoch, and gets the partitions of its target that no member owns.
+    3. While other members own further partitions of its target, the member waits; it gets them once they are revoked.
 
 So no partition ever has two owners. Source: CurrentAssignmentBuilder.
 """
