@@ -50,7 +50,7 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic. configs: the values that differ from Kafka's defaults; id: base64, as Kafka prints it."""
+    """A topic. id: base64, as Kafka prints it; configs: the values that differ from Kafka's defaults."""
 
     name: str
     id: str

@@ -5,12 +5,13 @@
     sasl.jaas.config                 PlainLoginModule, ScramLoginModule: username and password; tokenauth=true of SCRAM,
                                      for a delegation token
                                      OAuthBearerLoginModule: extension_NAME, ssl.* towards the token endpoint; clientId,
-                                     clientSecret and scope where the settings below are not there
+                                     clientSecret and scope where the settings below are not set
     sasl.login.callback.handler.class
                                      of OAUTHBEARER: OAuthBearerLoginCallbackHandler; without it Kafka's clients log in
                                      with tokens that nobody has signed
     sasl.oauthbearer.token.endpoint.url
-                                     a file with a token, or where tokens are given for client credentials (http, https)
+                                     a file with a token, or the endpoint that issues tokens for client credentials
+                                     (http, https)
     sasl.oauthbearer.client.credentials.client.id, .client.secret, sasl.oauthbearer.scope, .header.urlencode
     ssl.keystore.*, ssl.truststore.*, ssl.key.password
                                      PEM, PKCS12 or JKS: read here, and given to librdkafka as PEM texts
@@ -20,10 +21,10 @@
                                      offered, as neither librdkafka nor Python can leave one out
     config.providers.*               FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider
 
-Another setting of security.*, ssl.* or sasl.* is refused by its name: a connection is never less safe than the file
-says. Settings that secure nothing (serializers, acks) belong to Kafka's own clients, and are passed over, as are those
-of sasl.kerberos.*, which only GSSAPI reads. No error has a part of a secret. Source: SslConfigs, SaslConfigs,
-CommonClientConfigs; librdkafka's CONFIGURATION.md.
+Any other setting of security.*, ssl.* or sasl.* is refused: a connection is never less safe than the file says.
+Settings that do not concern security (serializers, acks) are ignored, as only Kafka's own clients need them, and so are
+those of sasl.kerberos.*, which only GSSAPI reads. No error contains a part of a secret. Source: SslConfigs,
+SaslConfigs, CommonClientConfigs; librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations

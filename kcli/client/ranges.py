@@ -4,8 +4,8 @@
     times   FROM:TO, each epoch milliseconds, ISO 8601 or relative to now (-2h); either may be missing
 
 Offsets are found when reading begins: `end` is the high watermark, under read_committed the last stable offset. A range
-of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets), or where
-the partition ends at that moment.
+of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets); where there
+is no such record, at the partition's end at the time when reading begins.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """New committed offsets of a group's partitions, as kafka-consumer-groups --reset-offsets computes them.
 
     earliest, latest    the log start offset, the high watermark
-    current             the committed offset, moved into the log; without one the latest
+    current             the committed offset; without one the latest
     offset N            N
     shift N             the committed offset plus N, which may be negative
     time T              the first offset with a timestamp of T (epoch ms) or later; without one the latest
-    given               of a CSV file: topic,partition,offset or group,topic,partition,offset in each line
+    given               from a CSV file: topic,partition,offset or group,topic,partition,offset in each line
 
-An offset below the log start offset or above the high watermark is moved to it, and reported.
-Source: ConsumerGroupCommand, OffsetsUtils in Kafka's tools.
+A new offset below the log start offset becomes the log start offset, one above the high watermark the high watermark;
+either change is reported. Source: ConsumerGroupCommand, OffsetsUtils in Kafka's tools.
 """
 
 from __future__ import annotations

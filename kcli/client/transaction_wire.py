@@ -1,4 +1,4 @@
-"""The requests about transactions that librdkafka's API lacks, sent over connections of wire's.
+"""The requests about transactions that librdkafka's API lacks, sent over connections of `wire`.
 
     FindCoordinator v4       the coordinators of transactional ids
     ListTransactions v0, v1  the ids that a broker coordinates; v1 filters by duration (KIP-664, KIP-994)

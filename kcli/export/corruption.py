@@ -3,8 +3,8 @@
     topic partition segment   the segment with the damage
     position length           the damaged bytes of the segment, from the first wrong byte on
     firstOffset lastOffset    offsets from the batch's header; null where no header can be read
-    kind reason               the fault, in the words of `kcli verify`
-    readFrom                  directory of the replica that these offsets were read from; null where no replica has them
+    kind reason               the fault, in the same words as `kcli verify`
+    readFrom                  directory of the replica that had these offsets; null where no replica has them
 
 Each split writes a Parquet file named after the split, so that a task that Spark runs twice leaves one file.
 """

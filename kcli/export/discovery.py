@@ -1,11 +1,11 @@
 """The partitions at the paths of a query: their segments, and their offsets in the log directory's checkpoints.
 
     path of a segment's file           that segment alone
-    directory with segments            one partition, by the directory's name (else: topic <name>, partition 0)
+    directory with segments            one partition, by the directory's name (if it is none: topic <name>, partition 0)
     directory of such directories      a log directory with its checkpoints; a directory of several; tiered storage
     *, ?, [...] in a path              every match
 
-Left out, unless the path names them: files and directories that Kafka deletes or moves (`-delete`, `-future`, `-stray`,
+Left out, unless a path names them: files and directories that Kafka deletes or moves (`-delete`, `-future`, `-stray`,
 `.deleted`, `.cleaned`). A `.swap` file counts as a segment where no `.log` of its base offset exists yet.
 """
 

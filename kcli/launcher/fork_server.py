@@ -4,7 +4,7 @@ A forked node starts within milliseconds and shares the imported modules' memory
 it has an event loop or a thread; the server has neither. They exchange JSON lines over one socket:
 
     launcher ->   {"start": node, "config": path}, and two descriptors: the node's channel, the node's output
-    -> launcher   {"started": pid}              the answer to each
+    -> launcher   {"started": pid}              the answer to each "start"
                   {"exited": pid, "status": n}  a node's process has ended; -9: by signal 9
 
 The nodes' process group is not the launcher's, so an interrupt from the terminal reaches only the launcher. When the

@@ -17,8 +17,8 @@ less (Kafka always waits 500 ms)."""
 class RaftConfig:
     """The configuration of one node; times in ms, sizes in bytes.
 
-    voters: the static voters, host and port by id; empty with dynamic voters. bootstrap_servers: empty stands for the
-    static voters. listener: the first of controller.listener.names. endpoints: this node's controller listeners, for
+    voters: the static voters, host and port by id; empty with dynamic voters. bootstrap_servers: if empty, the static
+    voters are used. listener: the first of controller.listener.names. endpoints: this node's controller listeners, for
     the VotersRecord and for BeginQuorumEpoch. can_become_voter: whether the node has the role controller.
     """
 

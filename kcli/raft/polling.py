@@ -3,9 +3,10 @@
     Unattached    fetches from any bootstrap server, to learn the leader; a voter's election timeout begins an election
     Prospective   requests pre-votes of the voters; after the election timeout it gives up
     Candidate     requests votes of the voters; after the election timeout it requests pre-votes again
-    Leader        every half fetch timeout BeginQuorumEpoch to voters that have not fetched for so long; resigns where
-                  no majority has fetched for 1.5 fetch timeouts
-    Resigned      EndQuorumEpoch to voters that have not acknowledged it; after the election timeout the next epoch
+    Leader        every half fetch timeout sends BeginQuorumEpoch to voters that have not fetched for that time; resigns
+                  where no majority has fetched for 1.5 fetch timeouts
+    Resigned      sends EndQuorumEpoch to voters that have not acknowledged it; after the election timeout it enters the
+                  next epoch
     Follower      fetches from the leader, or where that does not answer from any bootstrap server
       a voter     after a fetch timeout without a usable answer it begins an election; every fetch timeout it sends
                   UpdateRaftVoter where the leader may not know its present endpoints and levels

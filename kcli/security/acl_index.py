@@ -1,11 +1,11 @@
-"""The ACLs of the metadata image, indexed so that an access finds those that concern it without a walk through all.
+"""The ACLs of the metadata image, indexed so that those that concern an access are found without a search of all.
 
     resource type, literal name    -> (principal, host) -> ACLs
     resource type, prefix          -> (principal, host) -> ACLs
     resource type, principal, host -> ACLs                         for authorize_by_resource_type
 
-A resource name is looked up whole, as "*", and by each length that some prefix of its type has: with 10,000 ACLs a
-few dozen look-ups, where Kafka walks through a sorted set. Source: AclCache, StandardAuthorizerData.checkSection.
+A resource name is looked up as a whole, as "*", and cut to each length that some prefix of its type has: a few dozen
+look-ups with 10,000 ACLs. Kafka searches a sorted set. Source: AclCache, StandardAuthorizerData.checkSection.
 """
 
 from __future__ import annotations

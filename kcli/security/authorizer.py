@@ -1,16 +1,17 @@
 """Kafka's StandardAuthorizer: whether a principal may do something with a resource, and which rule decides.
 
     1. a super user is allowed everything, ACLs or not
-    2. an ACL that concerns the access and denies it
-    3. an ACL that concerns the access and allows it
-    4. other ACLs for that resource, whomever they concern: denied
-    5. no ACL for that resource: denied, or allowed with allow.everyone.if.no.acl.found
+    2. an ACL concerns the access and denies it: denied
+    3. an ACL concerns the access and allows it: allowed
+    4. the resource has other ACLs, whomever they concern: denied
+    5. the resource has no ACL: denied, or allowed with allow.everyone.if.no.acl.found
 
 An ACL concerns an access if resource, principal, host and operation match. An ALLOW of READ, WRITE, DELETE or ALTER
 allows DESCRIBE as well, and one of ALTER_CONFIGS allows DESCRIBE_CONFIGS; a DENY denies its own operation alone.
 
-The authorizer holds what the metadata image holds: `follow` after every change of the image's ACLs. Until the metadata
-log is loaded it knows super users only. Source: StandardAuthorizer, StandardAuthorizerData; KIP-11, KIP-290, KIP-801.
+The authorizer decides by the ACLs of the metadata image: `follow` is called after every change of them. Until the
+metadata log is loaded it can allow super users only. Source: StandardAuthorizer, StandardAuthorizerData; KIP-11,
+KIP-290, KIP-801.
 """
 
 from __future__ import annotations

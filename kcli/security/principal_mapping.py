@@ -4,7 +4,7 @@
                                      ($1, ${name}), the result in lower or upper case
     DEFAULT                          the distinguished name as it is
 
-Rules stand between commas; the first that applies decides. A slash within a rule is written "\\/". Patterns are
+Rules are separated by commas; the first that applies decides. A slash within a rule is written "\\/". Patterns are
 Java's, as far as kcli.java.regex has them. Source: SslPrincipalMapper; KIP-371.
 """
 

@@ -441,7 +441,8 @@ class Kafka:
             self.host.call("seed", topics)
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """Return the committed records of a topic, or of one of its partitions, sorted by partition and offset.
+        """Return the records of a topic, or of one of its partitions, up to the high watermark, by partition and
+        offset.
 
         They are read from the logs without a client: records of open and aborted transactions are among them, control
         records are not. Raises Refused if there is no such topic or partition.

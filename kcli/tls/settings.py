@@ -58,8 +58,8 @@ class TlsSettings:
     """The settings ssl.*, checked one by one and against each other; no file is read yet. `repr` has no secret.
 
     key_pem, chain_pem, trusted_pem: the PEM texts in the settings; protocols: the lowest and the highest version;
-    cipher_suites: Java's names, none for the usual ones; checks_host: whether a node that kcli connects to must have a
-    certificate for its host.
+    cipher_suites: Java's names, none for the default suites; checks_host: whether a node that kcli connects to must
+    have a certificate for its host.
     """
 
     keys: Store

@@ -257,8 +257,9 @@ class ClassicGroup:
         return not self.candidates().isdisjoint(names) if self.members else any(True for _ in names)
 
     def candidates(self) -> frozenset[str]:
-        """Return the protocols that all members support. The set is computed here, on demand, and not updated with each
-        member: many members that leave with tens of thousands of protocols each would hold the event loop."""
+        """Return the protocols that all members support. The set is computed here, on demand, and not updated for
+        each member: updates for many leaving members with tens of thousands of protocols each would block the event
+        loop."""
         if self._common is None:
             fewest, *others = sorted((each.names for each in self.members.values()), key=len) or [frozenset[str]()]
             self._common = fewest.intersection(*others)

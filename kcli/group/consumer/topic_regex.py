@@ -1,6 +1,6 @@
 """Matching of topic names by regular expression (KIP-848): RE2's syntax, in time linear in the length of the name.
 
-Kafka uses RE2/J, kcli uses RE2. Where RE2's syntax has more than RE2/J's, `compile_regex` refuses the expression. Two
+Kafka uses RE2/J, kcli uses RE2. `compile_regex` refuses expressions whose syntax RE2 has and RE2/J has not. Two
 kinds of expressions that RE2/J accepts are refused here, as they cost the broker time and memory: RE2 refuses nested
 repetitions of more than 1,000 in total, `kcli.java.linear_regex` refuses long expressions. Source:
 Utils.throwIfRegularExpressionIsInvalid, TopicRegexResolver.
