@@ -50,7 +50,7 @@ class Record(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class RecordSelection:
     """The records to read. partitions: empty for all; to_end: stop at the end that each partition has when reading
-    begins; count: records at most."""
+    begins; count: the maximum number of records, None for no limit."""
 
     topic: str
     partitions: tuple[int, ...] = ()

@@ -54,8 +54,8 @@ class Groups:
 
     A method that takes several groups yields a KcliError in place of a group that failed.
 
-    trouble: the parts of a log directory that cannot be read, in the interface that this class shares with the offline
-    reader; always empty here, where a coordinator answers.
+    trouble: the parts of a log directory that cannot be read, as in kcli.inspector.groups, which has the same
+    interface; always empty here, where a coordinator answers.
     """
 
     trouble: Sequence[str | KcliError] = ()

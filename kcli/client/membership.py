@@ -47,7 +47,7 @@ class Reset(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Membership:
     """The settings of a member. assignors: none for Kafka's default; to_end: leave the group when all assigned
-    partitions are read to their ends; count: records at most."""
+    partitions are read to their ends; count: the maximum number of records, None for no limit."""
 
     group: str
     topics: tuple[str, ...]

@@ -82,7 +82,8 @@ class Tokens:
         return self._token
 
     def login(self) -> ClientLogin:
-        """Return the login of kcli's own connections. Its first step gets the token, and raises NoToken."""
+        """Return the login of kcli's own connections. The first step of the login gets the token, and raises
+        NoToken."""
         from kcli.security.client_login import ClientLogin
 
         return ClientLogin(MECHANISM, lambda: converse(self.token().text, self._extensions))

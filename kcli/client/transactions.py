@@ -38,8 +38,8 @@ class Transactions:
     """Transactions of a cluster. The cluster's topics are read once, at construction. Methods that take several names
     yield a KcliError in place of one that failed.
 
-    trouble: the parts of a log directory that cannot be read, in the interface that this class shares with the offline
-    reader; always empty here, where a broker answers.
+    trouble: the parts of a log directory that cannot be read, as in kcli.inspector.transactions, which has the same
+    interface; always empty here, where a broker answers.
     """
 
     trouble: Sequence[str | KcliError] = ()

@@ -141,7 +141,8 @@ def _expand(path: str) -> list[str]:
 
 
 def _without_query(url: str) -> tuple[str, str]:
-    """Split a URL with wildcards from its query: text behind a question mark with a `=`; else `?` is a wildcard."""
+    """Return a URL with wildcards, and its query. A `?` begins the query if the text after it contains a `=`; otherwise
+    it is a wildcard."""
     head, mark, query = url.rpartition("?")
     return (head, mark + query) if "=" in query and "/" not in query.partition("=")[0] else (url, "")
 

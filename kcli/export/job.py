@@ -510,7 +510,7 @@ def _damage(staged: Path, place: Path, increment: int) -> tuple[list[Damage], di
 
 def grouped(splits: Sequence[Split], cores: int, file_bytes: int) -> list[list[Split]]:
     """Group consecutive splits into tasks of about `file_bytes`, or smaller ones (from 4 MB), so that each core has
-    two."""
+    two tasks."""
     total = _bytes(splits)
     target = max(SMALLEST_TASK_BYTES, min(file_bytes, total // max(1, cores * TASKS_PER_CORE)))
     tasks: list[list[Split]] = [[]]

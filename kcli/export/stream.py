@@ -244,7 +244,8 @@ def _limited(starts: Offsets, ends: Offsets, limit: int) -> Offsets:
 
 
 def _cut(whole: Range, pieces: list[Split]) -> Iterator[LiveRange]:
-    """Yield the range cut by offsets where its splits are cut by bytes. Raises UnreadableInput."""
+    """Yield the parts of a range between the offsets at which its splits end; a split itself ends at a byte position.
+    Raises UnreadableInput."""
     at = whole.start
     for piece in pieces:
         behind = piece.to_offset if piece.stop is None else _base_offset(piece.segment, piece.stop)

@@ -17,7 +17,8 @@ from kcli.group.timers import Timers
 from kcli.protocol.error_code import ErrorCode
 
 BATCH_BYTES, RECORD_BYTES = 61, 32
-"""BATCH_BYTES: size of a batch's header. RECORD_BYTES: upper bound of a record's size without its key and value."""
+"""In bytes. BATCH_BYTES: the size of a batch's header. RECORD_BYTES: the maximum size of a record without key and
+value."""
 
 TimerKey = tuple[str, ...]
 """The key of a timer: its purpose, then the group id and the member id, where the timer is for one group or one

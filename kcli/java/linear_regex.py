@@ -16,7 +16,7 @@ REPEATED_LENGTH_MAX: Final = 1024
 """The maximum length, in characters, of a pattern with a counted repetition `{n}`, which may repeat each character a
 thousand times."""
 UNICODE_CLASSES_MAX: Final = 64
-"""The largest number of Unicode classes (`\\pL`) in a pattern: each one stands for several hundred ranges."""
+"""The maximum number of Unicode classes (`\\pL`) in a pattern: each one stands for several hundred ranges."""
 MEMORY_BYTES_MAX: Final = 1 << 20
 """The maximum memory, in bytes, of a compiled pattern and of the automaton that RE2 builds while it matches."""
 

@@ -345,8 +345,8 @@ class Core:
         nodes repeat the names that they received, so a contradiction is ignored (Kafka's voter stops). A leader that
         has answered a Fetch of this node leads for certain, as each epoch has one leader: another leader, or another
         endpoint, is then ignored. Before that, the leader named most recently is followed. Where another node names
-        this node as the leader of an epoch in which this node did not lead, the quorum-state of this node may have been
-        lost: it enters that epoch, and votes for no candidate in it.
+        this node as the leader of a higher epoch, the quorum-state of this node may have been lost: it enters that
+        epoch, and votes for no candidate in it.
         """
         state, own = self.state, leader_id == self.key.id
         if not self.is_in_reach(epoch):

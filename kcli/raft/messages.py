@@ -154,8 +154,8 @@ class VoteAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer(Answer):
-    """The answer to Fetch: records; or, where the follower's log diverges, the offset and epoch from which it does; or
-    the snapshot to fetch first."""
+    """The answer to Fetch: records; or, where the logs diverge, the epoch to truncate to and its end offset in the
+    leader's log; or the snapshot to fetch first."""
 
     high_watermark: int = -1
     log_start_offset: int = -1

@@ -104,6 +104,7 @@ class AclIndex:
 
 
 def subjects(principal: str, host: str) -> tuple[_Subject, ...]:
-    """Return the principals and hosts of the ACLs that concern this principal on this host. host: no wildcard."""
+    """Return the principals and hosts of the ACLs that concern this principal on this host. host: an address, not the
+    wildcard."""
     own = (principal, WILDCARD), (principal, host)
     return own if principal == EVERYBODY else (*own, (EVERYBODY, WILDCARD), (EVERYBODY, host))

@@ -43,7 +43,7 @@ _PAST_THE_END: Final = "\uffff"
 
 
 class InvalidJaasConfig(KcliError):
-    """A text that is no JAAS configuration, has more or less than one login module, or one that Kafka disallows."""
+    """A text is not a JAAS configuration, does not have exactly one login module, or has one that Kafka disallows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def parse_jaas(text: str) -> list[LoginModule]:
 
 def parse_jaas_file(text: str) -> dict[str | None, list[LoginModule]]:
     """Return the sections of a JAAS file: the entries by the section's name, which is None where the name is no word.
-    Raises InvalidJaasConfig, with the line."""
+    Raises InvalidJaasConfig, whose message names the line."""
     return _JaasFile(text).sections()
 
 

@@ -69,6 +69,7 @@ class SaslServer(Protocol):
 
 
 def generic_failure(mechanism: str, *, again: bool = False) -> str:
-    """Return the error message of Kafka for credentials that are wrong. again: at a re-authentication."""
+    """Return the error message of Kafka for credentials that are wrong. again: whether the login is a
+    re-authentication."""
     during = "re-authentication" if again else "authentication"
     return f"Authentication failed during {during} due to invalid credentials with SASL mechanism {mechanism}"

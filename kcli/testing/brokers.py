@@ -234,9 +234,10 @@ def _text(value: Any) -> str:
 
 
 def describe(kafka: Kafka, kept: Path | None) -> str:
-    """Return the report on the broker of a failed test: data directory, commands for it, fault rules, last requests.
+    """Return the report on the broker of a failed test: data directory, commands to look at the data, fault rules, most
+    recent requests.
 
-    kept: where the data will be, None if it is not kept.
+    kept: the directory where the data will be kept, None if it is not kept.
     """
     lines = []
     if kept is not None:

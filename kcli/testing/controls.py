@@ -63,7 +63,7 @@ class _File(DiskFile):
 
 
 class UnsyncedDisk(Disk):
-    """The file system without fsync: data that the process has written survives its end."""
+    """The file system without fsync: data that the process has written survives the end of the process."""
 
     waits = False
 

@@ -1,4 +1,4 @@
-"""Fault rules: the broker answers the requests that match a rule late, with an error, or not at all.
+"""Fault rules: the broker answers requests that match a rule late, or with an error, or not at all.
 
 The first rule that matches a request and is not used up applies to it. The delay of a rule passes before its error or
 drop, and is measured by the broker's clock.

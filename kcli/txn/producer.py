@@ -40,7 +40,7 @@ def init_producer_id(turn: Turn, request: InitProducerId) -> Producer | NeedsPro
     if request.producer_id != NONE and not _may_be_known(transaction, request):
         raise Refused(ErrorCode.PRODUCER_FENCED)
     if transaction.state is State.ONGOING:
-        # No producer gets the epoch that the abort takes: the client repeats InitProducerId and gets the next epoch.
+        # No producer gets the epoch that the abort uses: the client repeats InitProducerId and gets the next epoch.
         needs = abort_open(turn, request.transactional_id, transaction, request.new_producer_id)
         return needs or Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
     begun = _begun(turn, transaction, request, timeout_ms)

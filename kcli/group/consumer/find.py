@@ -79,8 +79,8 @@ def check_static(existing: ConsumerMember | None, member_id: str, instance_id: s
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
     """Raises GroupError FENCED_MEMBER_EPOCH where the request's epoch is not the member's.
 
-    The previous member epoch is accepted too, where all partitions that the member owns are assigned to it: then the
-    answer to its last heartbeat was lost.
+    The previous member epoch is accepted too, where all partitions that the member owns are assigned to it: the answer
+    to its previous heartbeat was lost then.
     """
     if epoch in (JOINING, member.epoch):
         return
