@@ -8,7 +8,9 @@
     given               from a CSV file: topic,partition,offset or group,topic,partition,offset in each line
 
 A new offset below the log start offset becomes the log start offset, one above the high watermark the high watermark;
-either change is reported. Source: ConsumerGroupCommand, OffsetsUtils in Kafka's tools.
+either change is reported.
+
+Source: ConsumerGroupCommand, OffsetsUtils in Kafka's tools.
 """
 
 from __future__ import annotations

@@ -52,10 +52,11 @@ class Split:
 
     first_offset, next_offset: the offsets [first_offset, next_offset) that an undamaged log has in these bytes. Where
     the file's inode is not `inode` (0: unknown) any more, because the segment was cleaned or deleted, the reader looks
-    for these offsets in the partition's present segments. size: bytes. committed: leave out the records of aborted
-    transactions. aborted: the aborted transactions that the transaction indexes list. copies: directories of other
-    replicas of the partition, read where this one is damaged. corruption_report: the directory of the damage table.
-    may_vanish: whether files that are deleted before they are read are no error.
+    for these offsets in the partition's present segments.
+    size: bytes. committed: leave out the records of aborted transactions. aborted: the aborted transactions that the
+    transaction indexes list. copies: directories of other replicas of the partition, read where this one is damaged.
+    corruption_report: the directory of the damage table. may_vanish: whether files that are deleted before they are
+    read are no error.
     """
 
     topic: str

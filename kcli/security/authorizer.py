@@ -248,7 +248,7 @@ class Authorizer:
 
 
 def _covers(acl: Acl, operation: Operation) -> bool:
-    """Return whether the ACL decides about this operation: whether it allows it, if it is of ALLOW, or denies it."""
+    """Return whether the ACL, by its permission, allows or denies this operation."""
     covered = _ALLOWED_BY if acl.permission is Permission.ALLOW else _DENIED_BY
     return bool(covered[acl.operation] >> operation & 1)
 

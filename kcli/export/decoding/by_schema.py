@@ -63,7 +63,8 @@ class RegistryDecoder(ProgramDecoder):
 
     The type is the common type of the schemas in the survey's headers. A schema whose id is first met while decoding is
     requested from the registry; its payloads decode if the schema's type fits the common type, and otherwise get a
-    reason. sources: schemas by header. refused: reasons by header, for headers whose schema cannot be used.
+    reason.
+    sources: schemas by header. refused: reasons by header, for headers whose schema cannot be used.
     """
 
     def __init__(self, language: Language, registry: Registry, headers: frozenset[bytes]) -> None:

@@ -49,10 +49,11 @@ _FROM: Final = {
 class ClassicGroup:
     """A classic group.
 
-    leader: id of the member that computes assignments. static: member ids by instance id. pending: member ids that were
-    returned with MEMBER_ID_REQUIRED and with which no member has joined yet. pending_sync: ids of the members of this
-    generation that have not sent SyncGroup. topics: the topics that the members subscribe to, None where they are
-    unknown. new_member_added: whether a member has joined during the current initial rebalance delay.
+    leader: id of the member that computes assignments. static: member ids by instance id.
+    pending: member ids that were returned with MEMBER_ID_REQUIRED and with which no member has joined yet.
+    pending_sync: ids of the members of this generation that have not sent SyncGroup.
+    topics: the topics that the members subscribe to, None where they are unknown.
+    new_member_added: whether a member has joined during the current initial rebalance delay.
     """
 
     type_name = "classic"

@@ -51,8 +51,8 @@ class Follower:
         self.update_deadline_ms = now_ms + self.fetch_timeout_ms
 
     def leader_node(self, listener: str) -> Node:
-        """Return the leader's id and its address on `listener`, or on its first listener where it does not have that
-        one."""
+        """Return the leader's id and address on `listener`, or where the leader has none of that name, on its first
+        listener."""
         where = address_or_first(self.leader_endpoints, listener)
         assert where is not None, "a follower knows where its leader is"
         return Node(self.leader_id, where.host, where.port)
