@@ -1,7 +1,7 @@
 """The partitions at the paths of a query: their segments, and their offsets in the log directory's checkpoints.
 
     path of a segment's file           that segment alone
-    directory with segments            one partition, by the directory's name (without a number: topic <name>, partition 0)
+    directory with segments            one partition, by the directory's name (no number: topic <name>, partition 0)
     directory of such directories      a log directory with its checkpoints; a directory of several; tiered storage
     *, ?, [...] in a path              every match
 

@@ -5,7 +5,7 @@
     without producer id                        the next epoch; CONCURRENT_TRANSACTIONS while an ongoing transaction is
                                                aborted
     with producer id and epoch (KIP-360)       the next epoch where they are the current ones; the current epoch where
-                                               the request repeats the request before; otherwise PRODUCER_FENCED
+                                               the request repeats the previous one; otherwise PRODUCER_FENCED
     the epochs of the producer id are used up  a new producer id, epoch 0
 
 Source: TransactionCoordinator.handleInitProducerId, TransactionMetadata.prepareIncrementProducerEpoch.
