@@ -10,8 +10,8 @@ groups      groups and their offsets        resets       new offsets of a group
 acls        access control lists            users        who logs in by SCRAM            tokens  delegation tokens
 formats     a record as text
 wire        requests that librdkafka does not send
-security    TLS and SASL of these           command_config  a file of Kafka's client properties
+security    TLS and SASL of wire            command_config  a file of Kafka's client properties
 oauth       tokens to log in with, from a file or an endpoint
 
-The only importer of confluent_kafka (librdkafka), which takes 60 ms, and which acls, users and tokens do without: a
-command imports this package when it runs, not before."""
+Only this package imports confluent_kafka (librdkafka), which takes 60 ms, so a command imports this package only when
+it runs; acls, users and tokens do not need confluent_kafka."""

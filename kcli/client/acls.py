@@ -1,6 +1,7 @@
-"""The ACLs of a cluster: DescribeAcls, CreateAcls and DeleteAcls, sent to any broker over connections of wire's.
+"""The ACLs of a cluster, by DescribeAcls, CreateAcls and DeleteAcls, which go to any broker over connections of `wire`.
 
-librdkafka's API knows neither delegation tokens nor users as resources. Source: KIP-140, KIP-290.
+These requests are not sent by librdkafka: its API lacks the resource types delegation token and user. Source: KIP-140,
+KIP-290.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Acls:
         return [_acl(resource, each) for resource in answer.resources for each in resource.acls]
 
     def add(self, acls: Sequence[Acl]) -> Iterator[Acl | KcliError]:
-        """Add ACLs; one that is there already stays. Yields each, or a KcliError. Raises NobodyAnswers."""
+        """Add ACLs; one that exists already stays. Yields each ACL, or a KcliError in place of one that the broker
+        refused. Raises NobodyAnswers."""
         creations = tuple(
             AclCreation(
                 resource_type=i8(each.resource_type),
@@ -68,7 +70,8 @@ class Acls:
                 yield ErrorAnswer(_subject(acl), result.error_code, result.error_message)
 
     def remove(self, filters: Sequence[AclFilter]) -> Iterator[Acl | KcliError]:
-        """Remove the ACLs that filters match. Yields each, or a KcliError. Raises NobodyAnswers."""
+        """Remove the ACLs that filters match. Yields each ACL removed, or a KcliError in place of an ACL or a filter
+        that failed. Raises NobodyAnswers."""
         request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_fields(each)) for each in filters))
         answer = self._brokers.ask(lambda server: call(server, request, DeleteAclsResponse))
         for result in answer.filter_results:
@@ -87,8 +90,8 @@ class Acls:
             return SETTINGS
 
     def own_operations(self) -> frozenset[Operation]:
-        """Return what this client may do with the cluster as a resource; nothing where it may not describe it. Raises
-        NobodyAnswers."""
+        """Return the operations that this client is authorized for on the cluster resource; none where it may not
+        describe the cluster. Raises NobodyAnswers."""
         answer = self._brokers.ask(lambda server: call(server, _CLUSTER, DescribeClusterResponse))
         bits = max(answer.cluster_authorized_operations, 0)
         return frozenset(each for each in Operation if each > Operation.ANY and bits >> each & 1)
@@ -98,7 +101,8 @@ _CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=True)
 
 
 def _settings(server: Server) -> frozenset[str]:
-    """Return those of SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer, OSError."""
+    """Return those of SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer (also where the cluster
+    names no broker), OSError."""
     brokers = call(server, _CLUSTER, DescribeClusterResponse).brokers
     if not brokers:
         raise NoAnswer("no broker")

@@ -50,7 +50,7 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic. configs: the values that differ from Kafka's defaults; id: base64, as Kafka prints it."""
+    """A topic. id: base64, as Kafka prints it; configs: the values that differ from Kafka's defaults."""
 
     name: str
     id: str
@@ -203,8 +203,8 @@ class Admin:
     def add_partitions(
         self, names: Iterable[str], total: int, assignment: Assignment | None, *, validate_only: bool, if_exists: bool
     ) -> Iterator[str | KcliError]:
-        """Raise the number of partitions of topics to `total`. assignment: replicas of the new partitions. Yields the
-        name of each topic changed, or a KcliError."""
+        """Raise the number of partitions of topics to `total`. assignment: broker ids of the replicas of the new
+        partitions only. Yields the name of each topic changed, or a KcliError."""
         more: dict[str, Any] = {} if assignment is None else {"replica_assignment": assignment}
         yield from self._each(
             lambda: self._client.create_partitions(
@@ -284,7 +284,8 @@ class Admin:
 
 
 def _set(configs: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
-    """The configurations that are set for the topic, for the broker, for all brokers or in server.properties."""
+    """Return the configurations whose values are set for the topic, for the broker, for all brokers or in
+    server.properties."""
     return {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default}
 
 

@@ -32,8 +32,8 @@ MIN_ISR = "min.insync.replicas"
 
 
 class BrokerState(NamedTuple):
-    """A broker. is_fenced: the controller has had no heartbeat of it within broker.session.timeout.ms; it leads
-    nothing."""
+    """A broker. is_fenced: the controller has had no heartbeat of the broker within broker.session.timeout.ms, so that
+    the broker leads no partition."""
 
     id: int
     host: str

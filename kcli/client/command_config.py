@@ -5,12 +5,13 @@
     sasl.jaas.config                 PlainLoginModule, ScramLoginModule: username and password; tokenauth=true of SCRAM,
                                      for a delegation token
                                      OAuthBearerLoginModule: extension_NAME, ssl.* towards the token endpoint; clientId,
-                                     clientSecret and scope where the settings below are not there
+                                     clientSecret and scope where the settings below are not set
     sasl.login.callback.handler.class
                                      of OAUTHBEARER: OAuthBearerLoginCallbackHandler; without it Kafka's clients log in
                                      with tokens that nobody has signed
     sasl.oauthbearer.token.endpoint.url
-                                     a file with a token, or where tokens are given for client credentials (http, https)
+                                     a file with a token, or the endpoint that issues tokens for client credentials
+                                     (http, https)
     sasl.oauthbearer.client.credentials.client.id, .client.secret, sasl.oauthbearer.scope, .header.urlencode
     ssl.keystore.*, ssl.truststore.*, ssl.key.password
                                      PEM, PKCS12 or JKS: read here, and given to librdkafka as PEM texts
@@ -20,10 +21,10 @@
                                      offered, as neither librdkafka nor Python can leave one out
     config.providers.*               FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider
 
-Another setting of security.*, ssl.* or sasl.* is refused by its name: a connection is never less safe than the file
-says. Settings that secure nothing (serializers, acks) belong to Kafka's own clients, and are passed over, as are those
-of sasl.kerberos.*, which only GSSAPI reads. No error has a part of a secret. Source: SslConfigs, SaslConfigs,
-CommonClientConfigs; librdkafka's CONFIGURATION.md.
+Any other setting of security.*, ssl.* or sasl.* is refused: a connection is never less safe than the file says.
+Settings that do not concern security (serializers, acks) are ignored, as only Kafka's own clients need them, and so are
+those of sasl.kerberos.*, which only GSSAPI reads. No error contains a part of a secret. Source: SslConfigs,
+SaslConfigs, CommonClientConfigs; librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _LOGINS: Final = {
     "org.apache.kafka.common.security.scram.ScramLoginModule": frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"}),
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": frozenset({oauth.MECHANISM}),
 }
-"""Login module -> the mechanisms that it is for."""
+"""Class name of a login module -> the SASL mechanisms that it serves."""
 _STORES: Final = frozenset(
     {
         "ssl.key.password",
@@ -84,7 +85,8 @@ _CREDENTIALS: Final = {
     CLIENT_SECRET: ("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),
     SCOPE: ("sasl.oauthbearer.scope", "scope"),
 }
-"""librdkafka's property -> Kafka's property, and the option of the login module that applies where that is not set."""
+"""librdkafka's property -> Kafka's property for it, and the option of the login module that is used where Kafka's
+property is not set."""
 _EXTENSION: Final = "extension_"
 _OF_OAUTH: Final = frozenset({_HANDLER, ENDPOINT, _URLENCODE, *(each for each, _ in _CREDENTIALS.values())})
 _KNOWN: Final = _PASSED | _STORES | _OF_OAUTH | {_HOST_CHECK, _JAAS, CIPHERS}
@@ -197,7 +199,8 @@ def _login(entries: Mapping[str, str], found: Mapping[str, str]) -> dict[str, st
 
 
 def _oauth(entries: Mapping[str, str], module: LoginModule) -> dict[str, str]:
-    """librdkafka's properties for a login by OAUTHBEARER with sasl.oauthbearer.method=oidc. Raises UsageError."""
+    """Return librdkafka's properties for a login by OAUTHBEARER with sasl.oauthbearer.method=oidc. Raises
+    UsageError."""
     if entries.get(_HANDLER, "").strip() != _OAUTH_HANDLER:
         raise UsageError(f"{_HANDLER}: must be {_OAUTH_HANDLER} for kcli's clients, which make no unsigned tokens")
     if not (url := entries.get(ENDPOINT, "").strip()):

@@ -90,8 +90,9 @@ def kafka_error(error: KafkaException) -> KafkaError:
 
 @dataclass
 class Trouble:
-    """The error callback of librdkafka's clients. reason: the last error's text; is_of_login: whether it is that of a
-    login; down_since: the monotonic time at which the last broker became unreachable, None while one is connected."""
+    """The error callback of librdkafka's clients. reason: the text of the most recent error; is_of_login: whether that
+    error was a failed login; down_since: the monotonic time at which the last reachable broker became unreachable, None
+    while one is connected."""
 
     reason: str | None = None
     is_of_login: bool = False
@@ -111,8 +112,8 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Connection:
-    """How clients reach a cluster. bootstrap: HOST:PORT,...; properties: librdkafka's, they override kcli's; chatty:
-    librdkafka's log lines go to stderr."""
+    """How clients reach a cluster. bootstrap: HOST:PORT,...; properties: librdkafka's properties, which override those
+    that kcli sets; timeout_s: how long to wait for an answer; chatty: whether librdkafka's log lines go to stderr."""
 
     bootstrap: str
     properties: dict[str, str] = field(default_factory=dict)
@@ -121,21 +122,23 @@ class Connection:
     trouble: Trouble = field(default_factory=Trouble)
 
     def security(self) -> Security:
-        """The security of kcli's own connections, from librdkafka's properties. Raises UsageError, KcliError."""
+        """Return the TLS and SASL of kcli's own connections, from librdkafka's properties. Raises UsageError,
+        KcliError."""
         return security_of(self.properties)
 
     def admin(self) -> AdminClient:
-        """librdkafka's admin client. Raises UsageError for a property that librdkafka refuses."""
+        """Return an admin client of librdkafka. Raises UsageError for a property that librdkafka refuses."""
         return self._made(AdminClient, {})
 
     def producer(self, settings: dict[str, Any]) -> Producer:
-        """librdkafka's producer. Raises UsageError for a property that librdkafka refuses."""
+        """Return a producer of librdkafka. Raises UsageError for a property that librdkafka refuses."""
         return self._made(Producer, settings)
 
     def consumer(self, settings: dict[str, Any]) -> Consumer:
-        """librdkafka's consumer for assigned partitions. Raises UsageError for a property that librdkafka refuses.
+        """Return a consumer of librdkafka for assigned partitions. Raises UsageError for a property that librdkafka
+        refuses.
 
-        librdkafka requires a group id; the consumer joins no group and commits no offsets.
+        librdkafka requires a group id, but the consumer joins no group and commits no offsets.
         """
         return self._made(Consumer, {"group.id": "kcli", "enable.auto.commit": False, **settings})
 
@@ -157,8 +160,8 @@ class Connection:
             raise UsageError(kafka_error(error).str()) from None
 
     def _take_login(self, config: dict[str, Any]) -> None:
-        """Replace in `config` the properties of an OAUTHBEARER login with a token file, which librdkafka lacks, by a
-        callback. Raises UsageError (also for a delegation token, with which librdkafka cannot log in), KcliError."""
+        """Replace the OAUTHBEARER properties in `config` by a callback where the token is in a file, which librdkafka
+        cannot read. Raises UsageError (also for a delegation token, with which librdkafka cannot log in), KcliError."""
         if TOKEN_AUTH in config:
             raise UsageError(
                 "a delegation token: librdkafka logs in with none; kcli acls, users, tokens and cluster status do"

@@ -1,7 +1,7 @@
 """Records of a topic's partitions, read by assignment: no group is joined, no offset is committed.
 
-Reading a partition ends at the stop of its range, or at the partition's end, which librdkafka reports even where the
-last records are transaction markers that consumers do not see.
+Reading a partition ends at the stop offset of its range, or at the partition's end. librdkafka reports that end even
+where the last records are transaction markers, which consumers do not see.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordSelection:
-    """The records to read. partitions: empty for all; to_end: stop at each partition's present end; count: records at
-    most."""
+    """The records to read. partitions: empty for all; to_end: stop at the end that each partition has when reading
+    begins; count: the maximum number of records, None for no limit."""
 
     topic: str
     partitions: tuple[int, ...] = ()
@@ -117,7 +117,8 @@ class _Reading:
         return bool(self._open) or self._failure is not None
 
     def next(self) -> list[Record]:
-        """The records of one poll; empty where none came in time."""
+        """Return the records of one poll; an empty list where none came in time. Raises the failure that a poll before
+        had after its records."""
         if self._failure is not None:
             raise self._failure
         messages = self._consumer.consume(CHUNK, 0)
@@ -147,7 +148,7 @@ class _Reading:
         assert offset is not None
         place = self._open.get(partition)
         if place is None:
-            return None  # librdkafka fetched it beyond the range
+            return None  # librdkafka had fetched it before the range was read to its end
         if place.stop is not None and offset >= place.stop - 1:
             self._close(partition)
             if offset >= place.stop:
@@ -171,8 +172,8 @@ class _Reading:
 
 
 def record_of(message: Message, topic: str) -> Record:
-    """librdkafka's message (without an error) as a record. Raises KcliError where librdkafka cannot decode its
-    headers."""
+    """Convert librdkafka's message, which has no error, to a record. Raises KcliError where librdkafka cannot decode
+    the message's headers."""
     kind, timestamp = message.timestamp()
     known = kind != TIMESTAMP_NOT_AVAILABLE
     partition, offset = message.partition(), message.offset()

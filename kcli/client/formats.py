@@ -57,10 +57,10 @@ def json_field(data: bytes | None) -> str:
 
 
 def shown(data: bytes | None, fold: int = -1) -> str:
-    """Bytes for a terminal: printable text as it is, quoted where it is ambiguous; 0x... for other bytes; null for
-    None.
+    """Return bytes as text for a terminal: printable text as it is, quoted where it is ambiguous; 0x... for other
+    bytes; null for None.
 
-    fold: bytes shown at most, -1 for all. dump-segment's kernel prints the same.
+    fold: the number of bytes shown at most, -1 for all. dump-segment's kernel prints the same.
     """
     if data is None:
         return "null"
@@ -81,7 +81,8 @@ def _escape(char: str) -> str:
 
 
 def table(fold: int, styles: list[Style] | None) -> Printer:
-    """A printer of table lines. styles: the terminal codes around partition, offset, time, labels and values."""
+    """Return a function that returns a record as a line of the table. fold: as for `shown`. styles: the terminal codes
+    around partition, offset, time, labels and values; None for no codes."""
     place, offset, time, label, value = styles or [(b"", b"")] * 5
 
     def dressed(style: Style, text: str) -> bytes:
@@ -119,7 +120,8 @@ _PIECE = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
 
 
 def unescaped(text: str) -> bytes:
-    r"""The delimiter that an option spells: \n \r \t \xHH, a backslash before all else."""
+    r"""Return the delimiter that the text of an option stands for: \n, \r, \t and \xHH are replaced, and a backslash
+    before any other character is removed."""
     return b"".join(
         bytes.fromhex(found[2])
         if found[2]
@@ -131,7 +133,8 @@ def unescaped(text: str) -> bytes:
 
 
 def percent(text: str, null: bytes) -> Printer:
-    """A printer by a format string; `null` stands for null keys, values and headers. Raises UsageError."""
+    """Return a function that returns a record in the form of a format string. null: stands for null keys, values and
+    headers. Raises UsageError."""
 
     def data(value: bytes | None) -> bytes:
         return null if value is None else value

@@ -34,8 +34,8 @@ TOO_LATE = {
 
 
 def consume(connection: Connection, membership: Membership, report: Report) -> Generator[list[Record]]:
-    """Yield lists of records, in order within each partition; an empty list after a poll that brought none. Ends as
-    `membership` says.
+    """Yield lists of records, in order within each partition; an empty list after a poll that brought none. Ends after
+    `membership.count` records, or with `membership.to_end` when all assigned partitions are read to their ends.
 
     Closing the iterator leaves the group (a static member stays until its session ends). Raises UsageError,
     Unreachable, Refused, KcliError.
@@ -107,7 +107,8 @@ class _Member:
         return self._membership.to_end and bool(self._assigned) and self._assigned <= self._at_end
 
     def next(self) -> list[Record]:
-        """The records of one poll; empty where none came in time."""
+        """Return the records of one poll; an empty list where none came in time. Raises the failure that a poll before
+        had after its records."""
         if self._failure is not None:
             raise self._failure
         messages = self._consumer.consume(CHUNK if self._left is None else min(CHUNK, self._left), 0)
@@ -173,7 +174,7 @@ class _Member:
         except KafkaException as error:
             found = kafka_error(error)
             if found.code() == NOT_ASSIGNED:
-                return  # revoked meanwhile, and reported
+                return  # revoked since, which has been reported
             if found.code() not in TOO_LATE:
                 raise Refused(self._membership.group, found) from None
             self._report(f"not committed ({error_name(found)}):", list(nexts))

@@ -50,11 +50,12 @@ NOT_READY = {
 
 
 class Groups:
-    """Groups of a cluster, from their coordinators. The cluster's topics are read once, at construction.
+    """Groups of a cluster, as their coordinators describe them. The cluster's topics are read once, at construction.
 
     A method that takes several groups yields a KcliError in place of a group that failed.
 
-    trouble: unreadable parts of a log directory; always empty here, where a coordinator answers.
+    trouble: the parts of a log directory that cannot be read, as in kcli.inspector.groups, which has the same
+    interface; always empty here, where a coordinator answers.
     """
 
     trouble: Sequence[str | KcliError] = ()
@@ -103,7 +104,7 @@ class Groups:
         )
 
     def _epochs(self, name: str, node: Node) -> wire.GroupEpochs | None:
-        """The epochs of a consumer group (KIP-848), which librdkafka does not return; None where the coordinator
+        """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None where the coordinator
         refuses."""
         try:
             server = wire.Server(node.host, node.port, self._timeout_s, self._connection.security())
@@ -112,8 +113,8 @@ class Groups:
             return None
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """The committed offsets of a group that `group` or `describe` has just returned. Raises Refused,
-        Unreachable."""
+        """Return the committed offsets of a group, which `group` or `describe` must have returned just before. Raises
+        Refused, Unreachable."""
         requested = [ConsumerGroupTopicPartitions(group)]
         found = self._result(
             group, lambda: self._client.list_consumer_group_offsets(requested, request_timeout=self._timeout_s)[group]
@@ -132,16 +133,16 @@ class Groups:
         return [TopicPartition(topic, number) for number in sorted(found.partitions)]
 
     def starts(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The log start offset of each partition that exists and has a leader. Raises Refused, Unreachable."""
+        """Return the log start offset of each partition that exists and has a leader. Raises Refused, Unreachable."""
         return self._offsets(places, EARLIEST)
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The high watermark of each partition that exists and has a leader. Raises Refused, Unreachable."""
+        """Return the high watermark of each partition that exists and has a leader. Raises Refused, Unreachable."""
         return self._offsets(places, LATEST)
 
     def at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-        """For each partition that exists and has a leader the first offset with a timestamp of `time_ms` (epoch ms) or
-        later; -1 without one. Raises Refused, Unreachable."""
+        """Return, for each partition that exists and has a leader, the first offset with a timestamp of `time_ms`
+        (epoch ms) or later; -1 where there is none. Raises Refused, Unreachable."""
         return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))  # ListOffsets: -1 to -5 are no times
 
     def _offsets(self, places: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
@@ -161,7 +162,8 @@ class Groups:
         return number in known and known[number].leader >= 0
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Iterator[TopicPartition | KcliError]:
-        """Set committed offsets of a group without members. Yields each partition done, or a KcliError."""
+        """Set committed offsets of a group without members. Yields each partition whose offset was set, or a
+        KcliError."""
         partitions = [confluent_kafka.TopicPartition(*place, offset) for place, offset in offsets.items()]
         places = [ConsumerGroupTopicPartitions(group, partitions)]
         try:
@@ -191,8 +193,8 @@ class Groups:
         self._result(name, lambda: self._client.delete_consumer_groups([name], request_timeout=self._timeout_s)[name])
 
     def delete_offsets(self, group: str, places: Iterable[TopicPartition]) -> Iterator[TopicPartition | KcliError]:
-        """Delete committed offsets of topics to which no member of the group is subscribed. Yields each partition done,
-        or a KcliError.
+        """Delete committed offsets of topics to which no member of the group is subscribed. Yields each partition whose
+        offset was deleted, or a KcliError.
 
         confluent-kafka has no OffsetDelete: wire sends it. Raises KcliError where the cluster requires TLS or SASL that
         wire does not speak.
@@ -237,8 +239,8 @@ class Groups:
 
 
 def _metadata(described: confluent_kafka.TopicPartition) -> str:
-    """The metadata string of a committed offset. confluent-kafka 2.16 returns bytes beyond its end, up to the next
-    zero."""
+    """Return the metadata string of a committed offset. confluent-kafka 2.16 returns bytes beyond the string's end, up
+    to the next zero byte."""
     try:
         return described.metadata or ""
     except UnicodeDecodeError as error:

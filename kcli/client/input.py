@@ -23,7 +23,7 @@ Header = tuple[str, bytes | None]
 
 
 class BadInput(KcliError):
-    """A line of the input that is no record."""
+    """A line of the input is not a valid record."""
 
     exit_status = 2
 
@@ -40,8 +40,8 @@ class NewRecord(NamedTuple):
 
 
 def pieces(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:
-    """Yield the bytes between delimiters as soon as they are read. read(n): at most n bytes, b"" at the end of the
-    input.
+    """Yield the bytes between delimiters as soon as they are read. read(n): returns at most n bytes, b"" at the end of
+    the input.
 
     Raises BadInput for a piece longer than MAX_PIECE_BYTES.
     """

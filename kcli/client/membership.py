@@ -47,7 +47,7 @@ class Reset(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Membership:
     """The settings of a member. assignors: none for Kafka's default; to_end: leave the group when all assigned
-    partitions are read to their ends; count: records at most."""
+    partitions are read to their ends; count: the maximum number of records, None for no limit."""
 
     group: str
     topics: tuple[str, ...]
@@ -62,4 +62,5 @@ class Membership:
 
 
 Report = Callable[[str, list[TopicPartition]], None]
-"""Called with an event of the member (`assigned`, `revoked`, `lost`, or a commit that failed) and its partitions."""
+"""Called with an event of the member (the text `assigned`, `revoked` or `lost`, or why a commit failed) and the event's
+partitions."""

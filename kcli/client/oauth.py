@@ -55,7 +55,7 @@ class Tokens:
     """The tokens of an endpoint. extensions: the SASL extensions that each login sends."""
 
     def __init__(self, endpoint: Endpoint, extensions: Mapping[str, str]) -> None:
-        """Raises UsageError for a URL that is no endpoint."""
+        """Raises UsageError for a URL that cannot be a token endpoint."""
         self._endpoint, self._extensions = endpoint, dict(extensions)
         try:
             self._url = urlsplit(endpoint.url)
@@ -85,7 +85,8 @@ class Tokens:
         return self._token
 
     def login(self) -> ClientLogin:
-        """Return the login of kcli's own connections. Its first step gets the token, and raises NoToken."""
+        """Return the login of kcli's own connections. The first step of the login gets the token, and raises
+        NoToken."""
         from kcli.security.client_login import ClientLogin
 
         return ClientLogin(MECHANISM, lambda: converse(self.token().text, self._extensions))

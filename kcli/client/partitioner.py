@@ -28,7 +28,7 @@ class Partitioning(StrEnum):
 
 
 class Partitioner:
-    """Partitions records among `count` partitions. pick(n): a random number below n."""
+    """Chooses a partition for each record, out of `count` partitions. pick(n): returns a random number below n."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Partitioner:
         self._sent = 0
 
     def partition(self, key: bytes | None, size: int) -> int:
-        """The partition of a record with that key and `size` bytes."""
+        """Return the partition of a record with that key and `size` bytes."""
         if self._kind is Partitioning.MURMUR2 and key is not None:
             return murmur2(key, self._count)
         if self._kind is Partitioning.ROUND_ROBIN:

@@ -24,10 +24,10 @@ PURGED = KafkaError._PURGE_QUEUE  # noqa: SLF001 (librdkafka's own codes have no
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings:
-    """The producer's settings; None leaves one to librdkafka.
+    """The producer's settings; for a setting that is None, librdkafka's default applies.
 
-    acks: all, 1, 0; partition: of every record; without one `partitioning` applies, or with `own_partitions` each
-    record's own partition.
+    acks: all, 1, 0; partition: the partition of every record; where it is None, `partitioning` chooses one, except,
+    with `own_partitions`, for records that name their own.
     """
 
     acks: str | None = None
@@ -72,7 +72,7 @@ class Delivery:
         return sum(self.failures.values())
 
     def fail(self, topic: str, error: KafkaError, count: int = 1) -> None:
-        """Count records that failed with that error."""
+        """Count records that failed with that error, by default one."""
         text = str(Refused(topic, error))
         if text not in self.failures and len(self.failures) >= FAILURES_KEPT:
             text = "other errors"
@@ -131,8 +131,8 @@ class TopicProducer:
                 self._poll(0)
 
     def close(self, timeout_s: float | None = None) -> Delivery:
-        """Wait at most `timeout_s` for every record to be delivered or to fail; records then undelivered count as
-        failed."""
+        """Wait at most `timeout_s` for every record to be delivered or to fail; records that are undelivered after that
+        count as failed. Returns the counts."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while left := self._undelivered():
             is_down = self._connection.trouble.down_for(self._connection.timeout_s)
@@ -146,7 +146,8 @@ class TopicProducer:
         return self.delivery
 
     def _poll(self, timeout_s: float) -> None:
-        """Take delivery reports. Raises Refused for an error after which librdkafka's producer does nothing more."""
+        """Receive delivery reports. Raises Refused for a fatal error, after which librdkafka's producer sends nothing
+        more."""
         try:
             self._producer.poll(timeout_s)
         except KafkaException as error:
@@ -154,7 +155,7 @@ class TopicProducer:
             raise Refused("", self._fatal) from None
 
     def _undelivered(self) -> int:
-        """Take delivery reports for a moment. Returns how many records have none yet."""
+        """Wait a moment for delivery reports; return the number of records that have none yet."""
         try:
             return self._producer.flush(0.2)
         except KafkaException as error:  # librdkafka's producer does nothing more, and reports every record as purged

@@ -4,8 +4,8 @@
     times   FROM:TO, each epoch milliseconds, ISO 8601 or relative to now (-2h); either may be missing
 
 Offsets are found when reading begins: `end` is the high watermark, under read_committed the last stable offset. A range
-of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets), or where
-the partition ends at that moment.
+of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets); where there
+is no such record, at the partition's end at the time when reading begins.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Answer = TypeVar("Answer")
 
 
 class Start(NamedTuple):
-    """The first offset to read. offset: 0 or more, or negative: that many before the end; None: the beginning, or the
-    end."""
+    """The first offset to read. offset: 0 or more; or negative, counted back from the partition's end; None: the
+    beginning, or with `at_end` the end."""
 
     offset: int | None
     at_end: bool = False
@@ -36,7 +36,8 @@ END = Start(None, at_end=True)
 
 
 class Range(NamedTuple):
-    """The offsets from `start` to `stop`, exclusive; a stop of None: without end, records to come included."""
+    """The offsets from `start` to `stop`, exclusive. A stop of None: no end, so that records still to be written are
+    read too."""
 
     partition: int
     start: int
@@ -61,7 +62,8 @@ def parse_start(text: str) -> tuple[int | None, Start]:
 
 
 def parse_times(text: str, time_ms: Callable[[str], int]) -> Times:
-    """Parse FROM:TO, whose times may have colons themselves. time_ms(text): epoch ms; raises UsageError for no time."""
+    """Parse FROM:TO, whose times may contain colons themselves. time_ms(text): returns epoch ms, and raises UsageError
+    for a text that is no time."""
     found: list[Times] = []
     for colon in re.finditer(":", text):
         sides = text[: colon.start()], text[colon.end() :]
@@ -96,8 +98,8 @@ class Offsets:
     def ranges(
         self, partitions: Iterable[int], starts: dict[int | None, Start], times: Times | None, *, to_end: bool
     ) -> list[Range]:
-        """The range of each partition. to_end: stop at the partition's present end. Raises Refused, KcliError,
-        UsageError."""
+        """Return the range of each partition. starts: by partition, None for all others; times: used instead of
+        `starts`; to_end: stop at the partition's present end. Raises Refused, KcliError, UsageError."""
         chosen = list(partitions)
         named = {partition for partition in starts if partition is not None}
         if missing := named - set(chosen):

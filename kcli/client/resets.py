@@ -1,13 +1,15 @@
 """New committed offsets of a group's partitions, as kafka-consumer-groups --reset-offsets computes them.
 
     earliest, latest    the log start offset, the high watermark
-    current             the committed offset, moved into the log; without one the latest
+    current             the committed offset; without one the latest
     offset N            N
     shift N             the committed offset plus N, which may be negative
     time T              the first offset with a timestamp of T (epoch ms) or later; without one the latest
-    given               of a CSV file: topic,partition,offset or group,topic,partition,offset in each line
+    given               from a CSV file: topic,partition,offset or group,topic,partition,offset in each line
 
-An offset below the log start offset or above the high watermark is moved to it, and reported.
+A new offset below the log start offset becomes the log start offset, one above the high watermark the high watermark;
+either change is reported.
+
 Source: ConsumerGroupCommand, OffsetsUtils in Kafka's tools.
 """
 
@@ -61,7 +63,8 @@ def parse_places(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def parse_csv(lines: Iterable[str], name: str, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Parse a CSV file's lines: offsets by group. name: of the file, for errors. Raises UsageError."""
+    """Parse a CSV file's lines; return offsets by group. name: the file's name, for errors; groups: the command's
+    groups, of which a line without a group names the only one. Raises UsageError."""
     found: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(csv.reader(lines), 1):
         if not row:
@@ -78,8 +81,8 @@ def parse_csv(lines: Iterable[str], name: str, groups: list[str]) -> dict[str, d
 
 
 def scope(groups: Groups, committed: Mapping[TopicPartition, Committed], topics: Iterable[str]) -> list[TopicPartition]:
-    """The partitions of `topics` (each TOPIC or TOPIC:0,1); without topics all that have a committed offset. Raises
-    UsageError, Refused, Unreachable."""
+    """Return the partitions of `topics` (each TOPIC or TOPIC:0,1); without topics, all partitions with a committed
+    offset. Raises UsageError, Refused, Unreachable."""
     named = [parse_places(text) for text in topics]
     if not named:
         return sorted(committed)
@@ -93,7 +96,8 @@ def scope(groups: Groups, committed: Mapping[TopicPartition, Committed], topics:
 def new_offsets(
     groups: Groups, group: str, reset: Reset, topics: Iterable[str], report: Report
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Committed]]:
-    """The new offset of each partition beside its committed offset. Raises KcliError where the group has members."""
+    """Return the new offset of each partition, and the group's committed offsets. Raises KcliError where the group has
+    members, or a partition does not exist or has no leader."""
     state = groups.group(group).state
     if state not in RESETTABLE:
         raise KcliError(f"{group}: offsets can only be reset while the group has no members: it is {state}")

@@ -53,7 +53,7 @@ VERIFICATION = "enable.ssl.certificate.verification"
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The TLS context and the SASL login of a connection; None: without TLS, without SASL."""
+    """The TLS context and the SASL login of a connection. None: a connection without TLS, or without SASL."""
 
     tls: ssl.SSLContext | None = None
     sasl: ClientLogin | None = None
@@ -65,8 +65,8 @@ CLOSED = "does its listener want TLS or a login? --command-config says how to co
 
 
 def security_of(properties: Mapping[str, str]) -> Security:
-    """The security that librdkafka's properties configure. Raises UsageError; KcliError for what kcli's own connections
-    do not speak."""
+    """Return the TLS and SASL that librdkafka's properties configure. Raises UsageError, and KcliError for TLS or SASL
+    that kcli's own connections do not support."""
     protocol = properties.get("security.protocol", PROTOCOLS[0]).lower()
     if protocol not in PROTOCOLS:
         raise UsageError(f"security.protocol={protocol} is none of {', '.join(PROTOCOLS)}")
@@ -122,8 +122,8 @@ def _sasl(properties: Mapping[str, str]) -> ClientLogin:
 
 
 def oauth_tokens(properties: Mapping[str, str]) -> Tokens | None:
-    """The tokens of a login by OAUTHBEARER that librdkafka's properties configure; None for another login. Raises
-    UsageError; KcliError for what kcli does not honour."""
+    """Return the tokens of a login by OAUTHBEARER that librdkafka's properties configure; None for another login.
+    Raises UsageError, and KcliError for a property that kcli does not support."""
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "")).upper()
     if mechanism != "OAUTHBEARER":
         return None

@@ -1,7 +1,7 @@
 """The responses of CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken as kio defines them, except
 that times are integers, in ms since 1970.
 
-They are -1 in a response with an error, and kio's own type refuses times before 1970 and after the year 9999. kio
+The times are -1 in a response with an error, and kio's own type refuses times before 1970 and after the year 9999. kio
 evaluates the fields' annotations: this module has no `from __future__ import annotations`.
 """
 

@@ -34,8 +34,8 @@ _ONE_MS = timedelta(milliseconds=1)
 
 
 class Token(NamedTuple):
-    """A delegation token. owner, requester, renewers: principals. Times are in ms since 1970: when it was made, when
-    it expires, and until when it can be renewed. hmac: the secret with which it logs in."""
+    """A delegation token. owner, requester, renewers: principals. Times are in ms since 1970: when it was made, when it
+    expires, and until when it can be renewed. hmac: the secret with which a client logs in by the token."""
 
     token_id: str
     owner: str
@@ -48,8 +48,9 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """The delegation tokens of a cluster. Principals are texts such as User:alice. Periods are in ms; -1 is the longest
-    lifetime or the expiry time that the broker has configured; in `expire` it means at once."""
+    """The delegation tokens of a cluster. Principals are texts such as User:alice. Periods are in ms. A period of -1:
+    in `create` and `renew` the maximum lifetime or the expiry time that the broker has configured, in `expire` at
+    once."""
 
     def __init__(self, brokers: AnyBroker) -> None:
         self._brokers = brokers
@@ -111,20 +112,20 @@ class Tokens:
         return sorted(found, key=lambda token: (token.owner, token.issued_ms, token.token_id))
 
     def renew(self, hmac: bytes, period_ms: int) -> int:
-        """Let the token of an HMAC expire later, and return when, in ms since 1970. Raises NobodyAnswers,
-        ErrorAnswer."""
+        """Extend the expiry time of the token with this HMAC by a period; return the new expiry time, in ms since 1970.
+        Raises NobodyAnswers, ErrorAnswer."""
         request = RenewDelegationTokenRequest(hmac=hmac, renew_period=_period(period_ms))
         return _expiry_ms(self._brokers.ask(lambda server: call(server, request, RenewDelegationTokenResponse)))
 
     def expire(self, hmac: bytes, period_ms: int) -> int:
-        """Let the token of an HMAC expire after a period, and return when, in ms since 1970. Raises NobodyAnswers,
-        ErrorAnswer."""
+        """Let the token with this HMAC expire after a period; return the new expiry time, in ms since 1970. Raises
+        NobodyAnswers, ErrorAnswer."""
         request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period=_period(period_ms))
         return _expiry_ms(self._brokers.ask(lambda server: call(server, request, ExpireDelegationTokenResponse)))
 
 
 def _expiry_ms(answer: Any) -> int:
-    """The time at which a token expires, in ms since 1970, from the response to Renew- or ExpireDelegationToken. Raises
+    """Return a token's expiry time, in ms since 1970, from the response to Renew- or ExpireDelegationToken. Raises
     ErrorAnswer."""
     if answer.error_code != ErrorCode.NONE:
         raise ErrorAnswer("", answer.error_code, None)
@@ -133,5 +134,6 @@ def _expiry_ms(answer: Any) -> int:
 
 
 def _period(ms: int) -> i64Timedelta:
-    """kio's type for a period of `ms` ms; a period above the largest timedelta (2.7 million years) becomes that."""
+    """Return a period of `ms` ms as kio's type; a period that a timedelta cannot hold (2.7 million years) becomes the
+    longest."""
     return i64Timedelta.parse(min(ms, _PERIOD_MAX // _ONE_MS) * _ONE_MS)

@@ -1,7 +1,7 @@
 """DescribeTransactions' response as kio defines it, except that transaction_start_time is an integer.
 
-The field is -1 where no transaction is open, and kio's own type refuses times before 1970. kio evaluates the fields'
-annotations: this module has no `from __future__ import annotations`.
+transaction_start_time is -1 where no transaction is open, and kio's own type refuses times before 1970. kio evaluates
+the fields' annotations: this module has no `from __future__ import annotations`.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """The state of a transactional id. transaction_timeout_ms, and transaction_start_time in epoch ms."""
+    """The state of a transactional id. transaction_timeout_ms: in ms; transaction_start_time: in epoch ms."""
 
     __type__: ClassVar = described.TransactionState.__type__
     __version__: ClassVar = described.TransactionState.__version__

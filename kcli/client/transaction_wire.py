@@ -1,4 +1,4 @@
-"""The requests about transactions that librdkafka's API lacks, sent over connections of wire's.
+"""The requests about transactions that librdkafka's API lacks, sent over connections of `wire`.
 
     FindCoordinator v4       the coordinators of transactional ids
     ListTransactions v0, v1  the ids that a broker coordinates; v1 filters by duration (KIP-664, KIP-994)
@@ -49,7 +49,7 @@ FENCING_TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
 
 
 class Coordinator(NamedTuple):
-    """The coordinator of a transactional id, or FindCoordinator's error for it."""
+    """The coordinator of a transactional id, or the error that FindCoordinator returned for that id."""
 
     error: ErrorCode
     broker: int
@@ -58,7 +58,7 @@ class Coordinator(NamedTuple):
 
 
 def find_coordinators(server: Server, transactional_ids: Sequence[str]) -> dict[str, Coordinator]:
-    """The coordinator of each transactional id."""
+    """Return the coordinator of each transactional id."""
     request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=tuple(transactional_ids))
     answer = call(server, request, FindCoordinatorResponse)
     return {
@@ -68,8 +68,8 @@ def find_coordinators(server: Server, transactional_ids: Sequence[str]) -> dict[
 
 
 def list_transactions(server: Server, broker: int, selection: TransactionFilter) -> tuple[ErrorCode, list[Listing]]:
-    """The transactional ids that a broker coordinates. Raises NoAnswer where `selection` has a duration and the broker
-    speaks version 0 only."""
+    """Return the transactional ids that a broker coordinates. Raises NoAnswer where `selection` has a duration, which
+    version 0 of ListTransactions lacks, and the broker has only that version."""
     filters = {"state_filters": tuple(sorted(selection.states))}
     producers = tuple(ProducerId(each) for each in sorted(selection.producer_ids))
     if selection.longer_than_ms is None:
@@ -89,7 +89,7 @@ def list_transactions(server: Server, broker: int, selection: TransactionFilter)
 def describe_transactions(
     server: Server, broker: int, transactional_ids: Iterable[str]
 ) -> list[tuple[ErrorCode, Transaction]]:
-    """The state of each transactional id, or DescribeTransactions' error for it."""
+    """Return, for each transactional id, the error code of DescribeTransactions and the state."""
     request = DescribeTransactionsRequest(transactional_ids=tuple(map(TransactionalId, transactional_ids)))
     answer = call(server, request, DescribeTransactionsResponse)
     return [(ErrorCode(each.error_code), _transaction(each, broker)) for each in answer.transaction_states]
@@ -111,7 +111,7 @@ def _transaction(described: TransactionState, broker: int) -> Transaction:
 def describe_producers(
     server: Server, places: Iterable[TopicPartition]
 ) -> list[tuple[TopicPartition, ErrorCode, list[Producer]]]:
-    """The active producers of each partition, or DescribeProducers' error for it."""
+    """Return, for each partition, the error code of DescribeProducers and the active producers."""
     topics = tuple(
         TopicRequest(name=TopicName(topic), partition_indexes=tuple(i32(number) for _, number in of_topic))
         for topic, of_topic in groupby(sorted(places), key=lambda place: place.topic)

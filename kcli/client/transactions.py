@@ -28,7 +28,7 @@ PASSING = (
 )
 RETRY_S = 0.1
 TOGETHER = 500
-"""The largest number of partitions in one request."""
+"""The maximum number of partitions in one request."""
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -38,7 +38,8 @@ class Transactions:
     """Transactions of a cluster. The cluster's topics are read once, at construction. Methods that take several names
     yield a KcliError in place of one that failed.
 
-    trouble: unreadable parts of a log directory; always empty here, where a broker answers.
+    trouble: the parts of a log directory that cannot be read, as in kcli.inspector.transactions, which has the same
+    interface; always empty here, where a broker answers.
     """
 
     trouble: Sequence[str | KcliError] = ()
@@ -101,7 +102,8 @@ class Transactions:
             yield found[name]
 
     def _described(self, names: list[str]) -> Iterator[tuple[str, Transaction | KcliError | ErrorCode]]:
-        """The present state of each transactional id, or the error of its coordinator or of the connection."""
+        """Yield each transactional id with its present state, or with the error of its coordinator or of the
+        connection."""
         by_server: dict[tuple[int, Server], list[str]] = {}
         for name, each in self._coordinators(names).items():
             if each.error != ErrorCode.NONE:
@@ -130,8 +132,8 @@ class Transactions:
         raise failure
 
     def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
-        """The partitions of a topic, or of all topics; with `broker` only those with a replica on it. Raises
-        KcliError."""
+        """Return the partitions of a topic, or of all topics where `topic` is None; with `broker` only those with a
+        replica on that broker. Raises KcliError."""
         if broker is not None:
             self._server(broker)
         if topic is not None and (topic not in self._topics or self._topics[topic].error is not None):

@@ -30,7 +30,7 @@ _NAMES = {each.code: each.name for each in MECHANISMS.values()}
 
 
 class ScramUser(NamedTuple):
-    """A credential of a user. mechanism: Kafka's name of it."""
+    """One SCRAM credential of a user. mechanism: Kafka's name of it."""
 
     user: str
     mechanism: str

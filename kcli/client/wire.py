@@ -67,11 +67,11 @@ class NoAnswer(Exception):
 
 
 class LoginFailed(NoAnswer):
-    """The broker has refused the SASL mechanism or the credentials."""
+    """The broker refused the SASL mechanism or the credentials."""
 
 
 class Hangup(NoAnswer):
-    """The broker has closed the connection, or what answers is not Kafka's protocol."""
+    """The broker closed the connection, or the other side does not speak Kafka's protocol."""
 
 
 class NobodyAnswers(KcliError):
@@ -133,7 +133,8 @@ def _addresses(bootstrap: str) -> Iterator[tuple[str, int]]:
 
 
 class Feature(NamedTuple):
-    """A finalized feature's level, and the levels that the broker supports (0 and 0 where ApiVersions names none)."""
+    """A finalized feature's level, and the range of levels that the broker supports (0 and 0 where ApiVersions does not
+    name it among the supported features)."""
 
     name: str
     level: int
@@ -169,14 +170,14 @@ class GroupEpochs(NamedTuple):
 
 
 class Details(NamedTuple):
-    """A cluster's finalized features and quorum. None: the broker does not answer for it."""
+    """A cluster's finalized features and quorum. None: the broker did not return it."""
 
     features: tuple[Feature, ...] | None
     quorum: Quorum | None
 
 
 def details(server: Server) -> Details:
-    """The features and the quorum, each None where the broker does not answer for it."""
+    """Return the features and the quorum, each None where the broker does not return it."""
     features = None
     try:
         with _connected(server) as connection:
@@ -187,8 +188,8 @@ def details(server: Server) -> Details:
 
 
 def quorum(server: Server) -> Quorum | None:
-    """The quorum; None where the broker has no DescribeQuorum. Raises NoAnswer, with the error's name where the broker
-    answers with one; OSError."""
+    """Return the quorum; None where the broker does not have the API DescribeQuorum. Raises OSError, and NoAnswer (with
+    the error's name where the broker answers with an error code)."""
     with _connected(server) as connection:
         _, quorum_known = _features(connection)
         return _quorum(connection) if quorum_known else None
@@ -204,7 +205,7 @@ def failure_reason(error: Exception) -> str:
 
 
 def _features(connection: socket.socket) -> tuple[tuple[Feature, ...], bool]:
-    """The finalized features, and whether DescribeQuorum is among the APIs."""
+    """Return the finalized features, and whether the broker has the API DescribeQuorum."""
     named = {"client_software_name": "kcli", "client_software_version": "0"}
     try:  # versions before 4 leave out features with a minimum of 0
         answer = _call(connection, v4.request.ApiVersionsRequest(**named), v4.response.ApiVersionsResponse)
@@ -261,8 +262,8 @@ def delete_offsets(
 
 
 def group_epochs(server: Server, group: str) -> GroupEpochs | None:
-    """The state and the epochs of a consumer group, from its coordinator; None where it refuses. Raises NoAnswer,
-    OSError."""
+    """Return the state and the epochs of a consumer group, from its coordinator; None where the coordinator answers
+    with an error. Raises NoAnswer, OSError."""
     request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
     (found,) = call(server, request, ConsumerGroupDescribeResponse).groups
     if found.error_code != ErrorCode.NONE:
@@ -272,7 +273,7 @@ def group_epochs(server: Server, group: str) -> GroupEpochs | None:
 
 
 def call(server: Server, request: Any, response_type: type[Any]) -> Any:
-    """The response to one request, over a new connection. Raises NoAnswer, OSError."""
+    """Send one request over a new connection, and return the response. Raises NoAnswer, OSError."""
     with _connected(server) as connection:
         return _parsed(_exchange(connection, request), response_type)
 
@@ -317,7 +318,8 @@ def _authenticate(connection: socket.socket, sasl: ClientLogin) -> None:
 
 
 def _call(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:
-    """The response to a request on an open connection. Raises NoAnswer where its error code is not 0; OSError."""
+    """Send a request over an open connection, and return the response. Raises NoAnswer where the response's error code
+    is not 0; OSError."""
     data = _exchange(connection, request)
     position = _header_size(response_type)
     if bytes(data[position : position + 2]) != b"\0\0":

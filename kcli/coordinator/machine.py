@@ -1,11 +1,12 @@
-"""The machine interface of the group and the transaction coordinator: state machines without I/O and without a clock.
+"""The interface `Machine` of the group and the transaction coordinator: state machines without I/O and without a clock.
 
-A machine is one partition of the coordinator's topic. It takes requests, the time and the records of the log; it
-returns the records to append and the answers to send, in the same outcome or in a later one.
+A machine is the state of one partition of the coordinator's topic (__consumer_offsets, __transaction_state). Its input
+is requests, the time and the records of the partition's log; each call returns an Outcome: the records to append and
+the answers to send. A request may be answered by the outcome of a later call.
 
-    handle(token, request, now_ms)   a request; its answer names the token, in this outcome or in a later one
-    tick(now_ms)                     the time that deadline_ms() named has come
-    replay(...)                      a record of the log: nothing else changes what must survive a crash
+    handle(token, request, now_ms)   a request; the outcome with its answer names the token
+    tick(now_ms)                     the time that deadline_ms() returned has come
+    replay(...)                      a record of the log: all state that must survive a crash changes only here
     loaded(now_ms)                   all of the log is replayed: sessions begin, unfinished work continues
 
 The broker appends an outcome's batches, replays them, and only then sends the outcome's answers and messages. Where an
@@ -59,7 +60,7 @@ class Outcome:
 
 
 class Commits(Protocol):
-    """The records of a request that `AtOnce.at_once` has handled; once the broker has appended them, `committed`
+    """The records of a request that `AtOnce.at_once` has handled. Once the broker has appended them, `AtOnce.committed`
     applies them to the machine."""
 
     @property
@@ -68,15 +69,16 @@ class Commits(Protocol):
 
 
 class AtOnce(Protocol):
-    """A machine with a shorter way for frequent requests that succeed: `at_once`, append, `committed`, no Outcome."""
+    """A machine with a shorter way for frequent requests that succeed: the broker calls `at_once`, appends the records
+    and calls `committed`; no Outcome is made."""
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Any:
-        """Return the Commits of the request. None: the caller must pass the request to `handle` instead; at most a
-        member's session has been extended."""
+        """Handle a request, and return its Commits. None: the caller must pass the request to `handle` instead, and
+        nothing has changed, except that a member's session may have been extended."""
 
     def committed(self, commits: Any) -> None:
-        """Apply the records of the Commits, as `replay` does, after they were appended at the log end offset that
-        `at_once` was called with."""
+        """Apply the records of the Commits, as `replay` does, once they are appended at the offset that was passed to
+        `at_once` as the log end offset."""
 
 
 class Machine(Protocol):
@@ -89,10 +91,11 @@ class Machine(Protocol):
         """Handle the sessions and timeouts that have expired by now_ms."""
 
     def deadline_ms(self) -> int | None:
-        """When to call `tick` next; None: nothing will be due by time alone."""
+        """Return the time at which to call `tick` next; None: nothing becomes due by time alone."""
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:
-        """Apply a record of the log, in the log's order; producer_id -1: of no transaction. Raises FormatError."""
+        """Apply a record of the log; called in the log's order. producer_id: -1 for a record outside a transaction.
+        Raises FormatError."""
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
         """Apply a transaction marker of the log: the producer's transaction is committed or aborted."""

@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Proof:
-    """The result of a check: counts of checked files, their records and bytes, and what differs."""
+    """The result of a check: the number of checked files, their records and bytes, and the findings."""
 
     files: int = 0
     records: int = 0
@@ -203,8 +203,8 @@ class _Records:
                 yield batch
 
     def _latest_offsets(self, splits: Sequence[Split]) -> pa.Array:
-        """Return the latest offset of each key in one partition, from all its splits: the rows of a --latest-by-key
-        table."""
+        """Return the latest offset of each key in one partition, from all splits of that partition: the rows that a
+        --latest-by-key table keeps."""
         known = pa.table({"key": pa.array([], pa.binary()), "offset": pa.array([], pa.int64())})
         for split in splits:
             for batch in self._read(split, ("key", "offset")):
@@ -283,7 +283,8 @@ def _rows(directory: Path, file: DataFile, split: Split, first: int, last: int) 
 
 
 def _difference(actual: pa.Table, expected: pa.Table) -> str:
-    """Return a text with the doubled, missing and extra offsets."""
+    """Return a text that names the first offset with two rows, or else counts the missing and the extra offsets; ""
+    where there are none."""
     actual_offsets, expected_offsets = actual.column("offset").to_pylist(), expected.column("offset").to_pylist()
     if len(set(actual_offsets)) < len(actual_offsets):
         offsets_before: set[int] = set()

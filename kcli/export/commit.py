@@ -41,8 +41,8 @@ class Busy(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A commit that is to be finished. run: the name of its staging directory; renames: staged file -> place; writes:
-    file -> its new text.
+    """A commit that is to be finished. run: the name of its staging directory; renames: staged file -> final path;
+    writes: file -> its new text.
 
     All paths are absolute.
     """
@@ -88,8 +88,8 @@ class Staging:
         return self
 
     def _locked(self) -> int:
-        """Return the descriptor of the locked lock file. A job removes the file at its end, so the locked file must be
-        the one that the path names now; else a new one is opened."""
+        """Return the descriptor of the locked lock file. The job that holds the lock removes the file at its end, so
+        the file that was locked must still be the one at the path; otherwise the file is opened again. Raises Busy."""
         path = self.root / "lock"
         while True:
             self._disk.make_directory(self.root)
@@ -124,8 +124,8 @@ class Staging:
         os.close(self._lock)
 
     def _drop(self, directory: Path) -> None:
-        """Remove a directory; files that a worker still writes there after its driver's end are removed by the next
-        run."""
+        """Remove a directory. Where a worker that outlives its driver still writes files there, the next run removes
+        them."""
         with suppress(OSError):
             self._disk.remove_tree(directory)
 
@@ -141,7 +141,7 @@ class Staging:
         return intent is not None
 
     def commit(self, renames: Mapping[Path, Path], writes: Mapping[Path, bytes]) -> None:
-        """Rename files (staged path -> place) and replace other files (path -> content), all or none.
+        """Rename files (staged path -> final path) and replace other files (path -> content), all or none.
 
         Raises OSError. Where it is raised before the intent is written the table is unchanged; later, the next run
         finishes the commit.

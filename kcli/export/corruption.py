@@ -3,8 +3,8 @@
     topic partition segment   the segment with the damage
     position length           the damaged bytes of the segment, from the first wrong byte on
     firstOffset lastOffset    offsets from the batch's header; null where no header can be read
-    kind reason               the fault, in the words of `kcli verify`
-    readFrom                  directory of the replica that these offsets were read from; null where no replica has them
+    kind reason               the fault, in the same words as `kcli verify`
+    readFrom                  directory of the replica that had these offsets; null where no replica has them
 
 Each split writes a Parquet file named after the split, so that a task that Spark runs twice leaves one file.
 """
@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
 
 
 class CorruptLog(KcliError):
-    """Bytes of a segment that are no sound batch, with onCorruption=fail."""
+    """Bytes of a segment are not a valid batch, with onCorruption=fail."""
 
     def __init__(self, segment: str, error: FormatError) -> None:
         where = "" if error.position is None else f", byte {error.position:,}"
@@ -52,7 +52,8 @@ class CorruptLog(KcliError):
 
 
 class Findings:
-    """The damage found in one split. Damage is pending from `add` until `settle` says where its offsets are read."""
+    """The damage found in one split. Damage that `add` has added is pending until `settle` says whether a replica has
+    the damaged offsets."""
 
     def __init__(self, split: Split, on_corruption: OnCorruption) -> None:
         self._split = split
@@ -61,8 +62,8 @@ class Findings:
         self._pending: list[tuple[int, FormatError]] = []
 
     def add(self, error: FormatError, position: int, length: int, batch: BatchRow | None = None) -> None:
-        """Add damaged bytes [position, position + length) as pending; batch: the damaged batch, where its header is
-        readable.
+        """Add damage of the bytes [position, position + length) as pending. batch: the damaged batch, None where its
+        header cannot be read.
         """
         self._pending.append((len(self._rows), error))
         self._rows.append(
@@ -88,8 +89,9 @@ class Findings:
     def settle(self, *, read_from: str | None = None, is_missed: bool = True) -> None:
         """Settle all pending damage.
 
-        read_from: directory of the replica that has the offsets. is_missed: whether the damage hides offsets to read.
-        Raises CorruptLog with onCorruption=fail where offsets are missed and no replica has them.
+        read_from: directory of the replica from which the damaged offsets are read, None where no replica has them.
+        is_missed: whether offsets that the split must read are lost by the damage. Raises CorruptLog with
+        onCorruption=fail where offsets are lost and no replica has them.
         """
         for row, error in self._pending:
             self._rows[row]["readFrom"] = read_from

@@ -1,11 +1,11 @@
 """The partitions at the paths of a query: their segments, and their offsets in the log directory's checkpoints.
 
     path of a segment's file           that segment alone
-    directory with segments            one partition, by the directory's name (else: topic <name>, partition 0)
+    directory with segments            one partition, by the directory's name (no number: topic <name>, partition 0)
     directory of such directories      a log directory with its checkpoints; a directory of several; tiered storage
     *, ?, [...] in a path              every match
 
-Left out, unless the path names them: files and directories that Kafka deletes or moves (`-delete`, `-future`, `-stray`,
+Left out, unless a path names them: files and directories that Kafka deletes or moves (`-delete`, `-future`, `-stray`,
 `.deleted`, `.cleaned`). A `.swap` file counts as a segment where no `.log` of its base offset exists yet.
 """
 
@@ -44,7 +44,8 @@ DEPTH_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One segment. address: of its `.log`; size: bytes of the `.log`; indexes: the kinds of index files beside it."""
+    """One segment. address: path or URL of its `.log` file; size: bytes of that file; indexes: the kinds of index files
+    beside it."""
 
     base_offset: int
     address: str
@@ -67,11 +68,11 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """One replica of a partition: its segments in the order of base offsets, its producer snapshots as (offset,
+    """One replica of a partition: its segments in the order of base offsets, and its producer snapshots as (offset,
     address).
 
-    log_start_offset, high_watermark: from the log directory's checkpoints, None without an entry. unreadable: the
-    address of each of its logs that cannot be read, or of the directory, and why.
+    log_start_offset, high_watermark: from the log directory's checkpoints, None where the partition has no entry there.
+    unreadable: (address, why) of each of the replica's `.log` files, or of the directory, that cannot be read.
     """
 
     topic: str
@@ -89,8 +90,8 @@ class PartitionFiles:
         return sum(segment.size for segment in self.segments)
 
     def following(self, offset: int) -> Iterator[tuple[SegmentFile, int | None]]:
-        """Yield the segments from the one that contains `offset` on, each with the next segment's base offset, or
-        None."""
+        """Yield (segment, base offset of the next segment) for the segment that contains `offset` and each one after
+        it; None in place of the base offset for the last segment."""
         for segment, following in pairwise([*self.segments, None]):
             assert segment is not None, "only the last one has no follower"
             next_base = None if following is None else following.base_offset
@@ -140,7 +141,8 @@ def _expand(path: str) -> list[str]:
 
 
 def _without_query(url: str) -> tuple[str, str]:
-    """Split a URL with wildcards from its query: text behind a question mark with a `=`; else `?` is a wildcard."""
+    """Return a URL with wildcards, and its query. A `?` begins the query if the text after it contains a `=`; otherwise
+    it is a wildcard."""
     head, mark, query = url.rpartition("?")
     return (head, mark + query) if "=" in query and "/" not in query.partition("=")[0] else (url, "")
 

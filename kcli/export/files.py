@@ -59,7 +59,7 @@ def parent_of(address: str) -> str:
 
 
 def join(address: str, name: str) -> str:
-    """The address of a file in a directory."""
+    """Return the address of the file or directory `name` in the directory at `address`."""
     if not is_remote(address):
         return str(local(address) / name)
     path, query = _parted(address)
@@ -91,7 +91,8 @@ def list_directory(address: str) -> list[Entry]:
 
 
 def _entry(found: os.DirEntry[str]) -> Entry | None:
-    """The entry of a file in a local directory; None where it has been deleted since."""
+    """Return the entry of a file in a local directory; None where the file was deleted after the directory was
+    listed."""
     try:
         if found.is_dir():
             return Entry(found.name, is_directory=True, size=0)
@@ -126,7 +127,7 @@ def stat(address: str) -> Entry | None:
 
 
 def inode_of(address: str) -> int:
-    """Return a file's inode, which differs where another file took its name; 0 for URLs and missing files."""
+    """Return a file's inode, by which a new file under the same name is recognized; 0 for URLs and missing files."""
     try:
         return 0 if is_remote(address) else local(address).stat().st_ino
     except OSError:
@@ -153,7 +154,8 @@ def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
 
 
 def write_file(address: str, data: bytes) -> None:
-    """Write a small file whole or not at all, and create the directories above it. Raises UnreadableInput."""
+    """Write a small file so that a reader finds all of it or none, and create the directories above it. Raises
+    UnreadableInput."""
     try:
         if is_remote(address):
             system, path = _system(address)
@@ -170,7 +172,8 @@ def write_file(address: str, data: bytes) -> None:
 
 
 class RemoteSource:
-    """An object of an object store, fetched in blocks of 8 MB, because each request takes as long as megabytes of data.
+    """An object of an object store, fetched in blocks of 8 MB, because one request takes as long as the transfer of
+    megabytes.
 
     Raises UnreadableInput.
     """

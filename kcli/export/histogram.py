@@ -72,8 +72,8 @@ class Histogram:
         known[1] += size
 
     def series(self, points: int) -> tuple[int, int, list[tuple[int, int]]]:
-        """Return the first and last ms, and (records, bytes) of each of at most `points` equal spans of time
-        between."""
+        """Return the first and last ms, and (records, bytes) for each of at most `points` equal spans of the time from
+        the first to the last."""
         if not self.buckets:
             return 0, 0, []
         shown = self

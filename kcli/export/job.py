@@ -111,8 +111,8 @@ class ExportOptions:
 
     @property
     def manifest_options(self) -> dict[str, Any]:
-        """The options that the manifest records: all but `paths` must be equal in each increment; --check reads
-        them."""
+        """The options that the manifest records, with which --check reads the sources again. All but `paths` must be
+        the same in each increment."""
         return {
             "paths": [*self.source.paths],
             "columns": [*self.source.columns],
@@ -145,8 +145,8 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What this run exported of a topic. missing: offsets without a record; dead: dead letters; bytes_read: log
-    bytes."""
+    """What this run exported of a topic. missing: the number of offsets without a record; dead: the number of dead
+    letters; bytes_read: bytes of segments that were read."""
 
     topic: str
     partitions: int
@@ -159,11 +159,12 @@ class TopicOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What this run did.
+    """The result of this run.
 
     manifest: the whole table, all increments. files, dead_letters, damage: of this run only. finished_earlier: whether
-    an interrupted commit of an earlier run was finished first. superseded: records that --latest-by-key leaves out.
-    lost: (topic, partition, first, last) offsets that were deleted before this increment could read them.
+    an interrupted commit of an earlier run was finished first. superseded: the number of records that --latest-by-key
+    leaves out. lost: (topic, partition, first, last) of offsets that were deleted before this increment could read
+    them.
     """
 
     manifest: Manifest
@@ -223,8 +224,8 @@ class Job:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
 
     def _quick(self, settings: SparkSettings) -> SparkSettings:
-        """Return the settings with Java options for a quick start, where a local Spark neither sorts nor groups
-        rows."""
+        """Return the settings, with Java options for a quick start added where Spark is local and neither sorts nor
+        groups rows."""
         if self._in_order or not settings.is_local:
             return settings
         return replace(settings, conf={**QUICK_START, **settings.conf})
@@ -305,8 +306,8 @@ class Job:
         return key, value
 
     def _decoder(self, spec: DecoderSpec, known: Survey | None = None) -> Decoder | None:
-        """Return the decoder of a spec; None for `raw`, and where the type is inferred and `known`, the survey, is
-        None."""
+        """Return the decoder of a spec. Return None for `raw`, and also where the type is inferred and its survey,
+        `known`, is None."""
         if spec.format == "raw" or (spec.infers and known is None):
             return None
         try:
@@ -316,8 +317,8 @@ class Job:
             raise SchemaError(str(error) if where in str(error) else f"{where}: {error}") from error
 
     def _ordered(self, spark: SparkContext, staging: Staging, paths: Sequence[str]) -> list[Path]:
-        """Sort the rows of Parquet files, or take the latest row of each key; return Spark's Parquet files, in
-        order."""
+        """Sort the rows of Parquet files, or keep only the latest row of each key; return the Parquet files that Spark
+        wrote, in the order of their rows."""
         from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
@@ -415,8 +416,8 @@ class Job:
         )
 
     def _columns(self, reports: _Reports, before: Manifest | None) -> tuple[tuple[str, str], ...]:
-        """Return (name, type) of the table's columns: of the written files, else of the manifest before, else
-        planned."""
+        """Return (name, type) of the table's columns: those of the files written by this run; without such files, those
+        in the manifest of earlier increments; without a manifest, those of the options."""
         for report in reports.made:
             if report.columns:
                 return report.columns
@@ -430,7 +431,7 @@ class _Reports:
     """The reports of a job's tasks.
 
     read: of the tasks that read splits. made: of the tasks that wrote the table's files. dead_first: dead letters that
-    the reading step of a sorted export wrote.
+    the first step of a sorted export wrote, the one that reads the splits.
     """
 
     read: Sequence[TaskReport]
@@ -439,7 +440,8 @@ class _Reports:
 
 
 class _Poll:
-    """A context manager: while a step runs, a thread polls Spark's progress every POLL_S and passes it to `watch`.
+    """A context manager with a thread that polls Spark's progress every POLL_S while a step runs, and passes it to
+    `watch`.
 
     counted: the accumulators of records and bytes, the number of tasks and the bytes of input; None where only Spark's
     own count of tasks is known.
@@ -508,7 +510,7 @@ def _damage(staged: Path, place: Path, increment: int) -> tuple[list[Damage], di
 
 def grouped(splits: Sequence[Split], cores: int, file_bytes: int) -> list[list[Split]]:
     """Group consecutive splits into tasks of about `file_bytes`, or smaller ones (from 4 MB), so that each core has
-    two."""
+    two tasks."""
     total = _bytes(splits)
     target = max(SMALLEST_TASK_BYTES, min(file_bytes, total // max(1, cores * TASKS_PER_CORE)))
     tasks: list[list[Split]] = [[]]
@@ -527,8 +529,8 @@ def _bytes(splits: Sequence[Split]) -> int:
 
 
 def _refuse_taken(out: Path, state: Path | None) -> None:
-    """Raise UsageError where `out` holds an export and no STATE is given, or is a file or a directory of other
-    files."""
+    """Raise UsageError where `out` cannot take the export: it is a file, a directory with other files, or holds an
+    export and no STATE is given."""
     if out.is_dir():
         others = [each.name for each in out.iterdir() if not each.name.startswith("_kcli_")]
         if (out / MANIFEST).exists():

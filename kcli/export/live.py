@@ -1,8 +1,8 @@
 """A log that changes while it is read: it grows and rolls, segments are compacted into others, and deleted.
 
-    log end offset   behind the last whole, sound batch of the last segment; LiveEnd reads only the bytes appended
-                     since its last call. Torn bytes or zeros behind that batch are a batch that the broker is
-                     writing, or preallocated space (`preallocate`)
+    log end offset   after the last batch of the last segment that is whole and sound (see offsets.py); LiveEnd reads
+                     only the bytes appended since its previous call. Torn bytes or zeros after that batch are a batch
+                     that the broker is writing, or preallocated space (`preallocate`)
     range to read    given by offsets, not bytes: the files that contain these offsets are looked up when the range is
                      read, and again where a file was deleted, or replaced under its name, meanwhile (reading.py)
 
@@ -36,7 +36,8 @@ from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import Source
 
 PAUSES_S = (0.02, 0.2)
-"""Pauses between attempts to read a directory; the renames at the end of a compaction take milliseconds."""
+"""Pauses in s before the second and the third attempt to read a directory; the renames at the end of a compaction take
+milliseconds."""
 ROOM_BYTES = 1 << 16
 
 P = ParamSpec("P")
@@ -59,10 +60,10 @@ class LiveEnd:
     def __init__(self) -> None:
         self._segment: tuple[str, int] | None = None
         self._end = 0
-        self._transactions_end = -1  # _unfinished has the transactions open at this offset
+        self._transactions_end = -1  # the offset at which the transactions in _unfinished are open
         self._unfinished: dict[int, int] = {}
         self.position = 0
-        """The byte position behind the last sound batch of the last segment."""
+        """The byte position after the last sound batch of the last segment."""
 
     def log_end(self, files: PartitionFiles) -> int:
         """Return the log end offset: one above the last offset of the last sound batch. Raises UnreadableInput."""
@@ -81,7 +82,7 @@ class LiveEnd:
         return self._end
 
     def _grow(self, source: Source) -> bool:
-        """Read the bytes behind `position` and move `position` and the log end offset forward.
+        """Read the bytes from `position` on; move `position` and the log end offset past the last sound batch in them.
 
         Return False where no batch begins at `position`: the log may have been truncated and appended to since.
         """
@@ -101,8 +102,8 @@ class LiveEnd:
         return True
 
     def stable(self, files: PartitionFiles, end: int) -> int:
-        """Return the last stable offset, at most `end`: where a read_committed consumer stops. Raises
-        UnreadableInput."""
+        """Return the last stable offset, where a read_committed consumer stops; `end` where no transaction is open
+        below it. Raises UnreadableInput."""
         if not 0 <= self._transactions_end <= end:
             self._transactions_end, self._unfinished = offsets.snapshot_transactions(files, end)
         if self._transactions_end < end:
@@ -141,7 +142,7 @@ def settled(directory: str) -> PartitionFiles:
 
 
 def unshared(options: SourceOptions) -> SourceOptions:
-    """Return the options without minPartitions and maxRecordsPerPartition."""
+    """Return the options without minPartitions and maxRecordsPerPartition, which apply to a query as a whole."""
     return replace(options, min_partitions=None, max_records_per_partition=None)
 
 
@@ -190,7 +191,8 @@ def _splits(live_range: LiveRange, options: SourceOptions) -> Iterator[Split]:
 
 
 def _is_room(source: Source, position: int) -> bool:
-    """Whether the file ends at a position, or its next 64 KB are all zeros (preallocated space)."""
+    """Return whether nothing is written at a byte position yet: the file ends there, or its next 64 KB are all zeros
+    (preallocated space)."""
     data = bytearray(max(0, min(ROOM_BYTES, source.size() - position)))
     return not any(data[: source.read_at(position, memoryview(data))])
 

@@ -28,7 +28,7 @@ from kcli.errors import UnreadableInput
 MANIFEST = "_kcli_manifest.json"
 VERSION = 1
 GAPS_LISTED = 1000
-"""The number of gaps that a manifest lists per partition; `missing` counts the offsets of all gaps."""
+"""The maximum number of gaps that a manifest lists per partition; `missing` counts the offsets of all gaps."""
 
 
 @dataclass(frozen=True, slots=True)

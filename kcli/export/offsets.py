@@ -5,7 +5,8 @@
     last stable offset   the first offset of the oldest open transaction; open transactions come from the latest sound
                          producer snapshot and from the batches above it
 
-Source: UnifiedLog, ProducerStateManager.
+A batch is sound if its CRC, magic and header are right, so that a consumer accepts it; another file is sound if it can
+be parsed and its checksum, where it has one, is right. Source: UnifiedLog, ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def log_start(files: PartitionFiles) -> int:
 
 
 def _first_offset(segment: SegmentFile) -> int:
-    """Return the smaller of the base offset in a segment's name and the base offset of its first batch, if sound."""
+    """Return the base offset in a segment's name, or that of its first batch where that batch is sound and its base
+    offset is smaller."""
     source = open_source(segment.address)
     try:
         row = batch_at(source, 0)
@@ -87,7 +89,7 @@ def last_stable_offset(files: PartitionFiles, end: int) -> int:
     for entry in indexed_aborts(files) if unfinished else ():
         begun = unfinished.get(entry.producer_id, end)
         if entry.first_offset <= begun <= entry.last_offset < end and not _is_readable(files, entry.last_offset):
-            del unfinished[entry.producer_id]  # the abort marker is in a damaged batch
+            del unfinished[entry.producer_id]  # the marker was not read, as its batch is damaged
     return min([end, *unfinished.values()])
 
 
@@ -107,7 +109,7 @@ def _is_readable(files: PartitionFiles, offset: int) -> bool:
 
 def snapshot_transactions(files: PartitionFiles, end: int) -> tuple[int, dict[int, int]]:
     """Return the offset of the latest sound producer snapshot at or below `end`, and the transactions open at that
-    offset: first offsets by producer id."""
+    offset: their first offsets by producer id."""
     at, entries = _latest_snapshot(files, end)
     return at, {e.producer_id: e.current_txn_first_offset for e in entries if e.current_txn_first_offset >= 0}
 
@@ -149,7 +151,7 @@ def indexed_aborts(files: PartitionFiles) -> list[AbortedTxn]:
             try:
                 found += txn_index.parse(read_file(address))
             except (FormatError, UnreadableInput):
-                continue  # the log's transaction markers say the same
+                continue  # the log has transaction markers for the same transactions
     return found
 
 
@@ -201,8 +203,8 @@ def index_reader(segment: SegmentFile) -> Callable[[FileKind], bytes]:
 
 
 def sound_windows(source: Source, start: int) -> Iterator[Window]:
-    """Yield the windows of a segment from byte position `start` on, without the batches that a consumer would
-    refuse."""
+    """Yield the windows of a segment from byte position `start` on, without the batches that a consumer would refuse
+    (such as those with a wrong CRC)."""
     for part in read_segment(source, start=start):
         if isinstance(part, Window):
             drop_batches(part.batches, faults=UNSOUND)

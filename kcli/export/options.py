@@ -37,7 +37,8 @@ class Isolation(StrEnum):
 
 
 class OnCorruption(StrEnum):
-    """At damaged bytes FAIL raises CorruptLog, SKIP reads on behind them, REPORT also writes them to a damage table."""
+    """What to do at damaged bytes. FAIL: raise CorruptLog. SKIP: continue after them. REPORT: do the same, and write
+    them to a damage table."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -68,8 +69,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The records that the query's filters select: topics and partitions (None: all), offsets in [from_offset,
-    to_offset), offsets from the first record with a timestamp of at least from_time_ms (epoch ms) on."""
+    """The records that the query's filters select: those of `topics` and `partitions` (None: all), with offsets in
+    [from_offset, to_offset), from the first record on whose timestamp is at least from_time_ms (epoch ms)."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None

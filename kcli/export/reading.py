@@ -1,10 +1,10 @@
 """A split's records as Arrow record batches of some MB. Windows of the segment are read one at a time, so memory does
 not grow with the file's size.
 
-All sound parts of a damaged log are read: whole batches before, between and behind the damage, and the records before
-the damage in a batch whose CRC is right. Offsets in a damaged batch are read from another replica of the partition that
-has them. A batch that repeats offsets of earlier batches (a doubled batch) counts as damage, too; a batch that is only
-out of order does not, and its records are delivered.
+All sound parts (see offsets.py) of a damaged log are read: whole batches before, between and after damage, and the
+records before the damage in a batch whose CRC is right. Offsets in a damaged batch are read from another replica of the
+partition that has them. A batch that repeats offsets of earlier batches (a doubled batch) also counts as damage. A
+batch that is only out of order is not damage, and its records are delivered.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ OFFSETS_PER_SEGMENT = 1 << 31
 CORRUPT = UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER | FAULT_OFFSETS_NOT_INCREASING | FAULT_OFFSET_OUT_OF_RANGE
 """Faults of a batch whose records before the fault can still be read."""
 MISPLACED, DOUBLED = 1 << 30, 1 << 31
-"""Faults that only this module sets. MISPLACED: all offsets of the batch are outside the segment, or all were read
-before; DOUBLED: some of them were read before."""
+"""Faults that only this module sets. MISPLACED: all offsets of the batch are outside the segment, or were all in
+batches read before; DOUBLED: some of them were."""
 LOW = 0
 KNOWN_MAGIC = 2
 CODEC_LABELS = [*CODEC_NAMES, "5", "6", "7"]
@@ -120,7 +120,8 @@ def _anew(split: Split) -> list[Split]:
 
 
 def _options(split: Split) -> SourceOptions:
-    """Return the source options that a split carries: its replicas, isolation and failOnDataLoss."""
+    """Return the source options for reading a split's offsets from other segments: its isolation and failOnDataLoss,
+    and its replicas as paths."""
     isolation = Isolation.READ_COMMITTED if split.committed else Isolation.READ_UNCOMMITTED
     return SourceOptions(split.copies, isolation=isolation, fail_on_data_loss=not split.may_vanish)
 
@@ -228,7 +229,7 @@ class _Reader:
         """Report and drop the window's unsound batches, which a consumer refuses; yield their records from other
         replicas.
 
-        Each run of unsound batches stands for the offsets between the sound batches before and behind it.
+        The damaged offsets are those between the sound batches before and after each run of unsound batches.
         """
         batches, split = window.batches, self._split
         last, done = self._last, 0
@@ -250,8 +251,8 @@ class _Reader:
         drop_batches(batches, faults=UNSOUND)
 
     def _check_offsets(self, window: Window) -> None:
-        """Drop batches whose offsets are outside the segment, and batches and records whose offsets were read
-        before."""
+        """Report and drop batches whose offsets are all outside the segment or in earlier batches of the split; where
+        only some are in earlier batches, drop the records with these offsets."""
         batches = window.batches
         high = self._split.base_offset + OFFSETS_PER_SEGMENT
         row, last = odd_offsets(batches, self._last, LOW, min(high, self._ceiling))
@@ -296,8 +297,8 @@ class _Reader:
         self._earlier_end = position
 
     def _doubled_offsets(self, window: Window, i: int, batch: BatchRow) -> tuple[set[int], bool]:
-        """Return the offsets of a batch's records that earlier batches also have, and whether these are all its
-        offsets."""
+        """Return the offsets of a batch's records that earlier batches of the split also have, and whether these are
+        all offsets of the batch."""
         before: set[int] = set()
         for first, last, position in self._earlier:
             if first <= batch.last_offset and last >= batch.base_offset:
@@ -310,7 +311,7 @@ class _Reader:
         return doubled, bool(own) and doubled == own
 
     def _behind(self) -> int:
-        """Return the offset at which the split ends: the base offset of the batch behind it, else to_offset."""
+        """Return the offset at which the split ends: the base offset of the batch after the split, else to_offset."""
         split = self._split
         if split.stop is not None:
             following = offsets.batch_at(self._source, split.stop)
@@ -319,8 +320,8 @@ class _Reader:
         return split.to_offset
 
     def _settle(self, last: int, to_offset: int, *, at_end: bool = False) -> Iterator[pa.RecordBatch]:
-        """Settle the damage that stands for offsets (last, to_offset): yield their records from the replica that has
-        most of them. Raises CorruptLog where no replica has any, with onCorruption=fail.
+        """Settle the damage that hides the offsets between `last` and `to_offset`, both exclusive: yield their records
+        from the replica that has most of them. Raises CorruptLog where no replica has any, with onCorruption=fail.
 
         at_end: the damage is at the end of the segment.
         """
@@ -340,8 +341,8 @@ class _Reader:
                 )
 
     def _best_copy(self, first: int, behind: int) -> tuple[Range, int] | None:
-        """Return the range of the replica with most records of [first, behind), and their number; None without a
-        record."""
+        """Return the offsets [first, behind) as a range of the replica that has most records of them, and the number of
+        these records; None where no replica has one."""
         found: list[tuple[Range, int]] = []
         for directory in self._split.copies:
             try:
@@ -359,8 +360,8 @@ class _Reader:
         return max(found, key=lambda pair: pair[1], default=None)
 
     def _segments(self) -> Iterator[SegmentFile]:
-        """Yield the split's segment and the segments above it, then those of other replicas, whose logs may reach
-        further."""
+        """Yield the split's segment and the later segments of its log, then later segments of other replicas, whose
+        logs may reach further."""
         address = self._split.segment
         last = self._split.base_offset
         for segment in refresh(parent_of(address)).segments:
@@ -405,7 +406,7 @@ class _Reader:
 
 
 def _next_unsound(batches: BatchTable, i: int) -> int:
-    """Return the row of the first unsound batch from row i on, -1 without one."""
+    """Return the row of the first unsound batch from row i on, -1 where there is none."""
     i = batches.first_fault(i)
     while i >= 0 and not batches.field(i, FAULTS) & UNSOUND:
         i = batches.first_fault(i + 1)

@@ -2,13 +2,13 @@
 
     rows in the order of their offsets  ->  batches (kernel)  ->  segments  ->  indexes and snapshots (log recovery)
 
-This module writes only the `.log` files. Then each partition is started as after a crash, with the code of
-`kcli recover`: its batches are read back and checked, and its indexes, aborted transactions, producer snapshots and
+This module writes only the `.log` files. Then each partition is recovered, as a broker does after a crash, by the code
+of `kcli recover`: its batches are read back and checked, and its indexes, aborted transactions, producer snapshots and
 leader epochs are built from them. The checkpoints put recovery point and high watermark at the log end offset.
 
 An export does not contain, and a restore cannot give back: batches without records, segments without batches, leader
-epochs without records, the exact bytes of compressed batches (another compressor gives other bytes), and the
-producers' timestamps that LogAppendTime has replaced.
+epochs without records, the exact bytes of compressed batches (another compressor gives other bytes), and the producers'
+timestamps that LogAppendTime has replaced.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ INT_MAX: Final = (1 << 31) - 1
 ORDER_FAULT: Final = 1
 LOG_OVERHEAD_BYTES: Final = 12
 LAST_OFFSET_DELTA: Final = slice(23, 27)
-NEVER_MS: Final = 1 << 62  # the broker removes expired producers, not the restore
+NEVER_MS: Final = 1 << 62  # so that the restore removes no expired producer: the broker does
 SORTED: Final = ".sorted"
 
 
@@ -69,12 +69,13 @@ class RestoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A restored partition; in a dry run what the survey found of it, with None for the other attributes.
+    """A restored partition. In a dry run only the attributes that the survey of the export gives are set; the others
+    are None.
 
     missing: the number of offsets between the first and the last without a record. left_out: the number of control
     records that were not restored (see restore_columns). has_open_ends: whether the export has transactional records
-    but no control record, so that the transactions' results are unknown; such records are restored outside any
-    transaction.
+    but no control record, so that it is unknown whether the transactions were committed; such records are restored
+    outside any transaction.
     """
 
     topic: str
@@ -202,8 +203,8 @@ class _PartitionWriter:
         )
 
     def _start(self) -> tuple[LoadedOffsets, int]:
-        """Start the log as after a crash, which builds indexes and snapshots; return its offsets and number of
-        segments.
+        """Recover the log as a broker does after a crash, which builds indexes and snapshots; return its offsets and
+        the number of its segments.
 
         Raises UnreadableInput where Kafka would not start with this log, or would truncate it.
         """

@@ -84,8 +84,8 @@ class Layout:
         return pa.table([topics, partitions, self._numbers(batch, "offset")], names=list(KEY_COLUMNS))
 
     def having(self, batch: pa.RecordBatch, bit: int, keys: pa.Table) -> list[TopicPartition]:
-        """Return the partitions with at least one row whose attributes have the bit. keys: of the batch, from
-        `keys`."""
+        """Return the partitions with at least one row whose attributes have the bit. keys: what the method `keys`
+        returns for the batch."""
         found = keys.filter(pc.not_equal(pc.bit_wise_and(self._numbers(batch, "attributes", 0), bit), 0))
         groups = found.group_by(["topic", "partition"]).aggregate([]).to_pylist() if found.num_rows else []
         return [TopicPartition(row["topic"], row["partition"]) for row in groups]
@@ -180,7 +180,8 @@ class Layout:
         return pc.not_equal(pc.bit_wise_and(attributes, CONTROL), 0)
 
     def _segments(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return the base offsets in the file names of column `segment`; NO_SEGMENT without a name."""
+        """Return, for each row, the base offset in the file name that column `segment` gives; NO_SEGMENT where it gives
+        none."""
         if not self.has("segment"):
             return _constant(NO_SEGMENT, batch.num_rows)
         names = batch.column("segment").cast(pa.string()).dictionary_encode()

@@ -44,7 +44,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class RowGroup(NamedTuple):
-    """A row group of a Parquet file: its number, its rows, and its share of the file's bytes."""
+    """A row group of a Parquet file: its number, the number of its rows, and its share of the file's bytes."""
 
     layout: Layout
     number: int
@@ -68,8 +68,8 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """The rows of a partition in the Parquet files: lowest and highest offset, their number, and after `sort` their
-    runs.
+    """The rows of a partition in the Parquet files: lowest and highest offset, number of rows, and after `sort` the
+    runs that contain them.
 
     has_transactions: whether transactional records are among them. has_control: whether control records are.
     """
@@ -216,8 +216,8 @@ class Export:
         return Run(runs[0].first_offset, last, runs[0].path, None, file.path, range(file.batches))
 
     def _merge(self, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of runs in the order of their offsets, block by block: up to the lowest of the last offsets of
-        the batches in memory."""
+        """Yield the rows of runs in the order of their offsets, block by block. A block ends at the lowest of the last
+        offsets of the batches in memory, as later batches cannot have smaller offsets."""
         pending = list(reversed(runs))
         memory_bytes = self._memory_bytes // max(1, _depth(runs))
         heads: list[_Head] = []
@@ -285,7 +285,7 @@ class _RunFile:
 
 
 class _Head:
-    """A run that is being read: its current batch. is_left: whether it has more rows."""
+    """The head of a run that is being read: the run's current batch. is_left: whether rows are left in the run."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches

@@ -45,7 +45,8 @@ TASK_ATTEMPTS = 4
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 QUICK_START = {JAVA_OPTIONS: QUICK_JAVA}
-"""Java options for a local JVM that only schedules Python tasks: half the CPU time at its start, slower at sorting."""
+"""Java options for a local JVM that only schedules Python tasks: starting takes half the CPU time, sorting takes
+longer."""
 MASTER_TIMEOUT_S = 10
 QUIET = {
     "spark.ui.enabled": "false",
@@ -70,8 +71,8 @@ class SparkFailed(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to start Spark. conf: further Spark properties; environment: an archive with the Python that executors
-    run."""
+    """How to start Spark. conf: further Spark properties; environment: an archive with the Python environment in which
+    executors run."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)

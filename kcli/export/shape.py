@@ -1,7 +1,7 @@
 """From records to rows: keys and values are decoded, and records that do not decode go to the dead-letter table.
 
-A dead letter is a record whose key or value does not decode. The dead-letter table has it with key and value as bytes,
-and with the reasons; every record is in exactly one of the two tables.
+A dead letter is a record whose key or value does not decode. Its row in the dead-letter table has key and value as
+bytes, and the reasons. Every record is in exactly one of the two tables.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Shape:
         )
 
     def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        """Return the rows of the table, with the columns of PLACE, and those of the dead-letter table (None: no
-        row)."""
+        """Return the rows of the table, which have the columns of PLACE in any case, and the rows of the dead-letter
+        table, None where there are none."""
         arrays = {name: batch.column(name) for name in dict.fromkeys((*self.columns, *PLACE))}
         reasons: dict[str, pa.Array] = {}
         for name, decoder in (("key", self.key), ("value", self.value)):
@@ -70,7 +70,7 @@ def dead_schema() -> pa.Schema:
 def dead_rows(batch: pa.RecordBatch, dead: pa.Array, reasons: dict[str, pa.Array]) -> pa.RecordBatch:
     """Return the rows of the dead-letter table for the records where the mask `dead` is true.
 
-    reasons: by `key` and `value`, why it does not decode, null where it does.
+    reasons: for `key` and for `value`, why each record's does not decode; null where it does.
     """
     none = pa.nulls(batch.num_rows, pa.string())
     arrays: Sequence[pa.Array] = [

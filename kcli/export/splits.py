@@ -50,12 +50,13 @@ class Split:
     """Batches of a segment from byte `start` to byte `stop` (None: the segment's end), and of these batches the records
     with offsets in [from_offset, to_offset).
 
-    first_offset, next_offset: the offsets [first_offset, next_offset) that a sound log has in these bytes. Where the
-    file's inode is not `inode` (0: unknown) any more, because the segment was cleaned or deleted, the reader looks for
-    these offsets in the partition's present segments.
+    first_offset, next_offset: the offsets [first_offset, next_offset) that an undamaged log has in these bytes. Where
+    the file's inode is not `inode` (0: unknown) any more, because the segment was cleaned or deleted, the reader looks
+    for these offsets in the partition's present segments.
     size: bytes. committed: leave out the records of aborted transactions. aborted: the aborted transactions that the
     transaction indexes list. copies: directories of other replicas of the partition, read where this one is damaged.
-    corruption_report: the directory of the damage table. may_vanish: files deleted before the read are no error.
+    corruption_report: the directory of the damage table. may_vanish: whether files that are deleted before they are
+    read are no error.
     """
 
     topic: str
@@ -116,11 +117,12 @@ def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Rang
 
 
 def partitions(options: SourceOptions, found: Iterable[PartitionFiles]) -> Iterator[list[PartitionFiles]]:
-    """Yield the replicas of each selected partition: the one with the highest log end offset first, then the lowest log
-    start offset, then the largest size. Those with a log that cannot be read count only where all have one.
+    """Yield the replicas of each selected partition, ordered by the highest log end offset, then the lowest log start
+    offset, then the largest size. Replicas with a `.log` file that cannot be read are left out where another replica
+    can be read.
 
-    Raises UnreadableInput for these with onCorruption=fail, and for a directory whose name is not UTF-8: neither
-    Parquet nor a manifest can name it.
+    Raises UnreadableInput for unreadable files with onCorruption=fail, and for a directory whose name is not UTF-8,
+    which neither Parquet nor a manifest can contain.
     """
     selected = [each for each in found if options.wants(each.topic, each.partition)]
     for each in selected:
@@ -182,14 +184,15 @@ def narrowed(copies: list[PartitionFiles], options: SourceOptions, start: int, e
 
 
 def log_start(copies: list[PartitionFiles]) -> int:
-    """Return a partition's log start offset: the lowest of its replicas, but at least every checkpointed one."""
+    """Return a partition's log start offset: the lowest of its replicas, but no lower than any checkpointed log start
+    offset."""
     checkpointed = [each.log_start_offset for each in copies if each.log_start_offset is not None]
     return max([min(offsets.log_start(each) for each in copies), *checkpointed])
 
 
 def chosen(copies: list[PartitionFiles], start: int, end: int) -> list[Range]:
     """Return [start, end) as ranges, each offset from one replica: the first replica gives all offsets from its log
-    start offset on, the next ones the offsets below that."""
+    start offset on, the others in turn give the offsets below."""
     found: list[Range] = []
     for files in copies:
         if start >= end or not files.segments:
@@ -308,14 +311,17 @@ class SparseIndex:
         )
 
     def begin(self, source: Source, offset: int) -> int:
-        """Return the position of the last indexed batch whose last offset is at most `offset`; 0 without one."""
+        """Return the position of the last batch in the index whose last offset is at most `offset`; 0 where there is
+        none."""
         slot = bisect_right(self.offsets, offset) - 1
         return self.positions[slot] if slot >= 0 and self.batch(source, slot) else 0
 
     def end(self, source: Source, offset: int) -> int | None:
-        """Return the position of an indexed batch from which on all offsets are at or above `offset`; None without one.
+        """Return the position of a batch in the index from which on all offsets are at or above `offset`; None where
+        there is none.
 
-        The first entry whose last offset reaches `offset` may be of the batch that contains it, so the next is taken.
+        The batch of the first entry whose last offset reaches `offset` may itself begin below `offset`, so the entry
+        after it is used.
         """
         slot = bisect_left(self.offsets, offset) + 1
         return self.positions[slot] if slot < len(self.offsets) and self.batch(source, slot) else None

@@ -88,8 +88,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return as_json(self._initial)
 
     def _begin(self, key: TopicPartition, copies: list[PartitionFiles], latest: Offsets) -> tuple[int, bool]:
-        """Return the start offset of a partition in a new query, and whether a later call would return the same
-        offset."""
+        """Return the start offset of a partition in a new query, and whether it is fixed: false where it is the log end
+        offset, which grows."""
         begin, best = self._options.start, copies[0]
         if (at := begin.time_of(key)) is not None:
             is_latest = offsets.offset_for_time(best, at) is None
@@ -136,8 +136,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _found(self, known: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, list[PartitionFiles]]:
         """Return the replicas of each selected partition that exists now; a log directory may still be empty.
 
-        known: partitions that may be missing, because an earlier batch has read them; each other partition that the
-        options name must exist. None: no partition must exist.
+        known: partitions that may be missing, because an earlier batch has read them; all other partitions that the
+        options name must exist, else UsageError is raised. None: none must exist.
         """
         found = discover(filter(_has_logs, self._options.paths))
         if known is not None:
@@ -147,7 +147,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _now(self, found: Mapping[TopicPartition, list[PartitionFiles]]) -> Offsets:
-        """Return the end offset of each partition now."""
+        """Return the present end offset of each partition."""
         return {key: self._end(copies) for key, copies in found.items()}
 
     def _end(self, copies: list[PartitionFiles]) -> int:
@@ -244,7 +244,8 @@ def _limited(starts: Offsets, ends: Offsets, limit: int) -> Offsets:
 
 
 def _cut(whole: Range, pieces: list[Split]) -> Iterator[LiveRange]:
-    """Yield the range cut by offsets where its splits are cut by bytes. Raises UnreadableInput."""
+    """Yield the parts of a range between the offsets at which its splits end; a split itself ends at a byte position.
+    Raises UnreadableInput."""
     at = whole.start
     for piece in pieces:
         behind = piece.to_offset if piece.stop is None else _base_offset(piece.segment, piece.stop)

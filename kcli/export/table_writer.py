@@ -2,11 +2,11 @@
 row counts and checksums.
 
     writer.write(batch)      rows with all columns of the table, and topic, partition, offset and timestamp of each
-    writer.close()           the files: for each its staged name and its place in the table
+    writer.close()           the files: for each its name in the staging directory and its directory in the table
 
 pyarrow writes the files, not Spark, so the size, statistics and row count of each file are known here and are part of
-the task's report. Offsets and timestamps are stored as differences (DELTA_BINARY_PACKED), topics and other columns
-of few values with dictionaries; keys and values without, because trying a dictionary takes as long as writing them.
+the task's report. Offsets and timestamps are stored as differences (DELTA_BINARY_PACKED), topics and other columns of
+few values with dictionaries; keys and values without, because trying a dictionary takes as long as writing them.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class StagedFile:
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is being written, with its buffered rows. ranges: (rows, first, last offset) by topic and
-    partition."""
+    """A file that is being written, and its buffered rows. ranges: by (topic, partition), the number of rows, their
+    first and their last offset."""
 
     staged: str
     directory: str

@@ -1,11 +1,11 @@
-"""The batches of a split that belong to aborted transactions, from the transaction markers in the log.
+"""Finds the batches of a split that belong to aborted transactions, by the transaction markers in the log.
 
-The next marker of its producer commits or aborts a transactional batch. The log is searched for markers only from the
-first transactional batch of a split on, to the split's end and on until no transaction of the split is open, so logs
-without transactions cost nothing more. Where the batch of an abort marker is damaged, the entry of the transaction
-index (`.txnindex`) takes its place; an entry is ignored where the log has a sound batch at the marker's offset. A
-transaction without a marker is delivered, as a Kafka consumer does; a sound log has none below the last stable offset,
-where splits end.
+A transactional batch is committed or aborted by the next marker of its producer. The log is searched for markers only
+from the first transactional batch of a split on, to the split's end and beyond it until no transaction of the split is
+open, so logs without transactions cost nothing more. Where the batch of an abort marker is damaged, the entry of the
+transaction index (`.txnindex`) is used instead; an entry is ignored where the log has a sound batch at the marker's
+offset. The records of a transaction without a marker are delivered, as a Kafka consumer does; a sound log has none
+below the last stable offset, where splits end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ KIND_AT = 69
 def aborted_ranges(
     segments: Iterator[SegmentFile], start: int, stop: int | None, aborts: list[AbortedTxn] | tuple[AbortedTxn, ...]
 ) -> array[int]:
-    """Return the aborted transactions of a split: producer id, first and last offset of each, flat, sorted by producer.
+    """Return the aborted transactions of a split in one array: producer id, first and last offset of each, sorted by
+    producer.
 
     segments: the split's segment, then the segments above it, which are read only until no transaction of the split is
     open. start, stop: the split's bytes in the first segment. aborts: entries of the transaction indexes. Transactions
@@ -56,8 +57,8 @@ def aborted_ranges(
 
 
 class _Markers:
-    """Transaction markers by producer id, and `open`, the producers with a transactional batch but no marker behind
-    it."""
+    """Transaction markers by producer id. open: the ids of the producers that have a transactional batch without a
+    marker after it."""
 
     def __init__(self, indexed: dict[int, AbortedTxn]) -> None:
         self._indexed = indexed
@@ -84,8 +85,8 @@ class _Markers:
                 self.open.discard(producer)
 
     def _drop_found(self, table: BatchTable) -> None:
-        """Drop index entries whose marker's offset is in a sound batch: the log gives the marker, or contradicts
-        them."""
+        """Drop entries of the transaction index whose marker's offset is in a sound batch of `table`: if the marker
+        exists, it has been read from the log; if not, the entry is wrong."""
         if not self._without_marker or not table.count:
             return
         for i in range(table.count):
@@ -93,7 +94,8 @@ class _Markers:
             del self._without_marker[first : bisect_right(self._without_marker, table.field(i, LAST_OFFSET))]
 
     def ranges(self) -> array[int]:
-        """Return the aborted transactions as aborted_ranges does: producer id, first and last offset of each, flat."""
+        """Return the aborted transactions in one array, as aborted_ranges does: producer id, first and last offset of
+        each."""
         for offset in self._without_marker:
             entry = self._indexed[offset]
             self._found.setdefault(entry.producer_id, []).append((offset, ABORT, entry.first_offset))

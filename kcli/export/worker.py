@@ -58,8 +58,8 @@ def call(task: Callable[..., TaskReport], records: Counter, done: Counter, item:
 class Work:
     """The settings that all tasks of a step share.
 
-    staging: the run's staging directory. dead_keys: make records without a key dead letters, because a --latest-by-key
-    table has no row for them.
+    staging: the run's staging directory. dead_keys: whether records without a key become dead letters, because a
+    --latest-by-key table has no row for them.
     """
 
     staging: str
@@ -74,10 +74,10 @@ class Work:
 class SplitReport:
     """What a task read from one split.
 
-    stop: the byte position where the split ends. crc32c: of the split's bytes, None for a remote segment. records: all
-    records, dead letters among them. first, last: their lowest and highest offset, None without a record. missing: the
-    number of offsets in between without a record. gaps: ranges (first, last) of these offsets, at most GAPS_LISTED.
-    histogram: records and bytes by timestamp.
+    stop: the byte position where the split ends. crc32c: of the split's bytes, None for a remote segment. records: the
+    number of all records, dead letters included. first, last: the lowest and highest offset of the records, None
+    without a record. missing: the number of offsets between these without a record. gaps: ranges (first, last) of these
+    offsets, at most GAPS_LISTED. histogram: records and bytes by timestamp.
     """
 
     split: Split
@@ -91,7 +91,7 @@ class SplitReport:
     histogram: Histogram = field(default_factory=Histogram)
 
     def see(self, batch: pa.RecordBatch) -> None:
-        """Count the records of a non-empty batch; batches come in the order of the segment."""
+        """Count the records of a non-empty batch; called with the batches in the order of the segment."""
         offsets = batch.column("offset").to_numpy()
         times = np.floor_divide(batch.column("timestamp").cast(pa.int64()).fill_null(0).to_numpy(), 1000)
         sizes = _lengths(batch, "key") + _lengths(batch, "value")
@@ -118,9 +118,9 @@ def _lengths(batch: pa.RecordBatch, name: str) -> Any:
 class TaskReport:
     """The result of one task.
 
-    files, dead_letters: the files that it wrote for the table and the dead-letter table. splits: what it read.
-    failure: the error that ended it, None for success. surveys: of keys and of values. columns: (name, type) of the
-    table's columns.
+    files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: what it
+    read. failure: the error that ended it, None for success. surveys: of keys and of values. columns: (name, type) of
+    the table's columns.
     """
 
     files: list[StagedFile] = field(default_factory=list)

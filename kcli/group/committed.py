@@ -21,7 +21,7 @@ NONE = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset and the rest of its commit. expire_timestamp_ms: NONE where the broker's
+    """A committed offset and the other fields of its commit. expire_timestamp_ms: NONE where the broker's
     offsets.retention.minutes applies. record_offset: the offset of the commit's record in __consumer_offsets, NONE
     before that record is appended."""
 
@@ -62,14 +62,14 @@ class Committed:
         return partition in self._open.get(group_id, {})
 
     def partitions(self, group_id: str) -> list[TopicPartition]:
-        """The partitions for which the group has an offset, committed or pending."""
+        """Return the partitions for which the group has an offset, committed or pending."""
         return list({**self.of_group(group_id), **self._open.get(group_id, {})})
 
     def of_topic(self, topic: str, topic_id: str) -> Iterator[tuple[str, TopicPartition]]:
         """Yield the groups and partitions that have an offset, committed or pending, for the topic.
 
-        An offset counts where it was committed with this topic id or with none, so offsets of another topic of the same
-        name, deleted or created anew, are passed over. A pair may come more than once.
+        An offset is included where it was committed with this topic id or without a topic id; offsets of a topic of the
+        same name that was deleted, or was created later, are not. A pair may come more than once.
         """
         for by_group in (self._committed, *self._pending.values()):
             for group_id, offsets in by_group.items():

@@ -67,5 +67,5 @@ class ForeignGroup:
         return True
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:  # noqa: ARG002 (the signature of the other groups)
-        """None: offsets of these groups do not expire."""
+        """Return None: offsets of these groups do not expire."""
         return None

@@ -39,4 +39,5 @@ class Group(Protocol):
         """Whether a member subscribes to the topic, or may, where subscriptions are unknown."""
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
-        """When the offset's retention begins, in milliseconds since 1970; None while it must not expire."""
+        """Return the time from which the offset's retention is counted, in ms since 1970; None while the offset must
+        not expire."""

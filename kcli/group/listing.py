@@ -42,7 +42,7 @@ def describe_group(turn: Turn, token: Token, request: DescribeGroup) -> None:
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    """The description of a group. Its protocol and its members' metadata are given only in state Stable."""
+    """Return the description of a group. It has the group's protocol and the members' metadata only in state Stable."""
     protocol = group.protocol if group.state is State.STABLE else None
     return DescribedGroup(
         group_id=group.id,

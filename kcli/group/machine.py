@@ -1,16 +1,16 @@
 """The group coordinator of one partition of __consumer_offsets, a `kcli.coordinator.machine.Machine`.
 
     requests   kcli.group.requests; _HANDLERS names the function that answers each
-    records    offset commits, and classic groups as of each assignment of their leaders (kcli.group.records); consumer
+    records    offset commits; classic groups, with each assignment of their leaders (kcli.group.records); consumer
                groups, with each change of their members (kcli.group.consumer.records)
     kept in memory only   sessions, pending JoinGroup and SyncGroup requests, rebalances: after a restart a classic
                group has the state of its last assignment, a consumer group the state of its last record
 
-Once the log is loaded, a replayed record of a classic group is one that this machine has just appended. The group in
-memory is already ahead of it (its members have sessions and pending requests), so the record is not applied: only
-loading makes classic groups from records. A consumer group, in contrast, changes only by replaying its records. Nothing
-here undoes a change whose records cannot be appended: the broker drops the machine. Source: GroupCoordinatorShard,
-GroupMetadataManager.
+After the log is loaded, every record of a classic group that is replayed was just appended by this machine. The group
+in memory is already newer than the record (its members have sessions and pending requests), so the record is not
+applied: only loading makes classic groups from records. A consumer group, in contrast, changes only by replaying its
+records. Nothing here undoes a change whose records cannot be appended: the broker drops the machine and loads a new
+one. Source: GroupCoordinatorShard, GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -89,22 +89,24 @@ class GroupMachine:
         return turn.outcome
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Commits | None:
-        """Handle a Heartbeat or CommitOffsets that succeeds. Return the Commits, which the caller must append at the
-        log end offset and then pass to `committed`; those of a Heartbeat have no records. None: the caller must pass
-        the request to `handle`; at most the member's session has been extended."""
+        """Handle a Heartbeat or CommitOffsets, if it succeeds. Return the Commits, which the caller must append at
+        `log_end_offset` and then pass to `committed`; those of a Heartbeat have no records. Return None where the
+        caller must pass the request to `handle` instead; nothing has changed then, except that the member's session may
+        have been extended."""
         turn = Turn(self._shard, now_ms)
         if isinstance(request, requests.CommitOffsets):
             return offsets.commit_at_once(turn, request, log_end_offset)
         return HEARD if members.heartbeat_at_once(turn, request) else None
 
     def committed(self, commits: Commits) -> None:
-        """Apply the appended records of a commit, as `replay` does one by one."""
+        """Apply the records of the Commits once they are appended, as `replay` would."""
         replay = self._shard.committed.replay
         for partition, offset in commits.offsets:
             replay(commits.group_id, partition, offset, NONE)
 
     def tick(self, now_ms: int) -> Outcome:
-        """Run the earliest timer that is due, if one is; its records are replayed before the next timer runs.
+        """Run the earliest timer that is due, if there is one. The broker replays the timer's records before it calls
+        `tick` for the next timer.
 
         An action whose records do not fit into one batch is tried again after RETRY_MS.
         """
@@ -120,12 +122,12 @@ class GroupMachine:
         return turn.outcome
 
     def deadline_ms(self) -> int | None:
-        """When `tick` must be called next, in milliseconds since 1970; None where no timer is set."""
+        """Return when `tick` must be called next, in ms since 1970; None where no timer is set."""
         return self._shard.timers.deadline_ms()
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002 (the signature in Machine)
-        """Apply a record of the log. offset: the record's own. producer_id: of its transaction, -1 for none. Raises
-        FormatError."""
+        """Apply a record of the log. offset: the record's own. producer_id: that of its transaction, -1 for none.
+        Raises FormatError."""
         commit = read_commit(record, offset)
         if commit is not None:
             self._replay_commit(*commit, producer_id)
@@ -193,8 +195,8 @@ class GroupMachine:
             self._foreign(group_id, MEMBER_RECORDS[record.key_name]).replay_member(member_id, record.value)
 
     def _foreign(self, group_id: str, type_name: str) -> ForeignGroup:
-        """The share or streams group of that id, created where there is none; it replaces a group of another type, such
-        as the simple group that earlier offset commits created."""
+        """Return the share or streams group of that id. Where there is none, it is created, and replaces a group of
+        another type, such as the simple group that earlier offset commits created."""
         group = self._shard.groups.get(group_id)
         if not isinstance(group, ForeignGroup):
             group = self._shard.groups[group_id] = ForeignGroup(group_id, type_name)

@@ -12,7 +12,7 @@ from uuid import UUID
 class ConsumerSettings:
     """The configurations of one consumer group under Kafka's names (without "consumer."), with Kafka's defaults.
 
-    assignment_interval_ms: the least time between two target assignments, however often the group changes.
+    assignment_interval_ms: the minimum time between two target assignments, however often the group changes.
     """
 
     session_timeout_ms: int = 45_000
@@ -26,7 +26,7 @@ class Metadata(Protocol):
 
     @property
     def version(self) -> int:
-        """A number that grows with each change."""
+        """Return the version of the metadata, a number that grows with each change."""
 
     def topic_names(self) -> Iterable[str]:
         """The names of all topics."""
@@ -41,7 +41,7 @@ class Metadata(Protocol):
         """The number of partitions of an existing topic."""
 
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:
-        """The racks of the replicas, by partition."""
+        """Return the racks of an existing topic's replicas, by partition."""
 
     def settings(self, group_id: str) -> ConsumerSettings:
         """The group's configurations."""
@@ -53,23 +53,23 @@ class NoMetadata:
     version = 0
 
     def topic_names(self) -> Iterable[str]:
-        """No names."""
+        """Return no names."""
         return ()
 
     def topic_id(self, name: str) -> UUID | None:  # noqa: ARG002 (the signature in Metadata)
-        """None."""
+        """Return None: no topic exists."""
         return None
 
     def topic_name(self, topic_id: UUID) -> str | None:  # noqa: ARG002 (the signature in Metadata)
-        """None."""
+        """Return None: no topic exists."""
         return None
 
     def partition_count(self, topic_id: UUID) -> int:  # noqa: ARG002 (the signature in Metadata)
-        """Zero."""
+        """Return 0."""
         return 0
 
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:  # noqa: ARG002 (the signature in Metadata)
-        """No partitions."""
+        """Return no partitions."""
         return {}
 
     def settings(self, group_id: str) -> ConsumerSettings:  # noqa: ARG002 (the signature in Metadata)

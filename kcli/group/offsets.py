@@ -1,7 +1,7 @@
 """OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, DeleteGroups, and the expiration of offsets.
 
-A committed offset stays until it is overwritten, deleted by a request, or expired, or its topic is deleted. A group
-without members is deleted when the last of its offsets expires.
+A committed offset stays until it is overwritten, deleted by a request or expired, or until its topic is deleted. A
+group without members is deleted when the last of its offsets expires.
 
 Source: OffsetMetadataManager, GroupCoordinatorShard.cleanupGroupMetadata; KIP-211 (retention), KIP-447 (stable
 offsets), KIP-848 (topic ids).
@@ -86,8 +86,8 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
 def commit_at_once(turn: Turn, request: CommitOffsets, log_end_offset: int) -> Commits | None:
     """Return the records of an OffsetCommit, and the offsets to apply once they are appended from `log_end_offset` on.
 
-    None where the request or any of its partitions has an error, the group does not exist, or the records do not fit
-    into one batch; then at most the member's session has been extended.
+    Return None where the request or any of its partitions has an error, the group does not exist, or the records do not
+    fit into one batch; nothing has changed then, except that the member's session may have been extended.
     """
     if request.group_id not in turn.shard.groups:
         return None
@@ -136,7 +136,7 @@ def _committed(
 
 
 def utf16_length(text: str) -> int:
-    """The length of the text as Java's String.length counts it: in UTF-16 code units."""
+    """Return the length of the text as Java's String.length counts it: in UTF-16 code units."""
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
@@ -229,7 +229,7 @@ def delete_group(turn: Turn, token: Token, request: DeleteGroup) -> None:
 
 
 def _tombstones(group: Group) -> list[Pair]:
-    """The tombstones of the group itself, without its offsets."""
+    """Return the tombstones of the group's own records, without those of its offsets."""
     return group_tombstones(group) if isinstance(group, ConsumerGroup) else [classic_group_tombstone(group.id)]
 
 
@@ -261,7 +261,8 @@ def _expire(turn: Turn) -> None:
 
 
 def _expired(turn: Turn, group_id: str) -> tuple[list[Pair], bool]:
-    """The tombstones of a group's expired offsets, and whether it then has no offset left, committed or pending."""
+    """Return the tombstones of a group's expired offsets, and whether the group then has no offset left, committed or
+    pending."""
     shard = turn.shard
     group, committed = shard.groups[group_id], shard.committed
     offsets = committed.of_group(group_id)

@@ -34,7 +34,8 @@ OFFSET_VERSION, OFFSET_WITH_EXPIRY_VERSION = offset_value.VERSION, 1
 CLASSIC_GROUP_VERSION = 3
 TYPE_BYTES = VERSION_BYTES = 2
 KEYS_KEPT = 10_000
-"""The number of parsed and of written keys to cache: the same partitions are committed again and again."""
+"""The maximum number of parsed keys, and of written keys, to cache: the same partitions are committed again and
+again."""
 
 
 class Record(NamedTuple):
@@ -47,7 +48,7 @@ class Record(NamedTuple):
 
 
 def parse(record: Pair) -> Record | None:
-    """Parse a record; None where its type is unknown. Raises FormatError."""
+    """Parse a record; return None where its type is unknown. Raises FormatError."""
     key, value = record
     if key is None or len(key) < TYPE_BYTES:
         raise Truncated("a record of __consumer_offsets without a key", 0)
@@ -111,7 +112,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 def read_commit(record: Pair, record_offset: int) -> tuple[str, TopicPartition, CommittedOffset] | None:
     """Return group, partition and offset of an offset commit in the common form of `offset_value`; None for all other
-    records, which `parse` reads. record_offset: the record's own."""
+    records, which `parse` reads. record_offset: the offset of the record itself."""
     key, value = record
     if key is None or value is None:
         return None
@@ -130,7 +131,7 @@ def _commit_key(key: bytes) -> tuple[str, TopicPartition] | None:
 
 
 def committed_offset(value: Mapping[str, Any], record_offset: int) -> CommittedOffset:
-    """Return the committed offset of a parsed value of any version. record_offset: the record's own."""
+    """Return the committed offset of a parsed value of any version. record_offset: the offset of the record itself."""
     return CommittedOffset(
         offset=value["offset"],
         leader_epoch=value.get("leaderEpoch", NONE),

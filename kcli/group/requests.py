@@ -41,7 +41,7 @@ class JoinGroup(NamedTuple):
     client_id: str
     client_host: str
     requires_known_member_id: bool
-    """Whether a new dynamic member is refused with MEMBER_ID_REQUIRED and its id, and must join again with that id
+    """Whether a new dynamic member is refused with MEMBER_ID_REQUIRED and a member id, and must join again with that id
     (KIP-394)."""
     can_skip_assignment: bool
     """Whether the client understands `skip_assignment` in the answer (KIP-814)."""
@@ -58,7 +58,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The generation that the member has joined. members: all of the group, in the leader's answer only.
+    """The generation that the member has joined. members: all members of the group, in the leader's answer only.
     skip_assignment: whether the leader must not compute an assignment (KIP-814)."""
 
     error: ErrorCode = NONE
@@ -104,8 +104,8 @@ class Heartbeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaver:
-    """A member that leaves. member_id: "" where a static member is named by its instance id alone. error: in answers
-    only."""
+    """A member that leaves. member_id: "" where a static member is named by its instance id alone. error: set in
+    answers only."""
 
     member_id: str
     instance_id: str | None
@@ -181,8 +181,8 @@ class TopicsChanged:
 
 
 class OffsetToCommit(NamedTuple):
-    """The offset to commit for a partition. topic_id: ZERO_ID where the request has none. leader_epoch: of the last
-    consumed record, -1 for none."""
+    """The offset to commit for a partition. topic_id: ZERO_ID where the request has none. leader_epoch: the leader
+    epoch of the last consumed record, -1 for none."""
 
     topic: str
     topic_id: str
@@ -193,10 +193,10 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitOffsets(NamedTuple):
-    """Commit offsets of a group; with a producer id, as part of that producer's transaction: they become committed
-    offsets when the transaction commits. Answered with an OffsetsAnswer.
+    """Commit offsets of a group. With a producer id, the offsets are part of that producer's transaction and become
+    committed when the transaction commits. Answered with an OffsetsAnswer.
 
-    generation: of a classic group, or member epoch of a consumer group; -1 from a client that is no member.
+    generation: that of a classic group, or the member epoch in a consumer group; -1 from a client that is no member.
     retention_ms: -1 for offsets.retention.minutes of the broker. version: of OffsetCommit; error codes depend on it.
     """
 
@@ -234,8 +234,8 @@ class FetchOffsets:
     """Read a group's committed offsets. Answered with a FetchAnswer.
 
     topics: None for all partitions that the group has an offset for. require_stable: refuse a partition while an open
-    transaction has an offset pending for it. member_id, epoch: of the member of a consumer group that sends the
-    request, None and -1 for none.
+    transaction has an offset pending for it. member_id, epoch: those of the consumer group's member that sends the
+    request; None and -1 where no member does.
     """
 
     group_id: str
@@ -378,7 +378,7 @@ class DescribedConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumerGroup:
-    """A consumer group; where there is none of that id, the error."""
+    """A consumer group; where there is no consumer group of that id, the error."""
 
     group_id: str
     error: ErrorCode = NONE

@@ -24,7 +24,7 @@ class Timers(Generic[K, A]):
         self._count = 0
 
     def schedule(self, key: K, deadline_ms: int, action: A) -> None:
-        """Set the key's deadline and action, in place of its earlier ones."""
+        """Set the key's deadline and action, in place of those that it had."""
         self._due[key] = deadline_ms, action
         heaped_ms = self._heaped.get(key)
         if heaped_ms is None or heaped_ms > deadline_ms:
@@ -39,7 +39,7 @@ class Timers(Generic[K, A]):
         return key in self._due
 
     def deadline_ms(self) -> int | None:
-        """The earliest deadline, in milliseconds since 1970; None where no timer is set."""
+        """Return the earliest deadline, in ms since 1970; None where no timer is set."""
         while self._heap:
             heaped_ms, _, key = self._heap[0]
             due = self._due.get(key)
@@ -51,8 +51,8 @@ class Timers(Generic[K, A]):
         return None
 
     def take(self, now_ms: int) -> tuple[K, A] | None:
-        """Remove the timer with the earliest deadline, where that has come, and return its key and action; else
-        None."""
+        """Remove the timer with the earliest deadline, if that deadline has come, and return the timer's key and
+        action; None where no deadline has come."""
         deadline_ms = self.deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
             return None

@@ -17,10 +17,12 @@ from kcli.group.timers import Timers
 from kcli.protocol.error_code import ErrorCode
 
 BATCH_BYTES, RECORD_BYTES = 61, 32
-"""BATCH_BYTES: size of a batch's header. RECORD_BYTES: upper bound of a record's size without its key and value."""
+"""In bytes. BATCH_BYTES: the size of a batch's header. RECORD_BYTES: the maximum size of a record without key and
+value."""
 
 TimerKey = tuple[str, ...]
-"""A timer's purpose, then the group id, then the member id, as far as the timer belongs to them."""
+"""The key of a timer: its purpose, then the group id and the member id, where the timer is for one group or one
+member."""
 
 
 @dataclass(slots=True)
@@ -61,8 +63,8 @@ class Shard:
         return group if isinstance(group, ConsumerGroup) else None
 
     def classic_or_new(self, group_id: str, now_ms: int | None) -> Group:
-        """The group of that id, of any type; where there is none, create an empty classic group. now_ms: when the new
-        group entered its state, None for unknown."""
+        """Return the group of that id, of any type; where there is none, a new and empty classic group. now_ms: when
+        the new group entered its state, None for unknown."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id, now_ms)
@@ -73,8 +75,8 @@ class Shard:
 class Turn:
     """The handling of one request or timer, and its outcome.
 
-    A function that raises GroupError has changed nothing: changes of state that is kept in memory only are put off with
-    `then` until `append` has found that the records fit into a batch.
+    A function that raises GroupError has changed nothing: it passes changes of state that is kept in memory only to
+    `then`, and they are made once `append` has found that the records fit into a batch.
     """
 
     shard: Shard
@@ -96,8 +98,8 @@ class Turn:
         self._following.append(follow)
 
     def append(self, records: Sequence[Pair]) -> None:
-        """Append the records as one batch, then call what `then` has put off. Raises GroupError UNKNOWN_SERVER_ERROR
-        where the records do not fit into one batch."""
+        """Append the records as one batch, then call the functions passed to `then`. Raises GroupError
+        UNKNOWN_SERVER_ERROR where the records do not fit into one batch."""
         if not self.fits(records):
             raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
         self.outcome.append(*records)
@@ -106,7 +108,8 @@ class Turn:
         self._following.clear()
 
     def append_all(self, records: Iterable[Pair]) -> None:
-        """Append the records in as many batches as their size needs; the batches are not atomic together."""
+        """Append the records in as many batches as their size needs; it can happen that only some of the batches are
+        appended."""
         left, batch = 0, list[Pair]()
         for record in records:
             if _size(record) > left and batch:
@@ -119,7 +122,7 @@ class Turn:
         self.outcome.append(*batch)
 
     def after(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:
-        """Set a timer: run the action in `delay_ms`, in place of the key's earlier timer."""
+        """Set a timer that runs the action in `delay_ms`, in place of the timer that the key had."""
         self.shard.timers.schedule(key, self.now_ms + delay_ms, action)
 
     def after_if_absent(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:

@@ -1,4 +1,4 @@
-"""Addresses as Java writes them: an IPv6 address whole, without "::". Source: InetAddress.getHostAddress."""
+"""Addresses as Java writes them: an IPv6 address in all its parts, without "::". Source: InetAddress.getHostAddress."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ HASH_BITS = 32
 INT_MIN = -(1 << 31)
 KEYS_KEPT = 10_000
 MAP_SIZE = 16
-"""The number of buckets of a HashMap that is created without a size; it doubles when the entries exceed three quarters
-of it."""
+"""The number of buckets of a HashMap that is created without a size. A HashMap doubles its buckets when the entries
+exceed three quarters of their number."""
 
 K = TypeVar("K")
 
 
 def java_order(text: str) -> bytes:
-    """A sort key for the order of String.compareTo: the text's code units in UTF-16."""
+    """Return a sort key for the order of String.compareTo: the text's code units in UTF-16."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -43,31 +43,32 @@ def partition_of(key: str, count: int) -> int:
 
 
 def uuid_hash(uuid: UUID) -> int:
-    """The hash code of Kafka's Uuid, its bits without a sign."""
+    """Return the hash code of Kafka's Uuid as an unsigned 32-bit integer."""
     value = uuid.int
     halves = value ^ value >> 64
     return (halves ^ halves >> 32) & 0xFFFFFFFF
 
 
 def map_size(count: int, size: int = MAP_SIZE) -> int:
-    """The number of buckets of a HashMap with `count` entries that had `size` buckets before they were added."""
+    """Return the number of buckets of a HashMap that had `size` buckets when empty and now has `count` entries."""
     while count > size * 3 // 4:
         size *= 2
     return size
 
 
 def size_for(capacity: int) -> int:
-    """The number of buckets of an empty HashMap that was created with a capacity."""
+    """Return the number of buckets of an empty HashMap that was created with a capacity."""
     return 1 << max(capacity - 1, 0).bit_length()
 
 
 def set_size(count: int) -> int:
-    """The number of buckets of a HashSet made from a collection of `count` elements."""
+    """Return the number of buckets of a HashSet made from a collection of `count` elements."""
     return size_for(max(int(count / 0.75) + 1, MAP_SIZE))
 
 
 def hash_order(keys: Iterable[K], hash_code: Callable[[K], int], size: int) -> list[K]:
-    """The order in which a HashMap of `size` buckets iterates over distinct keys that were put in this order."""
+    """Return the distinct keys, which were put into a HashMap of `size` buckets in this order, in the order in which
+    the HashMap iterates over them."""
 
     def bucket(key: K) -> int:
         value = hash_code(key) & 0xFFFFFFFF
@@ -77,6 +78,7 @@ def hash_order(keys: Iterable[K], hash_code: Callable[[K], int], size: int) -> l
 
 
 def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """The order in which a HashMap made without a size iterates over distinct keys that were put in this order."""
+    """Return the distinct keys, which were put in this order into a HashMap that was made without a size, in the order
+    in which the HashMap iterates over them."""
     known = list(dict.fromkeys(keys))
     return hash_order(known, java_hash, map_size(len(known)))

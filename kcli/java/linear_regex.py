@@ -11,19 +11,19 @@ from functools import lru_cache
 from typing import Final, Protocol
 
 LENGTH_MAX: Final = 8192
-"""The largest length of a pattern, in characters."""
+"""The maximum length of a pattern, in characters."""
 REPEATED_LENGTH_MAX: Final = 1024
-"""The largest length, in characters, of a pattern with a counted repetition `{n}`: it may repeat each character a
+"""The maximum length, in characters, of a pattern with a counted repetition `{n}`, which may repeat each character a
 thousand times."""
 UNICODE_CLASSES_MAX: Final = 64
-"""The largest number of Unicode classes (`\\pL`) in a pattern: each one stands for several hundred ranges."""
+"""The maximum number of Unicode classes (`\\pL`) in a pattern: each one stands for several hundred ranges."""
 MEMORY_BYTES_MAX: Final = 1 << 20
-"""The largest memory, in bytes, of a compiled pattern and of the automaton that RE2 builds while it matches."""
+"""The maximum memory, in bytes, of a compiled pattern and of the automaton that RE2 builds while it matches."""
 
 
 WORK_AT_ONCE: Final = 1_000_000
-"""The work of a few milliseconds, where the automaton does not fit into its memory: instructions of the program times
-characters of the text."""
+"""The work that takes a few milliseconds where the automaton does not fit into its memory. Its unit: instructions of
+the program times characters of the text."""
 CALL_WORK: Final = 300
 """The fixed work of each match, in the same unit as WORK_AT_ONCE."""
 
@@ -45,7 +45,7 @@ class LinearRegex(Protocol):
 
 
 def matches_at_once(regex: LinearRegex, longest: int) -> int:
-    """The number of texts of up to `longest` characters to match in one turn of the event loop."""
+    """Return how many texts of up to `longest` characters to match in one turn of the event loop."""
     return max(1, WORK_AT_ONCE // (regex.programsize * longest + CALL_WORK))
 
 

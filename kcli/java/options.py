@@ -6,8 +6,8 @@ import shlex
 
 
 def system_property(options: str, name: str) -> str | None:
-    """Return a system property that the options set by -D, the last one; None where they do not set it, and where a
-    quote in them is not closed."""
+    """Return the value of a system property that the options set with -D; of several, the last. None where they do not
+    set it, or a quote in the options is not closed."""
     try:
         words = shlex.split(options)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Java's regular expressions and replacements, as an operator's configuration holds them, matched by RE2.
+"""Java's regular expressions and replacements, as they are in an operator's configuration, matched by RE2.
 
 RE2 finds what Java finds, in time linear in the text, where the text has no line break. It has no look-around, no
 reference to a group within the pattern, and no possessive quantifier: a pattern with one is refused, and so is what
@@ -78,7 +78,7 @@ class JavaRegex:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The replacement of a match: texts, and numbers of groups."""
+    """The replacement of a match, as literal texts and the numbers of groups."""
 
     parts: tuple[str | int, ...]
 
@@ -106,12 +106,13 @@ class Template:
         return cls(tuple(parts))
 
     def expand(self, match: Any) -> str:
-        """Return the replacement of one match. A group that took no part is empty."""
+        """Return the replacement of one match. A group that did not take part in the match is replaced by nothing."""
         return "".join(part if isinstance(part, str) else match.group(part) or "" for part in self.parts)
 
 
 def _reference(replacement: str, at: int, regex: JavaRegex) -> tuple[int, int]:
-    """The group that a "$" before `at` refers to, and the index behind it. Raises PatternError."""
+    """Return the number of the group to which a "$" refers, and the index after the reference. at: the index after the
+    "$". Raises PatternError."""
     if at == len(replacement):
         raise PatternError("Illegal group reference: group index is missing")
     if replacement[at] == "{":
@@ -130,7 +131,7 @@ def _reference(replacement: str, at: int, regex: JavaRegex) -> tuple[int, int]:
 
 
 def _unquoted(pattern: str) -> str:
-    r"""The pattern with \Q...\E written as escapes."""
+    r"""Return the pattern with the text between \Q and \E written as escapes."""
     parts: list[str] = []
     at = 0
     while at < len(pattern):
@@ -206,7 +207,7 @@ class _Translation:
         return "".join(parts)
 
     def _piece(self, char: str) -> tuple[str, bool]:
-        """Return the piece that begins with `char` in RE2's syntax, and whether a quantifier may follow."""
+        """Return in RE2's syntax the piece that begins with `char`, and whether a quantifier may follow the piece."""
         match char:
             case ".":
                 return _ANY, True
@@ -241,7 +242,7 @@ class _Translation:
         return self.pattern[self.at - 1]
 
     def _take(self, text: str) -> bool:
-        """Pass over the text, if it comes next."""
+        """Return whether the text comes next in the pattern, and move past it if it does."""
         if not self.pattern.startswith(text, self.at):
             return False
         self.at += len(text)
@@ -293,7 +294,7 @@ class _Translation:
         return self._literal(self._escaped(char)), True
 
     def _escaped(self, char: str) -> str:
-        """The character that a backslash and `char` stand for. Raises PatternError."""
+        """Return the character that a backslash and `char` stand for. Raises PatternError."""
         if char in _CONTROLS:
             return _CONTROLS[char]
         if char == "x" and self._take("{"):

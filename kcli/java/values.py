@@ -16,22 +16,22 @@ _WHITE: Final = " \t\n\x0b\f\r"
 _DECIMAL: Final = frozenset("0123456789.eE+-")
 _HEXADECIMAL: Final = frozenset("0123456789abcdefABCDEF.pP+-")
 _DIGITS_MAX: Final = 19
-"""The number of digits of the largest integer of 64 bits."""
+"""The number of digits of the largest 64-bit integer."""
 
 
 def java_trim(text: str) -> str:
-    """The text without the characters up to U+0020 at both ends, as String.trim returns it."""
+    """Return the text without the characters up to U+0020 at both ends, as String.trim does."""
     return text.strip(_TRIMMED)
 
 
 def java_split(text: str) -> list[str]:
-    """The words between commas; none for commas alone, one for an empty text."""
+    """Return the words between commas; none for a text of commas only, one empty word for an empty text."""
     words = text.rstrip(",").split(",")
     return [] if text and words == [""] else words
 
 
 def comma_list(text: str) -> list[str]:
-    """The words between commas, without the white space around these."""
+    """Return the words between commas, without the white space around the commas."""
     first, *others = text.split(",")
     if not others:
         return [first]

@@ -1,4 +1,5 @@
-"""The launcher's end of its socket to a node: one JSON object a line. kcli.broker.startup.supervised lists them."""
+"""The launcher's end of its socket to a node: one JSON object a line. kcli.broker.startup.supervised lists the
+objects."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ LINE_BYTES = 64 << 10
 
 
 class Channel:
-    """The launcher's end of the socket to one node. hear: called with each object that the node sends."""
+    """The launcher's end of the socket to one node. hear: called with each object that the node sends. theirs: the
+    node's end."""
 
     def __init__(self, hear: Callable[[dict[str, Any]], None]) -> None:
         self._socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -47,7 +47,8 @@ class ControlServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen. An existing socket is that of a dead launcher, since this one holds the lock. Raises OSError."""
+        """Listen. A socket file that exists was left by a launcher that has died, since this one holds the directory's
+        lock. Raises OSError."""
         path = self._cluster.control_socket
         path.unlink(missing_ok=True)
         before = os.umask(0o177)
@@ -145,7 +146,8 @@ def _node(child: Child) -> Answer:
 
 
 def memory_bytes(pid: int) -> int | None:
-    """Return a process's memory in bytes, with its share of shared pages (Pss); None where /proc does not give it."""
+    """Return the memory of a process in bytes, shared pages counted by its share of them (Pss); None where /proc does
+    not tell it."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -50,8 +50,8 @@ class ClusterRequest:
 
     nodes: number of brokers; listen: the first broker's address; None where not given. controllers: number of separate
     controllers, 0 for combined roles. file: the server.properties of --config, which applies to all nodes, except for
-    the configurations that each node has of its own (A_NODES_OWN). options: configurations of all nodes, which override
-    the file's. secure: all listeners are those of `kcli.launcher.secured`.
+    the configurations that the launcher sets for each node (A_NODES_OWN). options: configurations of all nodes, which
+    override those of the file. secure: all listeners are those of `kcli.launcher.secured`.
     """
 
     nodes: int | None
@@ -129,7 +129,8 @@ def _existing(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> 
 
 
 def _check_listeners(path: Path, plans: list[NodePlan], names: ListenerNames) -> None:
-    """Raises NotACluster where the names of the nodes' listeners are not `names`, those of --config."""
+    """Raises NotACluster where the nodes of an existing cluster have other listener names than `names`, those of
+    --config."""
     known, asked = set[str]().union(*(each.listeners for each in plans)), {*names.brokers, *names.controllers}
     if known != asked:
         reason = f"its nodes have the listeners {', '.join(sorted(known))}, and --config has {', '.join(sorted(asked))}"

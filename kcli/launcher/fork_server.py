@@ -4,7 +4,7 @@ A forked node starts within milliseconds and shares the imported modules' memory
 it has an event loop or a thread; the server has neither. They exchange JSON lines over one socket:
 
     launcher ->   {"start": node, "config": path}, and two descriptors: the node's channel, the node's output
-    -> launcher   {"started": pid}              the answer to each
+    -> launcher   {"started": pid}              the answer to each "start"
                   {"exited": pid, "status": n}  a node's process has ended; -9: by signal 9
 
 The nodes' process group is not the launcher's, so an interrupt from the terminal reaches only the launcher. When the
@@ -30,7 +30,8 @@ from pathlib import Path
 from kcli.errors import KcliError
 
 NodeMain = Callable[[int, Path, socket.socket], int]
-"""The main function of a node's process: takes node id, server.properties and channel, returns the exit status."""
+"""The main function of a node's process: is called with node id, server.properties and channel, and returns the exit
+status."""
 
 LINE_BYTES = 64 << 10
 ORPHANS_STOP_S = 30.0
@@ -50,7 +51,7 @@ class ForkServer:
         """Fork the server, which runs `main` in each node's process; call it after the imports of a node."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         gc.collect()
-        gc.freeze()  # or a garbage collection in a child would write to, and so copy, all shared pages
+        gc.freeze()  # otherwise a garbage collection in a child would write to, and so copy, all shared pages
         self.pid = os.fork()
         if not self.pid:
             self._socket.close()
@@ -183,7 +184,8 @@ def _node(request: dict[str, object], descriptors: list[int], main: NodeMain) ->
 
 
 def _end(run: Callable[[], int]) -> None:
-    """Run `run` in a forked process and exit with its result, so that none of the parent's code goes on there."""
+    """Run `run` in a forked process and exit with the status it returns, so that the process never returns to the code
+    of the launcher."""
     status = 1
     try:
         status = run()

@@ -1,8 +1,8 @@
 """Run a cluster for `kcli serve --nodes`.
 
-start   import, fork the fork server, lock the directory (created if need be), start the nodes
+start   import, fork the fork server, create the directory where it does not exist, lock it, start the nodes
 run     until SIGTERM, SIGINT or `kcli cluster stop`, or until all nodes have ended and none is restarted
-stop    all nodes in order; a second signal kills them
+stop    all nodes in the order that `supervisor` describes; a second signal kills them
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def launch(
 
 @contextmanager
 def _locked(path: Path, disk: Disk, *, secure: bool) -> Iterator[None]:
-    """Lock the directory, created if need be; a new one that stays empty is removed at the end. secure: only its owner
-    may access a new directory."""
+    """Lock the directory, which is created where it does not exist, and removed at the end if it was created here and
+    is still empty. secure: whether only its owner may access a new directory."""
     is_new = not path.exists()
     if secure:
         from kcli.broker.startup.secure import make_private

@@ -19,7 +19,8 @@ Put = Callable[[bytes], None]
 
 
 class NodeOutput:
-    """The pipe that a node's output is read from. put: called with whole lines, node id included."""
+    """The pipe from which a node's output is read. put: called with whole lines, to which the node id has been
+    added."""
 
     def __init__(self, node: int, put: Put, *, json_lines: bool) -> None:
         """Open the pipe; `writing_end` becomes the node's stdout and stderr. json_lines: write JSON, not text."""

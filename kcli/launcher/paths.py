@@ -42,7 +42,8 @@ def server_properties(data: Path) -> Path | None:
 
 @contextmanager
 def reachable(path: Path) -> Iterator[str]:
-    """Yield a path for a socket that fits in a socket address; it is valid within the `with` block. Raises OSError."""
+    """Yield a path of a socket that is short enough for a socket address; it is valid within the `with` block. Raises
+    OSError."""
     if len(os.fsencode(path)) <= ADDRESS_BYTES_MAX:
         yield str(path)
         return

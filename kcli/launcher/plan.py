@@ -40,7 +40,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class ListenerNames:
-    """The names of the listeners of brokers, that for clients first, and of controllers."""
+    """The names of the listeners of brokers (first that for clients), and of the listeners of controllers."""
 
     brokers: tuple[str, ...] = ("PLAINTEXT",)
     controllers: tuple[str, ...] = ("CONTROLLER",)
@@ -147,8 +147,8 @@ def plan(
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Check the configurations that all nodes are to share. Raises UsageError for a name that the launcher sets for
-    each node by itself, such as listeners (A_NODES_OWN)."""
+    """Check the configurations that all nodes are to share. Raises UsageError for a configuration that the launcher
+    sets for each node, such as listeners (A_NODES_OWN)."""
     for name in options:
         if name in A_NODES_OWN:
             raise UsageError(f"-o {name}: each node has its own; --nodes sets it")

@@ -1,7 +1,7 @@
 """Reserve the ports of a cluster's nodes: before a node starts, and while it is down.
 
-The launcher binds a socket to each port and does not listen, so the system assigns the port to no program that binds to
-any free one. The node binds a second socket to the port (SO_REUSEADDR on both) and listens.
+The launcher binds a socket to each port and does not listen on it, so the system does not give the port to a program
+that binds to any free port. The node binds a second socket to the port (SO_REUSEADDR on both) and listens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Ports:
         self._sockets: list[socket.socket] = []
 
     def take(self, host: str, port: int) -> int:
-        """Reserve a port, for 0 any free one, and return it. Raises PortTaken."""
+        """Reserve a port, or with `port` 0 any free one, and return its number. Raises PortTaken."""
         sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

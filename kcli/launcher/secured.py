@@ -51,8 +51,8 @@ def new_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> Secu
 
 
 def open_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecureDirectory:
-    """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are made
-    anew.
+    """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are
+    replaced.
 
     Raises NotSecure where the cluster was made without --secure, UsageError, UnreadableInput, OSError.
     """
@@ -75,7 +75,7 @@ def _certificate(node: NodePlan) -> str:
 
 
 def _shared() -> dict[str, str]:
-    """The configurations by which the nodes log in to each other."""
+    """Return the configurations by which the nodes log in to each other."""
     password, controllers = new_password(), SECURED_LISTENERS.controllers[0]
     login = f'{plain.LOGIN_MODULE} required username="{_NODE}" password="{password}" user_{_NODE}="{password}";'
     prefixes = [f"listener.name.{each.lower()}" for each in (PROTOCOL, controllers)]

@@ -50,15 +50,16 @@ class State(StrEnum):
 
 
 class NotReady(KcliError):
-    """A node has ended, or was stopped, before it was ready."""
+    """A node has ended, or was stopped, before it became ready."""
 
 
 class Refused(KcliError):
-    """A request that the node's state does not allow, or for a node that does not exist."""
+    """The node's state does not allow the request, or no such node exists."""
 
 
 class Child:
-    """A node, and its process while it has one."""
+    """A node, and its process while it is running. leads: whether the node was the active controller when its broker
+    had stopped."""
 
     def __init__(self, plan: NodePlan, config: Path) -> None:
         self.plan = plan
@@ -75,7 +76,7 @@ class Child:
         self.new_process()
 
     def new_process(self) -> None:
-        """Reset the futures that each new process completes."""
+        """Replace the futures that each process of the node completes, before a new process is started."""
         loop = asyncio.get_running_loop()
         self.leads = False
         self.listening: asyncio.Future[None] = loop.create_future()
@@ -92,8 +93,8 @@ class Child:
 class Supervisor:
     """All nodes of a cluster.
 
-    config_of: the server.properties of a node id. output: makes the NodeOutput of a new process of a node id. restart:
-    whether to restart nodes that die.
+    config_of: returns the path of the server.properties of a node id. output: returns the NodeOutput for a new process
+    of a node id. restart: whether to restart nodes that die.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Supervisor:
     ) -> None:
         self.children = {each.id: Child(each, config_of(each.id)) for each in plans}
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Set to the reason when the launcher must end: all nodes, or the fork server, have ended."""
+        """Set to the reason why the launcher must end: all nodes have ended, or the fork server has."""
         self._forks, self._output = forks, output
         self._wants_restarts, self._restarts = restart, False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -123,8 +124,8 @@ class Supervisor:
             await self._start(each)
 
     async def all_ready(self) -> None:
-        """Wait until every node is ready; only after that are dead nodes restarted. Raises NotReady where one has
-        ended."""
+        """Wait until every node is ready. Raises NotReady where one has ended. Dead nodes are restarted only after this
+        has returned."""
         hastened = begin(self._hasten(), "no controller is made to stand for election")
         try:
             await asyncio.gather(*(each.ready for each in self.children.values()))
@@ -133,8 +134,8 @@ class Supervisor:
             hastened.cancel()
 
     async def _hasten(self) -> None:
-        """Once all controllers listen, have one after the other stand for election, before an election timeout
-        passes."""
+        """Shorten the first election: once all controllers listen, let one after the other become a candidate, without
+        waiting for an election timeout."""
         voters = [each for each in self.children.values() if each.plan.is_controller]
         await asyncio.gather(*(each.listening for each in voters))
         for each in cycle(voters):

@@ -1,4 +1,4 @@
-"""The parts of Kafka's wire protocol that several rooms use.
+"""The parts of Kafka's wire protocol that several of kcli's packages use.
 
 error_code        the protocol's error codes; imports nothing of kcli
 topic_partition   a partition by the name or the id of its topic; imports nothing of kcli

@@ -1,8 +1,8 @@
 """The error codes of Kafka's protocol. This module imports nothing of kcli and nothing of kio.
 
-kio's readers return members of kio's own enum, which has the same numbers and equals this one, but has other names and
-another type: code that decodes a message passes on `ErrorCode(message.error_code)`. kio's writers accept these members.
-Source: org.apache.kafka.common.protocol.Errors of Kafka 4.3.
+kio's readers return members of kio's own enum. They are equal to the members here, as they have the same numbers, but
+they have other names and another type: code that decodes a message passes on `ErrorCode(message.error_code)`. kio's
+writers accept the members defined here. Source: org.apache.kafka.common.protocol.Errors of Kafka 4.3.
 """
 
 from __future__ import annotations

@@ -9,16 +9,16 @@ from typing import Final
 from kcli.raft.voters import Endpoints
 
 FETCH_WAIT_MAX_MS: Final = 500
-"""The longest time, in ms, that a leader keeps a Fetch at the log end; half a fetch timeout where that is less (Kafka
-always waits 500 ms)."""
+"""The maximum time in ms that a leader keeps a Fetch at the log end waiting. Half a fetch timeout applies where that is
+less (Kafka always waits 500 ms)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftConfig:
     """The configuration of one node; times in ms, sizes in bytes.
 
-    voters: the static voters, host and port by id; empty with dynamic voters. bootstrap_servers: empty stands for the
-    static voters. listener: the first of controller.listener.names. endpoints: this node's controller listeners, for
+    voters: the static voters, host and port by id; empty with dynamic voters. bootstrap_servers: if empty, the static
+    voters are used. listener: the first of controller.listener.names. endpoints: this node's controller listeners, for
     the VotersRecord and for BeginQuorumEpoch. can_become_voter: whether the node has the role controller.
     """
 

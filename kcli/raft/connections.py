@@ -1,8 +1,8 @@
 """The connections to other nodes: each has at most one request in flight, and backs off after a failure.
 
     ready       -> awaiting      a request is sent
-    awaiting    -> ready         its answer was usable, or controller.quorum.request.timeout.ms are over
-                -> backing off   its answer was not usable: for controller.quorum.retry.backoff.ms
+    awaiting    -> ready         the request had a usable answer, or controller.quorum.request.timeout.ms have passed
+                -> backing off   the answer was not usable; for controller.quorum.retry.backoff.ms
 
 The answer to a request that is no longer in flight is ignored. Source: RequestManager.
 """
@@ -18,15 +18,16 @@ from kcli.raft.messages import Node
 
 @dataclass(slots=True)
 class _Connection:
-    """The connection to a node that is not ready. awaits: the correlation id of the request in flight; None while it
-    backs off. until_ms: when the wait or the backoff ends."""
+    """The connection to a node that is not ready. awaits: the correlation id of the request in flight; None while the
+    connection backs off. until_ms: when the wait for the answer, or the backoff, ends."""
 
     awaits: int | None
     until_ms: int
 
 
 class Connections:
-    """The connections by node id; a node without one is ready. bootstrap: the servers to learn the leader from."""
+    """The connections by node id; a node without an entry is ready. bootstrap: the servers from which to learn the
+    leader."""
 
     def __init__(
         self, bootstrap: Sequence[Node], request_timeout_ms: int, retry_backoff_ms: int, chance: random.Random
@@ -46,7 +47,7 @@ class Connections:
         self._connections.pop(node_id, None)
 
     def sent(self, node_id: int, correlation: int, now_ms: int) -> None:
-        """Note that a request was sent."""
+        """Record that a request was sent to the node: it is in flight from now on."""
         self._connections[node_id] = _Connection(correlation, now_ms + self._request_timeout_ms)
 
     def expects(self, node_id: int, correlation: int) -> bool:
@@ -55,7 +56,8 @@ class Connections:
         return connection is not None and connection.awaits == correlation
 
     def answered(self, node_id: int, correlation: int, now_ms: int, *, success: bool) -> None:
-        """End a request; without success the node backs off."""
+        """End a request; without success the connection to the node backs off. Does nothing where that request is not
+        in flight."""
         if not self.expects(node_id, correlation):
             return
         if success:
@@ -79,7 +81,7 @@ class Connections:
         return connection is not None and connection.awaits is not None and now_ms >= connection.until_ms
 
     def wait_ms(self, node_id: int, now_ms: int) -> int:
-        """The milliseconds until the node may be sent a request."""
+        """Return the time in ms until the node may be sent a request; 0: now."""
         connection = self._connections.get(node_id)
         return 0 if connection is None else max(0, connection.until_ms - now_ms)
 
@@ -88,7 +90,8 @@ class Connections:
         return any(each.awaits is not None and now_ms < each.until_ms for each in self._connections.values())
 
     def ready_bootstrap(self, now_ms: int) -> Node | None:
-        """A bootstrap server that is ready, chosen by chance; None where there is none, or any request is in flight."""
+        """Return a bootstrap server that is ready, chosen at random; None where there is none, or a request to any node
+        is in flight."""
         if self.has_any_in_flight(now_ms) or not self.bootstrap:
             return None
         first = self._random.randrange(len(self.bootstrap))
@@ -96,7 +99,7 @@ class Connections:
         return next((each for each in order if self.is_ready(each.id, now_ms)), None)
 
     def bootstrap_wait_ms(self, now_ms: int) -> int:
-        """The milliseconds until `ready_bootstrap` may find a server."""
+        """Return the time in ms until `ready_bootstrap` may return a server."""
         wait_ms = self._retry_backoff_ms
         for each in self._connections.values():
             if now_ms >= each.until_ms:

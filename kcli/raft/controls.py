@@ -1,8 +1,8 @@
 """The voters and kraft.version at each offset of the log, from its control records.
 
-A record counts as soon as it is in the log, committed or not, until it is truncated. Those of a snapshot count from the
-offset before its end; those of the snapshot that formatting leaves (offset 0) from -1. Source:
-KRaftControlRecordStateMachine, VoterSetHistory, TreeMapLogHistory; KIP-853.
+A record is in effect as soon as it is in the log, committed or not, until it is truncated. The records of a snapshot
+are in effect from the offset before the snapshot's end; those of the snapshot that formatting writes (offset 0) from
+-1. Source: KRaftControlRecordStateMachine, VoterSetHistory, TreeMapLogHistory; KIP-853.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class History(Generic[T]):
-    """Values in order, each with the offset from which on it counts."""
+    """Values in order, each with the offset from which it is in effect."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[int, T]] = []
@@ -42,12 +42,12 @@ class History(Generic[T]):
         return self.entries[-1] if self.entries else None
 
     def add(self, offset: int, value: T) -> None:
-        """Add a value that counts from `offset` on."""
+        """Add a value that is in effect from `offset` on, which is above all offsets so far."""
         assert not self.entries or self.entries[-1][0] < offset, "offsets grow"
         self.entries.append((offset, value))
 
     def at(self, offset: int) -> T | None:
-        """The value that counts at `offset`; None where there is none."""
+        """Return the value in effect at `offset`; None where there is none."""
         return next((value for begin, value in reversed(self.entries) if begin <= offset), None)
 
     def truncate_new(self, end_offset: int) -> None:
@@ -55,7 +55,7 @@ class History(Generic[T]):
         self.entries = [each for each in self.entries if each[0] < end_offset]
 
     def truncate_old(self, start_offset: int) -> None:
-        """Drop the values that no longer count at `start_offset`, where the log now begins."""
+        """Drop the values that are no longer in effect at `start_offset`, where the log now begins."""
         old = [each for each in self.entries if each[0] <= start_offset]
         self.entries = self.entries[max(0, len(old) - 1) :]
 
@@ -83,8 +83,8 @@ class Controls:
         return 0 if last is None else last[1]
 
     def load(self) -> None:
-        """Read the control records after the last one that was read. Where they are no longer in the log, or none was
-        read, begin anew with the latest snapshot."""
+        """Read the control records in the part of the log that was not read before. Where that part is no longer in the
+        log, or nothing was read yet, begin again with the latest snapshot."""
         latest = self._log.latest_snapshot
         if latest is not None and (self._next_offset == NOT_LOADED or self._next_offset < self._log.start_offset):
             self.voter_history.entries.clear()
@@ -99,8 +99,8 @@ class Controls:
             self._next_offset = self._log.end_offset
 
     def appended(self, records: Records) -> None:
-        """Add the control records of batches that a follower appended. The log may have accepted only the first of the
-        batches."""
+        """Add the control records of batches that a follower has appended, up to the end of the log, which may not have
+        accepted all of the batches."""
         end_offset = self._log.end_offset
         for offset, control in in_records(records, end_offset):
             if offset >= self._next_offset:
@@ -108,7 +108,7 @@ class Controls:
         self._next_offset = end_offset
 
     def skip(self) -> None:
-        """Go to the end of the log, as the batches appended last have no control records."""
+        """Count the log as read to its end, as the batches appended last have no control records."""
         self._next_offset = self._log.end_offset
 
     def _take(self, offset: int, control: ControlRecord) -> None:
@@ -124,12 +124,13 @@ class Controls:
         self._next_offset = min(self._next_offset, end_offset)
 
     def truncate_old(self, start_offset: int) -> None:
-        """Forget the control records that a snapshot at `start_offset` has."""
+        """Forget the control records that a snapshot at `start_offset` replaces."""
         self.voter_history.truncate_old(start_offset)
         self.version_history.truncate_old(start_offset)
 
     def snapshot_header(self, offset: int) -> list[Pair]:
-        """The KRaftVersion and KRaftVoters records that follow the SnapshotHeader record of a snapshot at `offset`."""
+        """Return the KRaftVersion and KRaftVoters records that follow the SnapshotHeader record of a snapshot at
+        `offset`."""
         version = self.version_history.at(offset - 1) or 0
         voters = self.voter_history.at(offset - 1)
         records = [kraft_version(version)] if version else []
@@ -137,8 +138,8 @@ class Controls:
 
 
 def in_records(records: Records, end_offset: int | None = None) -> Iterator[tuple[int, ControlRecord]]:
-    """The control records of whole batches, with their offsets, up to the batch at end_offset. Raises FormatError for
-    damaged records."""
+    """Yield the control records of whole batches, with their offsets, up to the batch at end_offset. Raises FormatError
+    for damaged records."""
     data, position = bytes(records), 0
     while position + HEADER_BYTES <= len(data):
         base_offset, length, attributes, count = _HEADER(data, position)
@@ -153,7 +154,7 @@ def in_records(records: Records, end_offset: int | None = None) -> Iterator[tupl
 
 
 def _records(data: bytes, position: int, base_offset: int, count: int) -> Iterator[tuple[int, ControlRecord]]:
-    """The records of a control batch, which is never compressed."""
+    """Yield the records of a control batch, which is never compressed."""
     for _ in range(count):
         length, position = _varint(data, position)
         behind = position + length
@@ -173,17 +174,17 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def of_kinds(controls: Iterable[ControlRecord]) -> list[ControlRecord]:
-    """The KRaftVersion and KRaftVoters records of those given."""
+    """Return only the KRaftVersion and KRaftVoters records among `controls`."""
     return [each for each in controls if each.type in (ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS)]
 
 
 def batch(records: Sequence[Pair], timestamp_ms: int) -> bytearray:
-    """A batch of control records, for the leader to append."""
+    """Return a batch of control records, for the leader to append."""
     return write_batch(records, timestamp_ms, attributes=CONTROL)
 
 
 def leader_change(leader_id: int, voters: Iterable[int], granting_voters: Iterable[int]) -> Pair:
-    """The LeaderChange record, which begins an epoch."""
+    """Return the LeaderChange record, which begins an epoch."""
     fields = {
         "leaderId": leader_id,
         "voters": [{"voterId": each} for each in voters],
@@ -193,12 +194,12 @@ def leader_change(leader_id: int, voters: Iterable[int], granting_voters: Iterab
 
 
 def kraft_version(level: int) -> Pair:
-    """A KRaftVersion record: kraft.version is `level` from its offset on."""
+    """Return a KRaftVersion record: kraft.version is `level` from the record's offset on."""
     return _pair(ControlType.KRAFT_VERSION, {"kRaftVersion": level})
 
 
 def kraft_voters(voters: VoterSet) -> Pair:
-    """A KRaftVoters record: these are the voters from its offset on."""
+    """Return a KRaftVoters record: `voters` are the voters from the record's offset on."""
     return _pair(ControlType.KRAFT_VOTERS, voters.value())
 
 

@@ -1,4 +1,5 @@
-"""The node that all parts of raft work on: its state and the changes of state, its log, connections, waiting fetches.
+"""The node on which all modules of raft work: its state and the changes of state, its log, its connections and the
+Fetch requests that wait.
 
 Each change of state follows the table in the docstring of kcli.raft. Where the epoch, the vote or the leader change,
 quorum-state is saved first. Source: QuorumState, KafkaRaftClient (transitionTo…, onBecome…, maybeTransition,
@@ -51,8 +52,8 @@ FIRST_BOOTSTRAP_ID: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A Fetch at the end of the log, which waits for records. otherwise: its answer if none are appended before the
-    deadline."""
+    """A Fetch at the end of the log, which waits for records. otherwise: the answer to it if no record is appended
+    before the deadline."""
 
     token: Token
     request: Fetch
@@ -64,9 +65,9 @@ class Parked:
 class Core:
     """A raft node.
 
-    out: the outcome of the call that is under way. flushed_offset: the log below it is on disk. committed_offset:
+    out: the outcome of the call in progress. flushed_offset: the records below it are on disk. committed_offset: the
     records below it are known to be committed, also where the high watermark of the present state is lower. refetch:
-    answers a parked Fetch.
+    the function that answers a parked Fetch.
     """
 
     config: RaftConfig
@@ -146,12 +147,13 @@ class Core:
 
     @property
     def has_remote_leader(self) -> bool:
-        """Whether the leader is known, and another node."""
+        """Whether the leader is known and is another node."""
         return self.state.leader_id not in (NOBODY, self.key.id)
 
     @property
     def must_flush(self) -> bool:
-        """Whether this node must not fetch yet: a voter's Fetch at N says that it has everything below N on disk."""
+        """Whether this node must flush its log before it may fetch: a voter's Fetch at N says that it has everything
+        below N on disk."""
         return (self.is_voter or self.config.can_become_voter) and self.flushed_offset < self.log.end_offset
 
     @property
@@ -166,7 +168,7 @@ class Core:
     # changes of state
 
     def to_unattached(self, epoch: int, now_ms: int, leader_id: int = NOBODY) -> None:
-        """Become unattached in a higher epoch, or, as a prospective that gives up, in its own."""
+        """Become unattached in a higher epoch; a prospective that gives up becomes unattached in its own epoch."""
         old = self.state
         assert epoch > old.epoch or (epoch == old.epoch and isinstance(old, Prospective)), "epochs grow"
         if not self.is_voter:
@@ -182,7 +184,7 @@ class Core:
         self.connections.reset()
 
     def add_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Vote for `candidate` in this epoch, durably, unless this node has voted in it."""
+        """Vote for `candidate` in this epoch and save the vote, unless this node has voted in it."""
         old = self.state
         if isinstance(old, Unattached | Prospective) and old.voted is None:
             assert candidate.id != self.key.id, "its own vote makes it a candidate"
@@ -194,7 +196,8 @@ class Core:
             self._become(new, now_ms)
 
     def to_prospective(self, now_ms: int) -> None:
-        """Become prospective after an election timeout or a fetch timeout. A sole voter goes on to be the leader."""
+        """Become prospective after an election timeout or a fetch timeout. An only voter then becomes candidate and
+        leader at once."""
         assert self.is_voter, "observers are not elected"
         assert not isinstance(self.state, Leader | Prospective), "it is past that"
         state = self._prospective(self.state, self.state.voted, now_ms)
@@ -216,8 +219,8 @@ class Core:
         )
 
     def give_up_prospect(self, state: Prospective, now_ms: int) -> None:
-        """End a pre-vote without a majority: follow the last leader, if its endpoints are known; else become
-        unattached."""
+        """End a pre-vote without a majority: follow the leader that was followed before, if its endpoints are known,
+        and otherwise become unattached."""
         if state.leader_id != NOBODY and state.leader_endpoints:
             self.to_follower(state.epoch, state.leader_id, state.leader_endpoints, now_ms)
         else:
@@ -312,7 +315,7 @@ class Core:
             self.serve_parked(now_ms)
 
     def _save(self, election: Election) -> None:
-        """Write quorum-state, if it has changed, before any message that follows from the change."""
+        """Write quorum-state if it has changed; called before any message that follows from the change is sent."""
         if election != self._saved:
             self.store.save(election.state(self.controls.kraft_version, self.controls.voters.ids))
             self._saved = election
@@ -327,23 +330,23 @@ class Core:
     # claims of other nodes about the leader
 
     def is_in_reach(self, epoch: int) -> bool:
-        """Whether this node may take over `epoch`, which another node has named (kcli.raft.election). Adds a doubt if
-        not."""
+        """Return whether this node may adopt `epoch`, which another node has named (see kcli.raft.election). Where it
+        may not, the claim is added to the outcome's doubts."""
         if epoch <= self.state.epoch or is_in_reach(epoch, self.state.epoch):
             return True
         self.doubt(f"epoch {epoch:,} is passed over: it is out of reach of epoch {self.state.epoch:,}")
         return False
 
     def learn_leader(self, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> None:
-        """Handle the leader and epoch that another node has named: follow a new leader, or note its additional
-        endpoints.
+        """Handle the leader and epoch that another node has named: follow a new leader, or adopt additional endpoints
+        of the known one.
 
         endpoints: the leader's; empty: the leader or its endpoints are not known. Any client can name a leader, and
         nodes repeat the names that they received, so a contradiction is ignored (Kafka's voter stops). A leader that
         has answered a Fetch of this node leads for certain, as each epoch has one leader: another leader, or another
-        endpoint, is then ignored. Before that, the last one named counts. Where another node names this node as the
-        leader of an epoch that it does not know, its quorum-state may have been lost: it enters that epoch, and votes
-        for no candidate in it.
+        endpoint, is then ignored. Before that, the leader named most recently is followed. Where another node names
+        this node as the leader of a higher epoch, the quorum-state of this node may have been lost: it enters that
+        epoch, and votes for no candidate in it.
         """
         state, own = self.state, leader_id == self.key.id
         if not self.is_in_reach(epoch):
@@ -362,8 +365,8 @@ class Core:
             self.to_follower(epoch, leader_id, endpoints, now_ms)
 
     def answered_by(self, state: Follower, source: Node, answer: Answer, now_ms: int) -> Follower:
-        """Note that the node which answered a Fetch of this epoch is its leader, at the address to which the Fetch was
-        sent.
+        """Handle the sender of an answer to a Fetch of this epoch: the node that answered is the leader, at the address
+        to which the Fetch was sent.
 
         Returns the follower's state, a new one where this node had followed another leader.
         """
@@ -394,11 +397,12 @@ class Core:
         return address_or_first(endpoints, self.config.listener)
 
     def doubt(self, claim: str) -> None:
-        """Add to the outcome that another node has made a claim that cannot be true. claim: its text, for the log."""
+        """Add to the outcome's doubts a claim of another node that cannot be true. claim: text for the log."""
         self.out.doubts.append(claim)
 
     def endpoints_of(self, leader_id: int, endpoints: Endpoints) -> Endpoints:
-        """The leader's endpoints: those in the message, else those in the VotersRecord."""
+        """Return the leader's endpoints: `endpoints`, those in its message, or where that has none, those in the
+        VotersRecord."""
         return endpoints or self.controls.voters.endpoints(leader_id)
 
     # the log
@@ -412,15 +416,15 @@ class Core:
         return self.log.end_offset - 1
 
     def appended(self, leader: Leader, now_ms: int) -> None:
-        """After the leader's append: compute the high watermark anew, and answer the parked fetches below the log's
-        end."""
+        """Complete an append on the leader: compute the high watermark again, and answer the parked fetches below the
+        log's end."""
         if leader.move_high_watermark():
             self.committed(leader, now_ms)
         self.serve_parked(now_ms, behind=self.log.end_offset)
 
     def committed(self, leader: Leader, now_ms: int) -> None:
-        """After the leader's high watermark has risen: end a change of voters that is now committed, answer the parked
-        fetches."""
+        """Complete a rise of the leader's high watermark: end a change of voters that is now committed, and answer the
+        parked fetches."""
         assert leader.high_watermark is not None, "it has moved"
         self.move_committed(leader.high_watermark)
         change = leader.change
@@ -429,14 +433,14 @@ class Core:
         self.serve_parked(now_ms)
 
     def move_committed(self, offset: int) -> None:
-        """Raise the committed offset to `offset`, if that is higher: a new leader's high watermark may be lower for a
-        while."""
+        """Raise the committed offset to `offset`, unless `offset` is lower: a new leader's high watermark may be lower
+        at first."""
         if offset > self.committed_offset:
             self.committed_offset = offset
             self.log.update_high_watermark(offset)
 
     def serve_parked(self, now_ms: int, behind: int | None = None) -> None:
-        """Answer the parked fetches; with `behind`, only those at an offset below it."""
+        """Answer the parked fetches; with `behind`, only those at an offset below `behind`."""
         parked, self.parked = self.parked, []
         due: list[Parked] = []
         for each in parked:
@@ -448,7 +452,8 @@ class Core:
     # changes of voters
 
     def finish_change(self, leader: Leader, *, timed_out: bool = False) -> None:
-        """End the change of voters that is committed or out of time. A leader that was removed resigns."""
+        """End the change of voters in progress, as it is committed or, with `timed_out`, out of time. A leader that was
+        removed begins to resign."""
         change = leader.change
         if timed_out:
             self.change_ended(leader, ErrorCode.REQUEST_TIMED_OUT)
@@ -458,7 +463,7 @@ class Core:
             leader.is_resigning = True
 
     def change_ended(self, leader: Leader, error: ErrorCode, message: str | None = None) -> None:
-        """Answer the request whose change of voters ends here."""
+        """End the change of voters in progress, and answer the request for it with this error."""
         change, leader.change = leader.change, None
         if change is not None and change.token is not None:
             self.answer(change.token, VoterAnswer(top_error=error, message=message))

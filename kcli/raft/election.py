@@ -1,14 +1,15 @@
 """The content of quorum-state, the votes of an election, and how far an epoch may jump.
 
-An epoch is an int32, and every election needs a larger one than the last. Any client can send a request with an epoch,
-so one request could use up all epochs: Kafka's voter adopts 2^31 - 1, adds one, writes -2^31 and stops. kcli differs:
+An epoch is an int32, and every election needs a larger one than the election before. Any client can send a request with
+an epoch, so one request could use up all epochs: Kafka's voter adopts 2^31 - 1, adds one, writes -2^31 and stops. kcli
+differs:
 
     reach        a node adopts an epoch that another node names only within `reach` of its own epoch: a 1,024th of the
                  epochs that are left. No number of requests brings a node to the largest epoch, and an honest quorum
-                 never makes such a leap: this node would have missed two million elections
+                 never makes such a jump: two million elections would have taken place without this node
     beyond it    a request is answered with the lower epoch of this node and no vote; an answer is ignored. For the
                  other node that is the same as a lost message, which Raft allows for
-    the last     a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
+    the largest  a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
 
 Source: ElectionState, EpochElection.
 """
@@ -24,7 +25,7 @@ from kcli.raft.voters import ReplicaKey, replica_key
 
 NOBODY: Final = -1
 NEVER: Final = 1 << 62
-"""The deadline of a wait without an end, ms."""
+"""The deadline of a wait that never ends, in ms since 1970."""
 
 
 EPOCH_MAX: Final = (1 << 31) - 1
@@ -32,26 +33,28 @@ REACH_SHIFT: Final = 10
 
 
 def is_in_reach(epoch: int, own: int) -> bool:
-    """Whether a node whose epoch is `own` may take over `epoch`, which another node named."""
+    """Return whether a node whose epoch is `own` may adopt `epoch`, which another node named."""
     return epoch < EPOCH_MAX and epoch - own <= max(1, EPOCH_MAX - own >> REACH_SHIFT)
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the next election. Raises NoEpochLeft."""
+    """Return the epoch of the next election. Raises NoEpochLeft."""
     if epoch >= EPOCH_MAX:
         raise NoEpochLeft(epoch)
     return epoch + 1
 
 
 class Election(NamedTuple):
-    """What quorum-state keeps of an epoch: its leader (NOBODY: not known), the candidate that this node voted for."""
+    """The content of quorum-state for an epoch: its leader (NOBODY: not known), and the candidate that this node has
+    voted for."""
 
     epoch: int
     leader_id: int = NOBODY
     voted: ReplicaKey | None = None
 
     def state(self, kraft_version: int, voters: Sequence[int]) -> QuorumState:
-        """The content of the file: version 0 with kraft.version 0, version 1 with kraft.version 1."""
+        """Return the election as the content of quorum-state: version 0 of the file with kraft.version 0, version 1
+        with kraft.version 1."""
         voted_id = NOBODY if self.voted is None else self.voted.id
         if kraft_version:
             directory = (self.voted or ReplicaKey(NOBODY)).written_directory
@@ -62,7 +65,7 @@ class Election(NamedTuple):
 
 
 def parse_election(state: QuorumState) -> Election:
-    """The election in the content of a quorum-state file."""
+    """Return the election in the content of a quorum-state file."""
     voted = None if state.voted_id == NOBODY else replica_key(state.voted_id, state.voted_directory_id)
     return Election(state.leader_epoch, state.leader_id, voted)
 
@@ -76,7 +79,7 @@ class Votes:
         self.record(own_id, granted=True)
 
     def record(self, voter_id: int, *, granted: bool) -> None:
-        """Record the answer of a voter; one of another node is ignored."""
+        """Record the answer of a voter; an answer of a node that is no voter is ignored."""
         if voter_id in self._votes:
             self._votes[voter_id] = granted
 
@@ -92,12 +95,12 @@ class Votes:
 
     @property
     def is_won(self) -> bool:
-        """Whether a majority has granted its vote."""
+        """Whether a majority of the voters has granted the vote."""
         return len(self.granting) >= self._majority
 
     @property
     def is_lost(self) -> bool:
-        """Whether a majority is no longer possible."""
+        """Whether a majority can no longer be reached."""
         return len(self.granting) + len(self.unanswered) < self._majority
 
     @property
@@ -106,8 +109,8 @@ class Votes:
 
 
 def may_vote(election: Election, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-    """Whether a node without a leader to fetch from may vote for a candidate. up_to_date: the candidate's log is not
-    behind its own."""
+    """Return whether a node that follows no leader may vote for a candidate. up_to_date: whether the candidate's log is
+    not behind that node's log."""
     if pre_vote:
         return up_to_date
     if election.voted is not None:

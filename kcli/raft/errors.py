@@ -6,7 +6,7 @@ from kcli.errors import KcliError
 
 
 class RaftFault(KcliError):
-    """Another node, or this one's disk, contradicts what raft guarantees: the node must stop, as Kafka's does."""
+    """Another node, or the disk of this node, contradicts what raft guarantees: the node must stop, as Kafka's does."""
 
 
 class NoEpochLeft(RaftFault):
@@ -17,7 +17,7 @@ class NoEpochLeft(RaftFault):
 
 
 class NotLeader(KcliError):
-    """The call is for the leader of the epoch, which this node is not."""
+    """Only the leader of the epoch can do this, and this node is not the leader."""
 
 
 class InvalidUpdateVersion(KcliError):

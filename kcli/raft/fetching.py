@@ -1,8 +1,8 @@
 """A follower's side of Fetch (1) and FetchSnapshot (59): how it applies the leader's answers to its log.
 
     diverging   truncate the log to the offset where it diverges from the leader's, never below the high watermark
-    snapshot    fetch that snapshot piece by piece, then drop the log and go on behind the snapshot
-    records     append; the high watermark is the leader's, at most the log's end
+    snapshot    fetch that snapshot piece by piece, then drop the log and fetch records from the snapshot's end on
+    records     append them; the high watermark becomes the leader's, but no more than the log's end
 
 Source: KafkaRaftClient, handleFetchResponse, handleFetchSnapshotResponse; KIP-595, KIP-630.
 """
@@ -19,7 +19,7 @@ from kcli.raft.votes import common_answer
 
 
 def fetch_answered(core: Core, source: Node, answer: FetchAnswer, now_ms: int) -> bool:
-    """Handle the answer to a Fetch. Returns whether it was usable. Raises RaftFault."""
+    """Handle the answer to a Fetch. Returns whether the answer was usable. Raises RaftFault."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled
@@ -62,8 +62,8 @@ def _append(core: Core, state: Follower, answer: FetchAnswer) -> None:
 
 
 def _follow_high_watermark(core: Core, state: Follower, offset: int) -> None:
-    """Raise the high watermark to the leader's, at most to the log's end. A new leader's may be lower: it is ignored
-    then."""
+    """Raise this node's high watermark to the leader's, but no higher than the log's end. A lower one is ignored, as a
+    new leader's may be."""
     offset = min(offset, core.log.end_offset)
     if state.high_watermark is None or offset > state.high_watermark:
         state.high_watermark = offset

@@ -49,7 +49,8 @@ class RaftLog(Protocol):
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record; of the latest snapshot where the log has no record; else 0."""
+        """The epoch of the last record; where the log has no record, that of the latest snapshot; without a snapshot
+        0."""
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
@@ -60,13 +61,14 @@ class RaftLog(Protocol):
         """The snapshot with the highest offset; None where there is none."""
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch at or below `epoch`, and its end offset; for an epoch above the last one the last one.
+        """Return the largest epoch in the log that is at or below `epoch`, and that epoch's end offset.
 
-        For an epoch before the first one: `epoch` itself and the offset where the first one begins.
+        For an epoch below all in the log, return `epoch` itself and the offset where the first epoch of the log begins.
         """
 
     def read(self, offset: int, max_bytes: int) -> Records:
-        """Whole batches from the one with `offset` on, of at most max_bytes; at least one batch, if there is one."""
+        """Return whole batches, from the batch that contains `offset` on, of at most max_bytes together; but always at
+        least one batch, if there is one."""
 
     def append_as_leader(self, batch: Records, epoch: int) -> None:
         """Append a batch, whose offsets continue the log, with `epoch` as its leader epoch."""
@@ -75,33 +77,33 @@ class RaftLog(Protocol):
         """Append batches as they are, up to the first that is incomplete, damaged, or of an epoch above `epoch`."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note in leader-epoch-checkpoint that `epoch` begins at the end of the log."""
+        """Add to leader-epoch-checkpoint that `epoch` begins at the end of the log."""
 
     def truncate(self, offset: int) -> None:
         """Remove the records from `offset` on."""
 
     def truncate_to_latest_snapshot(self) -> bool:
-        """Drop the whole log where the latest snapshot is ahead of its end (by epoch, then offset).
+        """Drop the whole log where the latest snapshot is ahead of the log's end (by epoch, then offset).
 
-        The log then begins at the snapshot's offset, where its high watermark is too; older snapshots go. Returns
-        whether the snapshot was ahead.
+        The log then begins at the snapshot's offset, which becomes the high watermark; older snapshots are removed.
+        Returns whether the snapshot was ahead.
         """
 
     def update_high_watermark(self, offset: int) -> None:
-        """Note that the records below `offset` are committed."""
+        """Set the log's high watermark: the records below `offset` are committed."""
 
     def controls(self, from_offset: int) -> Iterable[tuple[int, ControlRecord]]:
-        """The KRaftVersion and KRaftVoters records from from_offset on, with their offsets (see
+        """Yield the KRaftVersion and KRaftVoters records from from_offset on, with their offsets (see
         kcli.raft.controls.in_records)."""
 
     def snapshot_controls(self, snapshot: OffsetAndEpoch) -> Iterable[ControlRecord]:
         """The KRaftVersion and KRaftVoters records of a snapshot."""
 
     def snapshot_size(self, snapshot: OffsetAndEpoch) -> int | None:
-        """The bytes of a snapshot; None where there is no such snapshot."""
+        """Return the size of a snapshot in bytes; None where there is no such snapshot."""
 
     def read_snapshot(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> Records:
-        """At most max_bytes of a snapshot from byte `position` on."""
+        """Return at most max_bytes of a snapshot, from byte `position` on."""
 
     def begin_snapshot(self, snapshot: OffsetAndEpoch) -> SnapshotWriter | None:
         """Begin to write a snapshot that is fetched; None where the log has it already."""
@@ -118,8 +120,8 @@ class QuorumStore(Protocol):
 
 
 class Validity(Enum):
-    """How a replica's log, by its end offset and last epoch, relates to this one: a beginning of it, diverging, or
-    below its start."""
+    """How a replica's log, given by its end offset and last epoch, relates to this log. VALID: the replica's log is a
+    beginning of this log. DIVERGING: its end differs from this log. SNAPSHOT: it ends below the start of this log."""
 
     VALID = auto()
     DIVERGING = auto()
@@ -127,10 +129,10 @@ class Validity(Enum):
 
 
 def validate(log: RaftLog, offset: int, epoch: int) -> tuple[Validity, OffsetAndEpoch]:
-    """Compare a log that ends at `offset` with `epoch` to this one.
+    """Compare a log that ends at `offset` with `epoch` to this log.
 
-    Returns, with VALID, the offset and epoch themselves; with DIVERGING this log's last epoch at or below `epoch`, and
-    its end; with SNAPSHOT the snapshot to fetch.
+    Returns the validity and an offset with its epoch: for VALID, those of the arguments; for DIVERGING, this log's
+    largest epoch at or below `epoch` and the end of that epoch; for SNAPSHOT, the snapshot to fetch.
     """
     if log.start_offset == 0 and offset == 0:
         return Validity.VALID, OffsetAndEpoch(0, 0)
@@ -147,7 +149,8 @@ def validate(log: RaftLog, offset: int, epoch: int) -> tuple[Validity, OffsetAnd
 
 
 def truncation_offset(log: RaftLog, diverging: OffsetAndEpoch) -> int:
-    """The offset to truncate this log to, where the leader's log ends `diverging.epoch` at `diverging.offset`."""
+    """Return the offset to which to truncate this log, given that epoch `diverging.epoch` ends at `diverging.offset` in
+    the leader's log."""
     if diverging.epoch == 0:
         return min(diverging.offset, log.end_offset)
     local = log.end_offset_for_epoch(diverging.epoch)

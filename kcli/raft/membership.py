@@ -36,8 +36,8 @@ from kcli.raft.voters import ReplicaKey, VoterNode, VoterSet, address
 from kcli.raft.votes import common_answer, has_other_cluster
 
 _DONE_BY_ADD = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND)
-"""Errors in an answer to AddRaftVoter after which an observer that joins by itself waits a fetch timeout before the
-next one."""
+"""Errors in an answer to AddRaftVoter after which an observer that joins by itself waits a fetch timeout before its
+next AddRaftVoter."""
 
 
 def handle_add(core: Core, token: Token, request: AddRaftVoter, now_ms: int) -> None:
@@ -117,8 +117,8 @@ def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms:
 
 
 def add_unanswered(core: Core, send: Send) -> bool:
-    """Give up adding the voter that did not answer ApiVersions. Where `send` is another request, do nothing. Returns
-    False."""
+    """Give up adding a voter where `send` is the ApiVersions to that voter, which was not answered. Does nothing for
+    any other request. Returns False."""
     leader = core.state
     if isinstance(send.request, ApiVersions) and isinstance(leader, Leader):
         change = leader.change
@@ -133,7 +133,7 @@ def _abort(core: Core, leader: Leader, error: ErrorCode) -> None:
 
 
 def handle_remove(core: Core, token: Token, request: RemoveRaftVoter, now_ms: int) -> None:
-    """Remove a voter. Errors: as of AddRaftVoter, and VOTER_NOT_FOUND, also for the last voter."""
+    """Remove a voter. Errors: those of AddRaftVoter, and VOTER_NOT_FOUND, also for the only voter left."""
     leader = _leader(core, token, request.cluster_id)
     if leader is None:
         return
@@ -206,7 +206,8 @@ def _update(core: Core, request: UpdateRaftVoter, now_ms: int) -> ErrorCode:
 
 
 def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, validate_only: bool) -> bool:
-    """Raise kraft.version, and append the voters with it. Returns False where it is at `level` already.
+    """Raise kraft.version, and append the voters with it. Returns False where kraft.version is at `level` already, or
+    is being raised to it.
 
     validate_only: append nothing. Raises NotLeader, InvalidUpdateVersion.
     """
@@ -262,7 +263,8 @@ def update_answered(core: Core, answer: Answer, now_ms: int) -> bool:
 
 
 def _leader(core: Core, token: Token, cluster_id: str | None) -> Leader | None:
-    """The leader's state. Where this node does not lead: answers the request and returns None."""
+    """Return the leader's state. Where this node does not lead or the cluster id is another, answer the request with an
+    error and return None."""
     if has_other_cluster(core, cluster_id):
         reason = f'The given id "{cluster_id}" doesn\'t match the cluster id "{core.config.cluster_id}"'
         _refuse(core, token, ErrorCode.INCONSISTENT_CLUSTER_ID, reason)
@@ -275,7 +277,8 @@ def _leader(core: Core, token: Token, cluster_id: str | None) -> Leader | None:
 
 
 def _committed_voters(core: Core, token: Token, leader: Leader, doing: str, now_ms: int) -> VoterSet | None:
-    """The voters, where they may be changed now. Where they may not: answers the request and returns None."""
+    """Return the voters, where a change of voters may begin now; otherwise answer the request with an error and return
+    None. doing: the change, for the error message."""
     last, committed = core.controls.voter_history.last, leader.high_watermark
     if _is_pending(core, leader, now_ms):
         error, reason = ErrorCode.REQUEST_TIMED_OUT, "for leader to handle previous voter change request"

@@ -1,12 +1,12 @@
 """The requests and answers of raft nodes, with the fields of Kafka's messages that raft uses, for the only partition.
 
     Answer   top_error: of the whole response, which then has no other field; error: of the partition
-             leader_id (-1: none), epoch: the leader that the node knows; endpoints: the leader's, all its listeners in
-             an answer sent, that of the connection's listener in one received
+             leader_id (-1: none), epoch: the leader that the node knows; endpoints: the leader's; in an answer that is
+             sent all of them, in one that is received the one of the connection's listener
 
-Directory ids have 22 characters; None stands for the one of zeros. The caller checks that a request is for partition 0
-of `__cluster_metadata`. Schemas: Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), Fetch (1), FetchSnapshot (59),
-AddRaftVoter (80), RemoveRaftVoter (81), UpdateRaftVoter (82), ApiVersions (18).
+Directory ids have 22 characters; None stands for the directory id of zeros. The caller checks that a request is for
+partition 0 of `__cluster_metadata`. Schemas: Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), Fetch (1),
+FetchSnapshot (59), AddRaftVoter (80), RemoveRaftVoter (81), UpdateRaftVoter (82), ApiVersions (18).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Token = int
 """The number of a request that is to be answered."""
 
 Records = bytes | bytearray | memoryview
-"""Whole batches, end to end; in an answer of another node the last one may be incomplete."""
+"""Whole batches, end to end; in the answer of another node the last batch may be incomplete."""
 
 
 class OffsetAndEpoch(NamedTuple):
-    """The end of a log, or a snapshot: the offset behind the last record, and that record's epoch."""
+    """The end of a log, or of a snapshot: the offset after the last record, and that record's epoch."""
 
     offset: int
     epoch: int
@@ -58,7 +58,7 @@ class Vote(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginQuorumEpoch(Request):
-    """The leader of `epoch` makes itself known. endpoints: all of the leader's."""
+    """The leader of `epoch` makes itself known. endpoints: all endpoints of the leader."""
 
     voter: ReplicaKey | None
     leader_id: int
@@ -154,7 +154,8 @@ class VoteAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer(Answer):
-    """The answer to Fetch: records, or where the logs diverge, or the snapshot to fetch first."""
+    """The answer to Fetch: records; or, where the logs diverge, the epoch to truncate to and its end offset in the
+    leader's log; or the snapshot to fetch first."""
 
     high_watermark: int = -1
     log_start_offset: int = -1
@@ -175,16 +176,16 @@ class FetchSnapshotAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterAnswer(Answer):
-    """The answer to AddRaftVoter and RemoveRaftVoter: `top_error` and a message; None: the default message of that
-    error."""
+    """The answer to AddRaftVoter and RemoveRaftVoter: `top_error` and a message. A message of None stands for the
+    default message of that error."""
 
     message: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsAnswer(Answer):
-    """The answer to ApiVersions: least and most level of kraft.version; None where the node does not support the
-    feature."""
+    """The answer to ApiVersions: the lowest and the highest level of kraft.version; None where the node does not
+    support the feature."""
 
     kraft_versions: tuple[int, int] | None = None
 
@@ -199,7 +200,8 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request to send. Its answer goes to `Raft.answered` with it; None if no answer comes in time."""
+    """A request to send. The answer to it is passed to `Raft.answered` together with this object; None is passed where
+    no answer comes in time."""
 
     to: Node
     request: Request

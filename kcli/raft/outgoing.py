@@ -28,12 +28,14 @@ def send(core: Core, to: Node, request: Request, now_ms: int) -> tuple[bool, int
 
 
 def send_all(core: Core, requests: Iterable[tuple[Node, Request]], now_ms: int) -> int:
-    """Send those requests whose nodes may be sent one now. Returns the ms until one of them may be sent the next."""
+    """Send those requests whose nodes may be sent one now. Returns the ms until the first of the nodes may be sent
+    another."""
     return min((send(core, to, request, now_ms)[1] for to, request in requests), default=NEVER)
 
 
 def send_votes(core: Core, votes: Votes, now_ms: int, *, pre_vote: bool) -> int:
-    """Send Vote to the voters that have not answered. Returns the ms until one of them may be sent another request."""
+    """Send Vote to the voters that have not answered. Returns the ms until the first of them may be sent another
+    request."""
     if votes.is_lost:
         return NEVER
     nodes = [(each, voter_node(core, each.id)) for each in votes.unanswered]
@@ -53,7 +55,7 @@ def _vote(core: Core, voter: ReplicaKey, *, pre_vote: bool) -> Vote:
 
 
 def fetch_from_any(core: Core, now_ms: int) -> int:
-    """Send Fetch to one of the bootstrap servers, chosen by chance. Returns the ms until another may be sent."""
+    """Send Fetch to one of the bootstrap servers, chosen at random. Returns the ms until another Fetch may be sent."""
     node = core.connections.ready_bootstrap(now_ms)
     if node is None or core.must_flush:
         return max(1, core.connections.bootstrap_wait_ms(now_ms))
@@ -61,7 +63,7 @@ def fetch_from_any(core: Core, now_ms: int) -> int:
 
 
 def fetch_request(core: Core) -> Fetch:
-    """A Fetch at the end of this node's log."""
+    """Return a Fetch at the end of this node's log."""
     end = core.log_end
     high_watermark = core.state.high_watermark
     return Fetch(
@@ -77,6 +79,6 @@ def fetch_request(core: Core) -> Fetch:
 
 
 def voter_node(core: Core, voter_id: int) -> Node | None:
-    """The address of a voter; None where its endpoints lack the listener."""
+    """Return the address of a voter; None where the voter's endpoints lack the listener."""
     where = address(core.controls.voters.endpoints(voter_id), core.config.listener)
     return None if where is None else Node(voter_id, where.host, where.port)

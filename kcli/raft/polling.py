@@ -3,9 +3,10 @@
     Unattached    fetches from any bootstrap server, to learn the leader; a voter's election timeout begins an election
     Prospective   requests pre-votes of the voters; after the election timeout it gives up
     Candidate     requests votes of the voters; after the election timeout it requests pre-votes again
-    Leader        every half fetch timeout BeginQuorumEpoch to voters that have not fetched for so long; resigns where
-                  no majority has fetched for 1.5 fetch timeouts
-    Resigned      EndQuorumEpoch to voters that have not acknowledged it; after the election timeout the next epoch
+    Leader        every half fetch timeout sends BeginQuorumEpoch to voters that have not fetched for that time; resigns
+                  where no majority has fetched for 1.5 fetch timeouts
+    Resigned      sends EndQuorumEpoch to voters that have not acknowledged it; after the election timeout it enters the
+                  next epoch
     Follower      fetches from the leader, or where that does not answer from any bootstrap server
       a voter     after a fetch timeout without a usable answer it begins an election; every fetch timeout it sends
                   UpdateRaftVoter where the leader may not know its present endpoints and levels
@@ -41,7 +42,8 @@ from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS
 
 
 def poll(core: Core, now_ms: int) -> int:
-    """Do what is due in the node's state, which may change. Returns the milliseconds to wait, 0 or less: none."""
+    """Do what is due in the node's state, which may change. Returns the ms until the next call; 0 or less: call again
+    at once."""
     match core.state:
         case Unattached() as state:
             return _poll_unattached(core, state, now_ms)
@@ -187,7 +189,8 @@ def _poll_observer(core: Core, state: Follower, now_ms: int) -> int:
 
 
 def _fetch(core: Core, state: Follower, now_ms: int) -> int:
-    """Fetch from the leader; where it does not answer, from any bootstrap server, which may know of another leader."""
+    """Fetch from the leader; where the leader does not answer, from any bootstrap server, which may know of another
+    leader."""
     deadline_ms = state.fetch_deadline_ms if core.is_voter else NEVER
     if core.must_flush:
         return deadline_ms - now_ms

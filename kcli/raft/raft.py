@@ -1,9 +1,10 @@
 """Raft: one node of the quorum, as its broker or controller calls it.
 
-    start(now_ms)                       enter the state by quorum-state and the log; a sole voter then leads
-    handle(token, request, now_ms)      a request of another node; its answer names the token, now or in a later outcome
+    start(now_ms)                       enter the state by quorum-state and the log; an only voter then leads
+    handle(token, request, now_ms)      a request of another node; the outcome with its answer, which may be a later
+                                        one, names the token
     answered(send, answer, now_ms)      the answer to a request of this node; None: it will not be answered
-    tick(now_ms)                        the time that deadline_ms() named has come
+    tick(now_ms)                        the time that deadline_ms() returned has come
     append(batches, now_ms)             on the leader: append batches of records to the log
     flushed(offset, now_ms)             all of the log below `offset` is on disk
 
@@ -63,9 +64,9 @@ ELECTED_WITHIN_MS: Final = 1500
 """How long a resigned leader that shuts down waits for another voter to be elected, in ms, from the time at which every
 other voter has acknowledged EndQuorumEpoch or is unreachable; an election that can succeed takes less."""
 STEPS_MAX: Final = 8
-"""A bound above the number of changes of state that one event can cause."""
+"""The maximum number of changes of state that one call makes; one event never causes so many."""
 PEER_DIED_STEP_MS: Final = 100
-"""The time between the elections that the remaining voters begin after `peer_died`: one election takes less."""
+"""The time in ms between the elections that the remaining voters begin after `peer_died`; one election takes less."""
 
 
 class Raft:
@@ -86,7 +87,7 @@ class Raft:
 
     @property
     def key(self) -> ReplicaKey:
-        """The replica that this node is: its id and the id of its log's directory."""
+        """The replica key of this node: its id and the id of its log's directory."""
         return self._core.key
 
     @property
@@ -119,23 +120,25 @@ class Raft:
 
     @property
     def high_watermark(self) -> int | None:
-        """The high watermark as this state knows it. None: not known yet; on a leader, until its LeaderChange record is
+        """The high watermark in the present state. None: not known yet; on a leader, until its LeaderChange record is
         committed."""
         return self._core.state.high_watermark
 
     @property
     def committed_offset(self) -> int:
-        """Records below this offset are committed and may be applied; 0 until the node knows more. Never goes back."""
+        """The committed offset: records below it may be applied. It is 0 until the node knows of committed records, and
+        never decreases."""
         return self._core.committed_offset
 
     @property
     def flushed_offset(self) -> int:
-        """All of the log below this offset is on disk, by the calls of `flushed`."""
+        """The offset below which all of the log is on disk, as the calls of `flushed` have reported."""
         return self._core.flushed_offset
 
     @property
     def voters(self) -> VoterSet:
-        """The voters, by the last VotersRecord of the log, committed or not; else those of controller.quorum.voters."""
+        """The voters of the last VotersRecord in the log, committed or not; without one, those of
+        controller.quorum.voters."""
         return self._core.controls.voters
 
     @property
@@ -152,7 +155,7 @@ class Raft:
 
     @property
     def controls(self) -> Controls:
-        """The voters and kraft.version at each offset of the log, which snapshots need."""
+        """The voters and kraft.version at each offset of the log, for the header of a snapshot."""
         return self._core.controls
 
     @property
@@ -180,7 +183,7 @@ class Raft:
     # events
 
     def start(self, now_ms: int) -> Outcome:
-        """Start the node: call it once, before all else. Everything in the log counts as flushed."""
+        """Start the node; called once, before any other method. Everything in the log counts as flushed."""
         self._core.start(now_ms)
         return self._finish(now_ms)
 
@@ -209,7 +212,7 @@ class Raft:
         return self._finish(now_ms)
 
     def answered(self, send: Send, answer: Answer | None, now_ms: int) -> Outcome:
-        """Handle the answer to a request that this node sent. answer None: it will not be answered."""
+        """Handle the answer to a request that this node sent. answer: None if the request will not be answered."""
         core = self._core
         if core.connections.expects(send.to.id, send.correlation):
             success = self._take(send, answer, now_ms)
@@ -247,7 +250,7 @@ class Raft:
         return self._finish(now_ms)
 
     def deadline_ms(self) -> int | None:
-        """When to call `tick` next; None: nothing will be due by time alone."""
+        """Return the time at which to call `tick` next; None: nothing becomes due by time alone."""
         return None if self._deadline_ms >= NEVER else self._deadline_ms
 
     def append(self, batches: Sequence[Records], now_ms: int) -> Outcome:
@@ -262,8 +265,8 @@ class Raft:
         return self._finish(now_ms)
 
     def flushed(self, offset: int, now_ms: int) -> Outcome:
-        """Record that the log below `offset` is on disk: a leader may raise its high watermark, a voter may fetch
-        further."""
+        """Record that the log below `offset` is on disk. A leader's high watermark may rise by that, and a voter may
+        fetch again."""
         core, state = self._core, self._core.state
         core.flushed_offset = max(core.flushed_offset, min(offset, core.log.end_offset))
         if isinstance(state, Leader) and state.flushed(core.flushed_offset):
@@ -271,7 +274,7 @@ class Raft:
         return self._finish(now_ms)
 
     def upgrade_kraft_version(self, epoch: int, level: int, now_ms: int, *, validate_only: bool = False) -> Outcome:
-        """Raise kraft.version to `level`, unless it is there. Raises NotLeader, InvalidUpdateVersion."""
+        """Raise kraft.version to `level`, unless it has that level. Raises NotLeader, InvalidUpdateVersion."""
         membership.upgrade_kraft_version(self._core, epoch, level, now_ms, validate_only=validate_only)
         return self._finish(now_ms)
 
@@ -283,15 +286,15 @@ class Raft:
         return self._finish(now_ms)
 
     def shutdown(self, now_ms: int, timeout_ms: int) -> Outcome:
-        """Begin to shut down; a leader resigns. `is_shut_down` says when that is complete: after timeout_ms at the
-        latest."""
+        """Begin to shut down; a leader resigns. `is_shut_down` becomes true when the shutdown is complete, at the
+        latest after timeout_ms."""
         self._core.is_shutting_down = True
         self._core.shutdown_deadline_ms = now_ms + timeout_ms
         return self._finish(now_ms)
 
     def peer_died(self, node_id: int, now_ms: int) -> Outcome:
-        """Note that the process of a node has ended. If it was the leader, the remaining voters begin elections early,
-        one voter after another."""
+        """Handle the end of another node's process. If that node was the leader, the remaining voters begin elections
+        early, one voter after another."""
         core, state = self._core, self._core.state
         if isinstance(state, Follower) and state.leader_id == node_id and core.is_voter:
             left = [each for each in core.controls.voters.ids if each != node_id]
@@ -301,7 +304,7 @@ class Raft:
         return self._finish(now_ms)
 
     def stand_for_election(self, now_ms: int) -> Outcome:
-        """Begin an election at once, unless this node has fetched from a leader since its start. Voters that have a
+        """Begin an election at once, unless this node has fetched from the leader that it follows. Voters that have a
         leader refuse the pre-vote, which ends the election."""
         core, state = self._core, self._core.state
         if isinstance(state, Resigned) and not core.is_shutting_down:
@@ -314,7 +317,7 @@ class Raft:
         return self._finish(now_ms)
 
     def snapshot_written(self, snapshot: OffsetAndEpoch) -> None:
-        """Take note of a snapshot that this node has written."""
+        """Drop the history of voters and kraft.version that a snapshot written by this node replaces."""
         self._core.controls.truncate_old(snapshot.offset)
 
     def _finish(self, now_ms: int) -> Outcome:

@@ -1,4 +1,4 @@
-"""The leader's side of Fetch (1) and FetchSnapshot (59). A Fetch at N acknowledges everything below N.
+"""The leader's side of Fetch (1) and FetchSnapshot (59). A Fetch at offset N acknowledges all records below N.
 
 A Fetch at the end of the log waits, at most its max_wait_ms, until a record is appended or the high watermark rises. An
 answer has at most controller.quorum.fetch.max.bytes, a piece of a snapshot at most
@@ -19,7 +19,8 @@ from kcli.raft.votes import has_other_cluster
 
 
 def refuse_follower(core: Core, epoch: int) -> ErrorCode:
-    """The error for a request that only the leader of `epoch` may answer; else NONE."""
+    """Return the error for a request that only the leader of `epoch` may answer; NONE where this node leads that
+    epoch."""
     state = core.state
     if epoch < state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH

@@ -1,6 +1,6 @@
 """The voters. A replica is a node's id and the id of its log's directory (KIP-853); static voters have only ids.
 
-    key          a key without a directory names that node, with whatever directory
+    key          a key without a directory id stands for that node, whatever its directory
     endpoints    host and port by listener
     versions     the levels of kraft.version that the voter supports
 
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 NO_DIRECTORY: Final = "A" * 22
-"""The directory id that is written where the directory is not known: zeros in base64."""
+"""The directory id that is written where the directory is not known: sixteen zero bytes in base64."""
 
 SUPPORTED_KRAFT_VERSIONS: Final = (0, 1)
-"""The least and the most level of kraft.version that this node supports."""
+"""The lowest and the highest level of kraft.version that this node supports."""
 
 
 class ReplicaKey(NamedTuple):
@@ -28,16 +28,17 @@ class ReplicaKey(NamedTuple):
 
     @property
     def written_directory(self) -> str:
-        """The directory id as messages and records write it: zeros where it is not known."""
+        """The directory id as messages and records have it: NO_DIRECTORY where it is not known."""
         return NO_DIRECTORY if self.directory_id is None else self.directory_id
 
     def admits(self, other: ReplicaKey) -> bool:
-        """Whether `other` is the replica that this key names."""
+        """Return whether this key stands for the replica `other`: the node id is the same, and so is the directory id,
+        if this key has one."""
         return self.id == other.id and self.directory_id in (None, other.directory_id)
 
 
 def replica_key(node_id: int, directory_id: str | None) -> ReplicaKey:
-    """The key for an id and a directory id as messages and records write them."""
+    """Return the key for an id and a directory id as messages and records have them."""
     return ReplicaKey(node_id, None if directory_id == NO_DIRECTORY else directory_id)
 
 
@@ -53,12 +54,13 @@ Endpoints = tuple[Endpoint, ...]
 
 
 def address(endpoints: Endpoints, listener: str) -> Endpoint | None:
-    """The endpoint of a listener; None where there is none of that name."""
+    """Return the endpoint of a listener; None where there is none of that name."""
     return next((each for each in endpoints if each.listener == listener), None)
 
 
 def address_or_first(endpoints: Endpoints, listener: str) -> Endpoint | None:
-    """The endpoint of a listener; the first one where there is none of that name, None where there are none."""
+    """Return the endpoint of a listener; where there is none of that name, the first endpoint; None where there are
+    none."""
     return address(endpoints, listener) or (endpoints[0] if endpoints else None)
 
 
@@ -74,18 +76,18 @@ class VoterNode:
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """The voters by id. Two sets are equal if all fields of their voters are."""
+    """The voters by id. Two sets are equal if their voters are equal in all fields."""
 
     nodes: Mapping[int, VoterNode] = field(default_factory=dict)
 
     @classmethod
     def of(cls, nodes: Iterable[VoterNode]) -> VoterSet:
-        """The set of these voters."""
+        """Return the set of these voters."""
         return cls({each.key.id: each for each in sorted(nodes, key=lambda each: each.key.id)})
 
     @classmethod
     def static(cls, listener: str, voters: Mapping[int, tuple[str, int]]) -> VoterSet:
-        """The voters of controller.quorum.voters."""
+        """Return the voters of controller.quorum.voters."""
         return cls.of(VoterNode(ReplicaKey(each), (Endpoint(listener, *where),)) for each, where in voters.items())
 
     @property
@@ -113,7 +115,7 @@ class VoterSet:
         return len(self.nodes) == 1 and self.is_voter(key)
 
     def endpoints(self, node_id: int) -> Endpoints:
-        """The endpoints of a voter; empty for another node."""
+        """Return the endpoints of a voter; none for a node that is no voter."""
         node = self.nodes.get(node_id)
         return () if node is None else node.endpoints
 
@@ -123,25 +125,26 @@ class VoterSet:
         return old is not None and old.key.admits(node.key) and old != node
 
     def added(self, node: VoterNode) -> VoterSet | None:
-        """The set with one more voter; None where its id is taken."""
+        """Return the set with one more voter; None where a voter has that id already."""
         return None if node.key.id in self.nodes else VoterSet.of([*self.nodes.values(), node])
 
     def removed(self, key: ReplicaKey) -> VoterSet | None:
-        """The set without a voter; None where it is not in the set, or the last one."""
+        """Return the set without a voter; None where that voter is not in the set, or is the only one."""
         old = self.nodes.get(key.id)
         if old is None or old.key != key or len(self.nodes) == 1:
             return None
         return VoterSet.of(each for each in self.nodes.values() if each is not old)
 
     def updated(self, node: VoterNode, *, whatever_directory: bool = False) -> VoterSet | None:
-        """The set with new fields of a voter; None where it is not in the set."""
+        """Return the set with `node` in place of the voter with its key; None where there is no such voter.
+        whatever_directory: replace the voter with its id, whatever the directory id."""
         old = self.nodes.get(node.key.id)
         if old is None or not (whatever_directory or old.key.admits(node.key)):
             return None
         return VoterSet.of([*(each for each in self.nodes.values() if each is not old), node])
 
     def value(self) -> dict[str, Any]:
-        """The fields of the VotersRecord, but its version."""
+        """Return the fields of the VotersRecord, without its version."""
         return {
             "voters": [
                 {
@@ -159,7 +162,7 @@ class VoterSet:
 
 
 def parse_voters(value: Mapping[str, Any]) -> VoterSet:
-    """The voters in the fields of a VotersRecord."""
+    """Return the voters in the fields of a VotersRecord."""
     return VoterSet.of(
         VoterNode(
             replica_key(voter["voterId"], voter["voterDirectoryId"]),

@@ -1,8 +1,8 @@
 """Vote (52), BeginQuorumEpoch (53) and EndQuorumEpoch (54): handling the requests, and the answers to them.
 
-The answer of a lower epoch than this node's is stale. An answer of a higher epoch, or one with FENCED_LEADER_EPOCH or
-NOT_LEADER_OR_FOLLOWER, names the leader, which this node follows first. After an answer that is not usable, its sender
-gets no request for controller.quorum.retry.backoff.ms (Kafka sends another one at once). Source: KafkaRaftClient,
+An answer with a lower epoch than this node's is stale. From an answer with a higher epoch, or with FENCED_LEADER_EPOCH
+or NOT_LEADER_OR_FOLLOWER, this node first learns the leader. After an answer that is not usable, its sender gets no
+request for controller.quorum.retry.backoff.ms (Kafka sends another one at once). Source: KafkaRaftClient,
 handleVoteRequest to handleEndQuorumEpochResponse, maybeHandleCommonResponse.
 """
 
@@ -29,15 +29,15 @@ from kcli.raft.voters import ReplicaKey
 
 
 def has_other_cluster(core: Core, cluster_id: str | None) -> bool:
-    """Whether a request comes from a node of another cluster; one without a cluster id is not checked."""
+    """Return whether a request comes from a node of another cluster; false for a request without a cluster id."""
     return cluster_id is not None and cluster_id != core.config.cluster_id
 
 
 def handle_vote(core: Core, token: Token, request: Vote, now_ms: int) -> None:
     """Answer a Vote: grant it or not.
 
-    Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, BROKER_NOT_AVAILABLE for an epoch out of reach; for
-    the whole response INCONSISTENT_CLUSTER_ID.
+    Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, BROKER_NOT_AVAILABLE for an epoch that is too far
+    above this node's (kcli.raft.election); for the whole response INCONSISTENT_CLUSTER_ID.
     """
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, VoteAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
@@ -82,8 +82,8 @@ def _vote(core: Core, request: Vote, now_ms: int) -> tuple[ErrorCode, bool]:
 
 
 def refuse_voter(core: Core, remote_id: int, epoch: int) -> ErrorCode:
-    """The error for a request of a voter: FENCED_LEADER_EPOCH for an old epoch, INVALID_REQUEST for a negative id; else
-    NONE."""
+    """Return the error for a request of a voter: FENCED_LEADER_EPOCH for an old epoch, INVALID_REQUEST for a negative
+    id, otherwise NONE."""
     if epoch < core.state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.INVALID_REQUEST if remote_id < 0 else ErrorCode.NONE
@@ -124,7 +124,8 @@ def handle_begin(core: Core, token: Token, request: BeginQuorumEpoch, now_ms: in
 
 
 def _learn_from(core: Core, token: Token, request: BeginQuorumEpoch | EndQuorumEpoch, now_ms: int) -> bool:
-    """Follow the leader that a request comes from. Returns False where the request is refused; it is answered then."""
+    """Follow the leader from which a request comes. Where the request is refused, answer it with an error and return
+    False."""
     epoch = request.epoch
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, Answer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
@@ -141,7 +142,7 @@ def _learn_from(core: Core, token: Token, request: BeginQuorumEpoch | EndQuorumE
 
 
 def begin_answered(core: Core, answer: Answer, now_ms: int) -> bool:
-    """Handle the answer to a BeginQuorumEpoch. Returns whether it was usable."""
+    """Handle the answer to a BeginQuorumEpoch. Returns whether the answer was usable."""
     handled = common_answer(core, answer, now_ms)
     return answer.error is ErrorCode.NONE if handled is None else handled
 
@@ -149,7 +150,7 @@ def begin_answered(core: Core, answer: Answer, now_ms: int) -> bool:
 def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -> None:
     """Answer an EndQuorumEpoch: the leader has resigned.
 
-    The first of its preferred successors begins an election at once, the others later, in their order. Errors:
+    The first of the leader's preferred successors begins an election at once, the others later, in their order. Errors:
     FENCED_LEADER_EPOCH, INVALID_REQUEST, BROKER_NOT_AVAILABLE; for the whole response INCONSISTENT_CLUSTER_ID.
     """
     if not _learn_from(core, token, request, now_ms):
@@ -164,8 +165,9 @@ def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -
 
 
 def _backoff_ms(position: int, count: int, backoff_max_ms: int) -> int:
-    """The time that the successor at `position` waits before its election: controller.quorum.election.backoff.max.ms,
-    halved for each place before the last."""
+    """Return the time in ms that the successor at `position` of `count` waits before its election: 0 for the first; for
+    the last half of controller.quorum.election.backoff.max.ms, halved again for each place before the last; all of it
+    for a node that is not among the successors (position = count)."""
     if position == 0:
         return 0
     if position >= count:
@@ -194,8 +196,8 @@ def _answer(core: Core, token: Token, error: ErrorCode) -> None:
 def common_answer(core: Core, answer: Answer, now_ms: int) -> bool | None:
     """Handle the fields that every answer has: error, epoch, leader.
 
-    Returns whether the answer was usable; None: it has no such error, and the caller must handle the rest. Raises
-    RaftFault.
+    Returns whether the answer was usable; None where these fields do not settle that, and the caller must handle the
+    rest of the answer. Raises RaftFault.
     """
     if answer.top_error is not ErrorCode.NONE:
         if answer.top_error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:

@@ -2,9 +2,9 @@
 
 principals          a principal: its type and name, as "User:alice"
 acls                one ACL, its codes, and its order among other ACLs
-acl_filter          which ACLs DescribeAcls and DeleteAcls ask for
+acl_filter          which ACLs DescribeAcls and DeleteAcls select
 acl_index           the ACLs of the metadata image, found by resource, principal and host
-authorizer          Kafka's StandardAuthorizer: an access and the ACLs to the rule that decides
+authorizer          Kafka's StandardAuthorizer: which rule decides whether an access is allowed
 explanation         which rule decides an access, for a person to read
 acl_options         the options of kafka-acls, to ACLs and filters of them
 audit               the lines of kafka.authorizer.logger
@@ -15,15 +15,16 @@ jaas                sasl.jaas.config: a login module and its options
 
 sasl                how an exchange goes on and ends, for all mechanisms
 plain               PLAIN, the server's side
-scram               SCRAM-SHA-256 and SCRAM-SHA-512, the server's side, and what is kept of a password
+scram               SCRAM-SHA-256 and SCRAM-SHA-512, the server's side, and what is stored of a password
 scram_argument      the users of kcli format --add-scram
 scram_client        SCRAM, the client's side
 client_login        a login of kcli's own connections
 oauth               OAUTHBEARER, the server's side, and the claims of a token
 oauth_client        OAUTHBEARER, the client's side, and the request for a token
 jwt                 the signature of a token, by the keys of a JWKS
-delegation_tokens   their HMACs, and the credentials with which they log in
+delegation_tokens   the HMACs of delegation tokens, and the credentials with which they log in
 
-Read `authorizer` first. Whatever is decided here was compared with Kafka's own classes: tests/security has what they
-answered; test_security_oracle_kafka.py, test_sasl_kafka.py and test_oauth_kafka.py of tests/interop run them.
+Read `authorizer` first. The decisions made here were compared with those of Kafka's own classes: tests/security has
+Kafka's answers; test_security_oracle_kafka.py, test_sasl_kafka.py and test_oauth_kafka.py of tests/interop run the
+classes.
 """

@@ -1,11 +1,11 @@
-"""The ACLs of the metadata image, indexed so that an access finds those that concern it without a walk through all.
+"""The ACLs of the metadata image, indexed so that those that concern an access are found without a search of all.
 
     resource type, literal name    -> (principal, host) -> ACLs
     resource type, prefix          -> (principal, host) -> ACLs
     resource type, principal, host -> ACLs                         for authorize_by_resource_type
 
-A resource name is looked up whole, as "*", and by each length that some prefix of its type has: with 10,000 ACLs a
-few dozen look-ups, where Kafka walks through a sorted set. Source: AclCache, StandardAuthorizerData.checkSection.
+A resource name is looked up as a whole, as "*", and cut to each length that some prefix of its type has: a few dozen
+look-ups with 10,000 ACLs. Kafka searches a sorted set. Source: AclCache, StandardAuthorizerData.checkSection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Pattern = dict[_Subject, _Acls]
 
 
 class AclIndex:
-    """The ACLs of the metadata image by id, with the indexes by which an access finds those that concern it."""
+    """The ACLs of the metadata image by id, with the indexes by which the ACLs that concern an access are found."""
 
     def __init__(self) -> None:
         self._by_id: _Acls = {}
@@ -39,8 +39,8 @@ class AclIndex:
         return len(self._by_id)
 
     def follow(self, records: Mapping[str, Mapping[str, Any]], changed: Iterable[str]) -> None:
-        """Take over changes of the metadata image. records: its AccessControlEntryRecords, by id. changed: the ids
-        that are new, or gone, since the last call; an id stands for one ACL for ever."""
+        """Apply changes of the metadata image. records: all AccessControlEntryRecords of the image, by id. changed: the
+        ids that are new, or gone, since the last call; the ACL of an id never changes."""
         for acl_id in changed:
             if acl_id in self._by_id:
                 self._remove(acl_id)
@@ -98,11 +98,13 @@ class AclIndex:
             del self._by_subject[acl.resource_type, *subject]
 
     def _patterns(self, acl: Acl) -> dict[tuple[ResourceType, str], _Pattern]:
-        """The part of the index that the ACL belongs to: Kafka takes every pattern but LITERAL for a prefix."""
+        """Return the part of the index that the ACL belongs to. As in Kafka, every pattern type but LITERAL is treated
+        as a prefix."""
         return self._literal if acl.pattern_type is PatternType.LITERAL else self._prefixed
 
 
 def subjects(principal: str, host: str) -> tuple[_Subject, ...]:
-    """Return the principals and hosts of the ACLs that concern this principal on this host. host: no wildcard."""
+    """Return the principals and hosts of the ACLs that concern this principal on this host. host: an address, not the
+    wildcard."""
     own = (principal, WILDCARD), (principal, host)
     return own if principal == EVERYBODY else (*own, (EVERYBODY, WILDCARD), (EVERYBODY, host))

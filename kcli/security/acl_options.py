@@ -36,7 +36,7 @@ Code = TypeVar("Code", Operation, ResourceType)
 
 
 class Resource(NamedTuple):
-    """A resource, or a pattern's name. name: None for any, in filters alone."""
+    """A resource, or the resource pattern of an ACL. name: None for any name, in filters only."""
 
     type: ResourceType
     name: str | None
@@ -52,7 +52,8 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclOptions:
-    """The options of one call. operations: none for ALL, or for those of producer and consumer."""
+    """The options of one call. operations: empty for ALL, or, with producer or consumer, for the operations of
+    these."""
 
     resources: Sequence[Resource]
     pattern_type: PatternType = PatternType.LITERAL
@@ -103,8 +104,8 @@ class AclOptions:
         return list(dict.fromkeys(found))
 
     def removed(self) -> list[AclFilter]:
-        """Return filters of the ACLs to remove: those of the rules, or without a rule all of the resources. Raises
-        UsageError."""
+        """Return filters of the ACLs to remove: one for each resource, operation and rule; where there is no rule,
+        filters that match all ACLs of the resources. Raises UsageError."""
         self.check()
         if not self.rules:
             return self.listed()
@@ -127,15 +128,15 @@ class AclOptions:
         return any(each.permission is Permission.DENY for each in self.rules)
 
     def _pattern_of(self, resource: Resource) -> PatternType:
-        """The pattern type of a resource; ANY where nothing is named. The cluster has one name, and no prefix:
-        kafka-acls passes over --cluster beside another pattern type than LITERAL."""
+        """Return the pattern type of a resource; ANY where the options name no resource. The cluster is always LITERAL
+        instead of PREFIXED: kafka-acls ignores --cluster with another pattern type than LITERAL."""
         if resource.type is ResourceType.ANY:
             return PatternType.ANY
         is_prefix = self.pattern_type is PatternType.PREFIXED
         return PatternType.LITERAL if resource.type is ResourceType.CLUSTER and is_prefix else self.pattern_type
 
     def _accesses(self) -> Iterator[tuple[Resource, Operation]]:
-        """Each resource with each operation of the options."""
+        """Yield each resource with each of the operations on it that the options give."""
         if not (self.producer or self.consumer):
             operations = self.operations or (Operation.ALL,)
             yield from ((resource, operation) for resource in self.resources for operation in operations)
@@ -151,8 +152,8 @@ class AclOptions:
 def rules(
     allowed: Iterable[str], allowed_hosts: Iterable[str], denied: Iterable[str], denied_hosts: Iterable[str]
 ) -> list[Rule]:
-    """Return a rule for each principal and host; no host is every host. Raises UsageError for text that is no
-    principal, and for hosts without a principal."""
+    """Return a rule for each principal and each host; without hosts, a rule for every host. Raises UsageError for text
+    that is no principal, and for hosts without a principal."""
     found = []
     for permission, principals, hosts in (
         (Permission.ALLOW, list(allowed), list(allowed_hosts)),

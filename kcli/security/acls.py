@@ -54,7 +54,7 @@ class ResourceType(_Code):
 
 
 class PatternType(_Code):
-    """How the resource name of an ACL is compared with that of a resource. ANY and MATCH occur in filters alone."""
+    """How the resource name of an ACL is compared with that of a resource. ANY and MATCH occur in filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +64,7 @@ class PatternType(_Code):
 
 
 class Operation(_Code):
-    """What is done with a resource. ANY occurs in filters alone, ALL in ACLs alone."""
+    """What is done with a resource. ANY occurs in filters only, ALL in ACLs only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -85,7 +85,7 @@ class Operation(_Code):
 
 
 class Permission(_Code):
-    """Whether an ACL allows or denies. ANY occurs in filters alone."""
+    """Whether an ACL allows or denies. ANY occurs in filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -114,8 +114,8 @@ AclEntry.supportedOperations."""
 
 
 class AclFields(NamedTuple):
-    """The fields of an AccessControlEntryRecord but its id: two ACLs with the same fields are one. The codes are
-    numbers."""
+    """The fields of an AccessControlEntryRecord without its id: ACLs with the same fields are the same ACL. The codes
+    are numbers."""
 
     resource_type: int
     resource_name: str
@@ -195,5 +195,5 @@ def search_order(acl: Acl) -> tuple[object, ...]:
 
 
 def _utf16(text: str) -> bytes:
-    """The text in the units by which Java compares strings."""
+    """Return a sort key for the order in which Java sorts strings: the text's code units in UTF-16."""
     return text.encode("utf-16-be", "surrogatepass")

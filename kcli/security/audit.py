@@ -9,7 +9,8 @@ from kcli.security.authorizer import Access, Rule
 
 
 class Decision(NamedTuple):
-    """An access, the rule that decided it, and what it was for. `str` gives the text of Kafka's audit line.
+    """An access, the rule that decided it, and the request that it was part of. `str` gives the text of Kafka's audit
+    line.
 
     request: the name of the API ("Fetch"). resource_count: how often the request refers to the resource.
     """
@@ -29,7 +30,7 @@ class Decision(NamedTuple):
         )
 
     def members(self) -> dict[str, Any]:
-        """Return the same as the members of a JSON object; `acl` is null where no ACL decided."""
+        """Return the decision as the members of a JSON object; `acl` is null where no ACL decided."""
         access, acl = self.access, self.rule.acl
         return {
             "principal": access.principal,

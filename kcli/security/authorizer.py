@@ -1,16 +1,17 @@
 """Kafka's StandardAuthorizer: whether a principal may do something with a resource, and which rule decides.
 
     1. a super user is allowed everything, ACLs or not
-    2. an ACL that concerns the access and denies it
-    3. an ACL that concerns the access and allows it
-    4. other ACLs for that resource, whomever they concern: denied
-    5. no ACL for that resource: denied, or allowed with allow.everyone.if.no.acl.found
+    2. an ACL concerns the access and denies it: denied
+    3. an ACL concerns the access and allows it: allowed
+    4. the resource has other ACLs, whomever they concern: denied
+    5. the resource has no ACL: denied, or allowed with allow.everyone.if.no.acl.found
 
 An ACL concerns an access if resource, principal, host and operation match. An ALLOW of READ, WRITE, DELETE or ALTER
 allows DESCRIBE as well, and one of ALTER_CONFIGS allows DESCRIBE_CONFIGS; a DENY denies its own operation alone.
 
-The authorizer holds what the metadata image holds: `follow` after every change of the image's ACLs. Until the metadata
-log is loaded it knows super users only. Source: StandardAuthorizer, StandardAuthorizerData; KIP-11, KIP-290, KIP-801.
+The authorizer decides by the ACLs of the metadata image: `follow` is called after every change of them. Until the
+metadata log is loaded it can allow super users only. Source: StandardAuthorizer, StandardAuthorizerData; KIP-11,
+KIP-290, KIP-801.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ _IMPLIED: Final[Mapping[Operation, Operation]] = {
     Operation.ALTER: Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
 }
-"""The operation of an ALLOW -> another operation that it allows too."""
+"""The operation of an ACL that allows -> the other operation that it allows too."""
 _EVERY: Final = sum(1 << each for each in Operation)
 _DENIED_BY: Final = {each: _EVERY if each is Operation.ALL else 1 << each for each in Operation}
-"""The operation of a DENY -> the operations that it denies, a bit for each code."""
+"""The operation of an ACL that denies -> the operations that it denies, a bit for each code."""
 _ALLOWED_BY: Final = {each: denied | 1 << _IMPLIED.get(each, each) for each, denied in _DENIED_BY.items()}
-"""The operation of an ALLOW -> the operations that it allows, a bit for each code."""
+"""The operation of an ACL that allows -> the operations that it allows, a bit for each code."""
 
 SAMPLE_NAME: Final = "hardcode"
 """The resource name under which Kafka's default authorizeByResourceType calls `authorize`."""
 _NOT_READY: Final = "the ACLs of the metadata log are not loaded yet"
 _KEPT_MAX: Final = 10_000
-"""The largest number of answers in each cache; a full cache is emptied."""
+"""The maximum number of answers in each cache; a full cache is emptied."""
 _KEPT_TEXT_MAX: Final = 512
-"""The most characters of principal and resource name of an access whose answer is cached, so that the cache takes some
-MB at most."""
+"""The maximum length, in characters, of principal and resource name of an access whose answer is cached, so that the
+cache takes some MB at most."""
 
 
 class AuthorizerNotReady(KcliError):
@@ -68,8 +69,8 @@ class Access(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What decides an access. acl: the deciding one; None for a super user and for the default. `str` gives the rule
-    as Kafka's audit lines do."""
+    """The rule that decides an access. acl: the ACL that decides; None for a super user and for the default. `str`
+    gives the rule as Kafka's audit lines do."""
 
     allowed: bool
     name: str
@@ -115,8 +116,8 @@ class Authorizer:
         self._kept_types: dict[Access, bool] = {}
 
     def follow(self, records: Mapping[str, Mapping[str, Any]], changed: Collection[str]) -> None:
-        """Take over changes of the metadata image's ACLs. records: all its AccessControlEntryRecords, by id. changed:
-        the ids that are new or gone since the last call."""
+        """Apply changes of the metadata image's ACLs. records: all AccessControlEntryRecords of the image, by id.
+        changed: the ids that are new or gone since the last call."""
         if changed:
             self.changes += 1
             self._acls.follow(records, changed)
@@ -144,8 +145,8 @@ class Authorizer:
         return rule
 
     def operations(self, principal: str, host: str, resource_type: ResourceType, resource_name: str) -> int:
-        """Return the operations that the principal may do with the resource, a bit for each code: what `authorize`
-        returns for each operation of the resource type, in one go. Raises AuthorizerNotReady."""
+        """Return the operations that the principal may do with the resource, a bit for each code: the same answers as
+        those of `authorize` for each operation of the resource type. Raises AuthorizerNotReady."""
         supported = sum(1 << each for each in SUPPORTED[resource_type])
         if principal in self._config.super_users:
             return supported
@@ -168,10 +169,11 @@ class Authorizer:
     def authorize_by_resource_type(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Return whether the principal may do this with some resource of the type, whether it exists or not.
+        """Return whether the principal may do this with some resource of the type, whether such a resource exists or
+        not.
 
         Raises AuthorizerNotReady. operation and resource_type are neither UNKNOWN nor ANY. Unlike `authorize`, this
-        knows no implied operations, except for a resource of the name "hardcode".
+        ignores that one operation can imply another, except for a resource of the name "hardcode".
         """
         access = Access(principal, host, operation, resource_type, SAMPLE_NAME)
         if self.authorize(access):
@@ -217,9 +219,9 @@ class Authorizer:
         return found, has_acls
 
     def _decide_type(self, access: Access) -> bool:
-        """Whether the principal may do the operation on any resource of the type. A denied prefix excludes the
-        resources that begin with it, a denied name that resource; an allowed pattern counts if the denied ones do not
-        cover it. Source: Authorizer.authorizeByResourceType."""
+        """Return whether the principal may do the operation on some resource of the type. A denied prefix excludes the
+        resources that begin with it, a denied name that resource; the answer is true if an allowed pattern is not
+        excluded. Source: Authorizer.authorizeByResourceType."""
         allowed_wildcard = False
         allowed: list[Acl] = []
         denied_names: set[str] = set()
@@ -246,7 +248,7 @@ class Authorizer:
 
 
 def _covers(acl: Acl, operation: Operation) -> bool:
-    """Whether the ACL allows, or denies, this operation."""
+    """Return whether the ACL, by its permission, allows or denies this operation."""
     covered = _ALLOWED_BY if acl.permission is Permission.ALLOW else _DENIED_BY
     return bool(covered[acl.operation] >> operation & 1)
 

@@ -16,15 +16,16 @@ MECHANISMS: Final = (plain.MECHANISM, *scram.MECHANISMS)
 
 @dataclass(frozen=True, slots=True)
 class ClientLogin:
-    """A user's login by a SASL mechanism. mechanism: its name. begin(): returns a new Conversation, which raises
-    NotTrusted."""
+    """How a user logs in by a SASL mechanism. mechanism: the name of the mechanism. begin(): returns a new
+    Conversation, which raises NotTrusted."""
 
     mechanism: str
     begin: Callable[[], Conversation]
 
 
 def client_login(mechanism: str, name: str, password: str, *, with_token: bool = False) -> ClientLogin:
-    """Return the login of a user. mechanism: one of MECHANISMS. with_token: as `scram_client.converse` takes it."""
+    """Return the login of a user. mechanism: one of MECHANISMS. with_token: whether name and password are the id of a
+    delegation token and its HMAC in base64."""
     if mechanism == plain.MECHANISM:
         return ClientLogin(mechanism, lambda: _plain(name, password))
     known = scram.MECHANISMS[mechanism]

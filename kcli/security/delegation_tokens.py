@@ -2,7 +2,7 @@
 
     token id    random; in the metadata log, with owner, renewers and times (DelegationTokenRecord)
     HMAC        HMAC-SHA512(delegation.token.secret.key, token id); not stored, as every broker has the secret key
-    a login     SCRAM with the token id as the name, the HMAC in base64 as the password, and tokenauth=true
+    login       SCRAM with the token id as the name, the HMAC in base64 as the password, and tokenauth=true
 
 Source: DelegationTokenManager, DelegationTokenControlManager, TokenInformation; KIP-48, KIP-373.
 """
@@ -23,8 +23,8 @@ _KEPT_MAX: Final = 10_000
 
 
 class DelegationTokens:
-    """The tokens of a cluster. secret_key: delegation.token.secret.key. records: returns those of the metadata image,
-    by token id."""
+    """The tokens of a cluster. secret_key: delegation.token.secret.key. records: returns the DelegationTokenRecords of
+    the metadata image, by token id."""
 
     def __init__(self, secret_key: str, records: Callable[[], Mapping[str, Record]]) -> None:
         self._secret_key = secret_key.encode()
@@ -71,10 +71,12 @@ def has_expired(record: Record, now_ms: int) -> bool:
 
 
 def may_renew(record: Record, principal: str) -> bool:
-    """Return whether the principal may renew and expire the token: its owner and its renewers may."""
+    """Return whether the principal may renew and expire the token: whether it is the owner or a renewer of the
+    token."""
     return principal == record["owner"] or principal in record["renewers"]
 
 
 def may_describe(record: Record, principal: str) -> bool:
-    """Return whether the principal may describe the token without an ACL."""
+    """Return whether the principal may describe the token without an ACL: its owner, its renewers and its requester
+    may."""
     return may_renew(record, principal) or principal == record["requester"]

@@ -86,7 +86,7 @@ def _attribute(element: Element) -> str:
 
 
 def _text(value: Element) -> str | None:
-    """The text of a value, None for a value that is no text. Raises InvalidDer."""
+    """Return the text of a value; None for a value that is no text. Raises InvalidDer."""
     if value.tag == _BMP:
         return _bmp_text(value.content)
     if value.tag == _UTF8:
@@ -95,9 +95,9 @@ def _text(value: Element) -> str | None:
 
 
 def _bmp_text(content: bytes) -> str:
-    """The text of a BMPString, two bytes a character. Raises InvalidDer for a surrogate pair. As in Java's decoder, one
-    U+FFFD stands for a high surrogate with the character behind it, for a lone low surrogate, and for the rest where
-    the bytes end within a character."""
+    """Return the text of a BMPString, which has two bytes for a character. Raises InvalidDer for a surrogate pair. As
+    in Java's decoder, one U+FFFD is returned for a high surrogate together with the character after it, for a lone low
+    surrogate, and for the rest where the bytes end within a character."""
     text: list[str] = []
     at = 0
     while at < len(content):
@@ -114,7 +114,8 @@ def _bmp_text(content: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The text escaped as RFC 2253 demands; blanks and carriage returns at both ends are escaped too, as in Java."""
+    """Return the text escaped as RFC 2253 demands; blanks and carriage returns at both ends are escaped too, as in
+    Java."""
     inner = text.translate(_ESCAPED)
     begin = len(inner) - len(inner.lstrip(_MARGIN))
     end = max(begin, len(inner.rstrip(_MARGIN)))

@@ -12,15 +12,15 @@ from kcli.security.authorizer import Access, Authorizer, AuthorizerConfig, Rule
 SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 SETTINGS: Final = frozenset((SUPER_USERS, ALLOW_EVERYONE))
-"""The configurations of a broker that decide beside its ACLs. Clients cannot read their values: DescribeConfigs only
-shows whether a broker has them."""
+"""The configurations of a broker that decide accesses besides ACLs. Clients cannot read their values: DescribeConfigs
+only shows whether a broker has set them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The rule that decides an access. concerning: every ACL that concerns it, in the order in which Kafka searches
-    them. unless: where the rule denies the access, the unknown values of SETTINGS that would allow it, as clauses
-    ("allow.everyone.if.no.acl.found is true")."""
+    """The rule that decides an access. concerning: every ACL that concerns the access, in the order in which Kafka
+    searches them. unless: where the rule denies the access, the conditions under which it would be allowed by SETTINGS
+    whose values are unknown, as clauses ("allow.everyone.if.no.acl.found is true")."""
 
     access: Access
     rule: Rule
@@ -31,8 +31,8 @@ class Explanation:
 def explain(
     config: AuthorizerConfig, acls: Iterable[Acl], access: Access, unknown: Collection[str] = ()
 ) -> Explanation:
-    """Return how StandardAuthorizer decides the access with these ACLs. unknown: the SETTINGS that the broker has, but
-    whose values are unknown and so not in `config`."""
+    """Return how StandardAuthorizer decides the access with these ACLs. unknown: the SETTINGS that the broker has set
+    to values that are unknown and so not in `config`."""
     records = {str(number): _record(acl) for number, acl in enumerate(acls)}
     authorizer = _authorizer(config, records)
     rule, unless = authorizer.rule(access), []
@@ -48,11 +48,11 @@ def explain(
 def is_super_user(
     acls: Iterable[Acl], principal: str, operations: Collection[Operation], unknown: Collection[str] = ()
 ) -> bool | None:
-    """Return whether a principal is a super user: its operations on the cluster are more than its ACLs allow. None
-    where the ACLs may allow all of them, or the broker lists no operations.
+    """Return whether a principal is a super user. It is one where it has all operations on the cluster and its ACLs do
+    not allow all of them. None where the ACLs may allow all of them, or the broker lists no operations.
 
-    acls: of the cluster as a resource. operations: the principal's authorized operations on the cluster, as a broker
-    answers them. unknown: as for `explain`.
+    acls: those of the cluster resource. operations: the principal's authorized operations on the cluster, as a broker
+    returns them. unknown: as for `explain`.
     """
     every = SUPPORTED[ResourceType.CLUSTER]
     if not operations:  # a broker lists no operations for a principal without DESCRIBE

@@ -1,4 +1,5 @@
-"""sasl.jaas.config: the login module of a SASL mechanism, with its options; and JAAS files, with sections of them.
+"""sasl.jaas.config: the login module of a SASL mechanism, with its options; and JAAS files, with sections of such
+modules.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" user_admin="secret" ;
 
@@ -42,7 +43,7 @@ _PAST_THE_END: Final = "\uffff"
 
 
 class InvalidJaasConfig(KcliError):
-    """A text that is no JAAS configuration, has more or less than one login module, or one that Kafka disallows."""
+    """A text is not a JAAS configuration, does not have exactly one login module, or has one that Kafka disallows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,12 @@ def parse_jaas(text: str) -> list[LoginModule]:
 
 def parse_jaas_file(text: str) -> dict[str | None, list[LoginModule]]:
     """Return the sections of a JAAS file: the entries by the section's name, which is None where the name is no word.
-    Raises InvalidJaasConfig, with the line."""
+    Raises InvalidJaasConfig, whose message names the line."""
     return _JaasFile(text).sections()
 
 
 class _JaasFile:
-    """The parser of a file, one token ahead."""
+    """The parser of a file, which reads one token ahead."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -228,7 +229,8 @@ def _number(text: str, at: int) -> tuple[_Token, int]:
 
 
 def _quoted(text: str, at: int) -> tuple[_Token, int]:
-    """The word between the quote at `at` and the next one, or the end of the line; and the index behind it."""
+    """Return the word in quotes that begins at `at` and ends at the next quote or the end of the line, and the index
+    after it."""
     begin, quote, at = at, text[at], at + 1
     parts: list[str] = []
     while at < len(text) and text[at] != quote and text[at] not in _LINE_ENDS:
@@ -238,7 +240,8 @@ def _quoted(text: str, at: int) -> tuple[_Token, int]:
 
 
 def _escaped(text: str, at: int) -> tuple[str, int]:
-    r"""What a backslash before `at` stands for, and the index behind it: \n, \101, \", ..."""
+    r"""Return the character that a backslash and the text at `at` stand for (\n, \101, \", ...), and the index after
+    it. at: the index after the backslash."""
     if at == len(text):
         return _PAST_THE_END, at
     if text[at] not in _OCTAL:
@@ -250,7 +253,7 @@ def _escaped(text: str, at: int) -> tuple[str, int]:
 
 
 def _behind_comment(text: str, at: int) -> int:
-    """The index behind the comment that begins at `at`."""
+    """Return the index after the comment that begins at `at`."""
     if text.startswith("/*", at):
         end = text.find("*/", at + 2)
         return len(text) if end < 0 else end + 2

@@ -32,7 +32,7 @@ _NESTED: Final = frozenset({"jwt", "application/jwt"})
 """The values of `cty`, in lower case, of a token whose payload is another token."""
 _PARTS: Final = 3
 _TOKEN_MAX: Final = 1 << 17
-"""The most characters of a token; a longer one is refused before it is parsed."""
+"""The maximum length of a token, in characters; a longer token is refused before it is parsed."""
 _RSA_BITS_MIN: Final = 2048
 
 
@@ -87,7 +87,8 @@ class JwtKeys:
         return json_part(token.split(".")[1])
 
     def _choose(self, algorithm: str, key_id: object) -> Key:
-        """The first key for that algorithm and, if the token names one, of that id. Raises UnknownKey."""
+        """Return the first key that is for this algorithm and, if the token names a key, has that id. Raises
+        UnknownKey."""
         kind, curve = _ALGORITHMS[algorithm]
         for fields, key in self._keys:
             if (
@@ -102,7 +103,7 @@ class JwtKeys:
 
 
 def _key(fields: dict[str, Any]) -> Key | None:
-    """The key of a JWK; None for a JWK with which no token can be verified."""
+    """Return the key of a JWK; None for a JWK with which no token can be verified."""
     from joserfc.errors import JoseError
     from joserfc.jwk import import_key
 
@@ -118,13 +119,14 @@ def _key(fields: dict[str, Any]) -> Key | None:
 
 
 def _bits(number: str) -> int:
-    """The number of bits, without leading zeros, of a number in a JWK (base64url). Raises ValueError, TypeError."""
+    """Return the number of bits, without leading zeros, of a number in a JWK (base64url). Raises ValueError,
+    TypeError."""
     return int.from_bytes(base64.urlsafe_b64decode(number + "==")).bit_length()
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names are unique, as jose4j requires: with a repeated name, parsers disagree which value
-    counts."""
+    """Return the members of a JSON object as a dict. Raises ValueError where a name occurs twice, as jose4j does:
+    parsers disagree which of the values is valid."""
     found = dict(members)
     if len(found) != len(members):
         raise ValueError("a name twice")

@@ -29,8 +29,8 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9\-_~+/.]++=*+")
 _FIRST_MESSAGE: Final = re.compile(
     r"n,(?:a=([\x01-\x2b\x2d-\x7f]++))?,((?:\x01[A-Za-z]++=[\x20-\x7e\t\r\n]++)*+)\x01\x01"
 )
-"""Groups: the authorization id, and the pairs of key and value. All quantifiers are possessive, which takes a tenth of
-the time."""
+"""Groups: the authorization id, and the pairs of key and value. All quantifiers are possessive, which makes matching
+ten times as fast."""
 _SECONDS_MAX: Final = (2**63 - 1) // 1_000
 _REFUSED: Final = '{"status":"invalid_token"}'
 
@@ -53,7 +53,7 @@ class OAuthConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthToken:
-    """The claims of a valid token that a login uses. name: of the user. expires_ms: in ms since 1970."""
+    """The claims of a valid token that a login uses. name: the user's name. expires_ms: in ms since 1970."""
 
     name: str
     expires_ms: int
@@ -133,7 +133,7 @@ class OAuthServer:
 
     @property
     def refusal(self) -> str | None:
-        """The reason why the token was refused; None again once the client has answered the refusal."""
+        """The reason why the token was refused; None once the client has acknowledged the refusal."""
         return self._reason
 
     def step(self, message: bytes) -> bytes:
@@ -162,7 +162,7 @@ class OAuthServer:
 
 
 def _first_message(message: bytes) -> tuple[str, str]:
-    """The authorization id, as it is written, and the token of a client's first message.
+    """Return the authorization id, not decoded, and the token of a client's first message.
 
     Raises AuthenticationFailed.
     """

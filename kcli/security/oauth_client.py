@@ -40,7 +40,8 @@ class ClientToken:
 def token_request(client_id: str, client_secret: str, scope: str) -> tuple[dict[str, str], bytes]:
     """Return the headers and the body of a request for a token. scope: "" for none.
 
-    All three are sent as they are given: Kafka URL-encodes them only where sasl.oauthbearer.header.urlencode is true.
+    Id, secret and scope are sent as they are given: Kafka URL-encodes them only where sasl.oauthbearer.header.urlencode
+    is true.
     """
     login = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
     headers = {

@@ -21,7 +21,7 @@ LOGIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USER_PREFIX: Final = "user_"
 _TOKENS: Final = 3
 _NOBODYS: Final = "\0"
-"""The password compared for an unknown user: no password contains a NUL."""
+"""The password compared for an unknown user; it never matches, as no password contains a NUL."""
 
 
 def passwords_of(module: LoginModule) -> dict[str, str]:
@@ -41,8 +41,8 @@ class PlainServer:
         self._is_over = False
 
     def step(self, message: bytes) -> bytes:
-        """Return the answer to the client's only message. Raises AuthenticationFailed, with Kafka's words for the
-        client."""
+        """Return the answer to the client's only message. Raises AuthenticationFailed, with the error message that
+        Kafka sends to the client."""
         if self._is_over:
             raise AuthenticationFailed("a message after the end of the exchange")
         self._is_over = True

@@ -4,7 +4,7 @@
                                      ($1, ${name}), the result in lower or upper case
     DEFAULT                          the distinguished name as it is
 
-Rules stand between commas; the first that applies decides. A slash within a rule is written "\\/". Patterns are
+Rules are separated by commas; the first that applies decides. A slash within a rule is written "\\/". Patterns are
 Java's, as far as kcli.java.regex has them. Source: SslPrincipalMapper; KIP-371.
 """
 
@@ -26,15 +26,16 @@ _SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(,\s*|{_END})", re.ASCII)
 _PARSER: Final = re.compile(_RULE, re.ASCII)
 _REFERENCE: Final = re.compile(r"\$([0-9]+)")
 _DIGITS_MAX: Final = 9
-"""The most digits of the number of a group, which Java reads as an int."""
+"""The maximum number of digits in a reference to a group, which Java reads as an int."""
 
 
 class InvalidMappingRule(KcliError):
-    """A text that is no rule, or a rule whose pattern is invalid or not supported."""
+    """A text is not a valid rule, or its pattern is invalid or not supported."""
 
 
 class InvalidReplacement(InvalidMappingRule):
-    """A rule whose replacement is invalid: Kafka starts with it, and refuses every client that the pattern matches."""
+    """A rule has an invalid replacement: Kafka starts with such a rule, and refuses every client that the pattern
+    matches."""
 
 
 class NoMatchingRule(KcliError):
@@ -57,7 +58,7 @@ class _Rule:
 
 
 class PrincipalMapping:
-    """The rules, read once. Raises InvalidMappingRule. rules: the value of ssl.principal.mapping.rules."""
+    """The rules of ssl.principal.mapping.rules. Raises InvalidMappingRule. rules: the value of that configuration."""
 
     def __init__(self, rules: str = "DEFAULT") -> None:
         self._rules = [rule for text in _split(java_trim(rules)) if (rule := _parse(text)) is not None]
@@ -84,7 +85,7 @@ def _split(rules: str) -> list[str]:
 
 
 def _parse(text: str) -> _Rule | str | None:
-    """The rule of one text: DEFAULT as it is, None for an empty one. Raises InvalidMappingRule."""
+    """Return the rule in a text: a _Rule, the text DEFAULT, or None for an empty text. Raises InvalidMappingRule."""
     found = _PARSER.match(text)
     end = found.end() if found else 0
     if found is None or end != len(text):
@@ -107,7 +108,7 @@ def _parse(text: str) -> _Rule | str | None:
 
 
 def _with_literal_references(replacement: str, groups: int) -> str:
-    """The replacement with a backslash before each reference to a group that the pattern does not have.
+    """Return the replacement with a backslash before each reference to a group that the pattern does not have.
 
     With two such references the second backslash comes one character too early, as in Kafka. Source:
     Rule.escapeLiteralBackReferences. Raises PatternError.

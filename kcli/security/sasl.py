@@ -15,9 +15,9 @@ from kcli.errors import KcliError
 
 
 class AuthenticationFailed(KcliError):
-    """The end of an exchange. `str` is for the log of the broker.
+    """The end of an exchange that has failed. `str` is for the log of the broker.
 
-    error_message: of the SaslAuthenticate response; None: `generic_failure`.
+    error_message: the error message of the SaslAuthenticate response; None: `generic_failure`.
     """
 
     def __init__(self, reason: str, error_message: str | None = None) -> None:
@@ -26,7 +26,8 @@ class AuthenticationFailed(KcliError):
 
 
 class Unanswered(AuthenticationFailed):
-    """The end of an exchange by a message that makes Kafka's own code fail: the connection is closed without answer."""
+    """The end of an exchange after a message on which Kafka's own code fails: the connection is closed without an
+    answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,8 @@ class Login:
 
 
 Conversation = Generator[bytes, bytes, None]
-"""The client's side of an exchange: yields the bytes to send, is sent the broker's answers, and ends after the last.
+"""The client's side of an exchange, a generator: yields the bytes to send, is sent the broker's answers, and ends after
+the last one.
 
 It raises NotTrusted.
 """
@@ -67,6 +69,7 @@ class SaslServer(Protocol):
 
 
 def generic_failure(mechanism: str, *, again: bool = False) -> str:
-    """Return the error message of Kafka for credentials that are wrong. again: at a re-authentication."""
+    """Return the error message of Kafka for credentials that are wrong. again: whether the login is a
+    re-authentication."""
     during = "re-authentication" if again else "authentication"
     return f"Authentication failed during {during} due to invalid credentials with SASL mechanism {mechanism}"

@@ -14,8 +14,9 @@ credential, and neither sends its secret.
 "=" and "," in a name are "=3D" and "=2C"; salts, proofs and signatures are base64. With tokenauth=true the name is the
 id of a delegation token. Channel binding is not offered: c is the header "n,," again, in base64.
 
-A name that has no credential gets a server first like any other, and fails with its proof: the same messages, after the
-same work, as with a wrong password. Source: ScramSaslServer, ScramFormatter, ScramMessages; RFC 5802, RFC 7677, KIP-84.
+A name that has no credential gets a server first message like any other, and its login fails at the proof: the same
+messages, after the same work, as with a wrong password. Source: ScramSaslServer, ScramFormatter, ScramMessages; RFC
+5802, RFC 7677, KIP-84.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from typing import Any, Final, Self
 from kcli.security.sasl import AuthenticationFailed, Login, Unanswered
 
 EXTENSION: Final = "tokenauth"
-"""The extension of a client that logs in with a delegation token."""
+"""The name of the extension that a client sends to log in with a delegation token."""
 _BASE36: Final = digits + ascii_lowercase
 _BASE36_PAIRS: Final = [one + other for one in _BASE36 for other in _BASE36]
 _MESSAGE_MAX: Final = 64 << 10
-"""The longest message of a client, in bytes, as a client sends messages before it is authenticated. Kafka does not
-answer a message with 10 KB of extensions."""
+"""The maximum length of a client's message, in bytes, as a client sends messages before it is authenticated. Kafka does
+not answer a message with 10 KB of extensions."""
 _NONCE_BITS: Final = 130
 _RANDOM_BYTES: Final = 17
 _NONCE_CHARACTERS: Final = 26
@@ -49,7 +50,7 @@ _BASE64: Final = frozenset(ascii_letters + digits + "+/")
 
 @dataclass(frozen=True, slots=True)
 class ScramMechanism:
-    """A mechanism. code: in records and requests. algorithm: the hash, as hashlib names it."""
+    """A mechanism. code: its number in records and requests. algorithm: the hash, as hashlib names it."""
 
     name: str
     code: int
@@ -59,7 +60,7 @@ class ScramMechanism:
 
     @property
     def digest_bytes(self) -> int:
-        """The size of a hash."""
+        """The size of a hash, in bytes."""
         return self.code * 32
 
     def hash(self, data: bytes) -> bytes:
@@ -140,7 +141,8 @@ class ScramUsers:
 
 
 def base36(random_bytes: bytes) -> str:
-    """Return 130 of these bits as Kafka writes nonces and salts: up to 26 letters and digits."""
+    """Return 130 of these bits as a text of up to 26 letters and digits, in the form in which Kafka writes nonces and
+    salts."""
     number = int.from_bytes(random_bytes) & ((1 << _NONCE_BITS) - 1)
     pairs: list[str] = []
     while number:
@@ -150,7 +152,7 @@ def base36(random_bytes: bytes) -> str:
 
 
 def new_nonce() -> str:
-    """Return a nonce, or a salt, that was never used: 130 random bits."""
+    """Return a new nonce, or salt, of 130 random bits."""
     import secrets
 
     return base36(secrets.token_bytes(_RANDOM_BYTES))
@@ -165,7 +167,7 @@ def server_nonce() -> str:
 
 
 def sasl_name(name: str) -> str:
-    """Return the name as messages have it."""
+    """Return a user's name as it is written in messages."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
@@ -173,12 +175,13 @@ _CLIENT_FIRST: Final = re.compile(
     r"(n,(?:a=([^,\0]++))?,)((?:m=[^,\0]++,)?n=([^,\0]++),r=([\x21-\x2b\x2d-\x7e]++)((?:,[A-Za-z]++=[^,\0]++)*+))"
 )
 """Groups, of a text in ASCII: header, authorization id, the message without its header, name, nonce, extensions. All
-quantifiers are possessive, which takes a tenth of the time."""
+quantifiers are possessive, which makes matching ten times as fast."""
 _EXTENSIONS: Final = re.compile(r"(?:,[A-Za-z]++=[^,\0]++)*+")
 
 
 class _State(Enum):
-    """FIRST --client first--> FINAL --client final--> COMPLETE; an unexpected message leads from each to FAILED."""
+    """The states of an exchange. FIRST --client first--> FINAL --client final--> COMPLETE; an unexpected message leads
+    from each to FAILED."""
 
     FIRST = auto()
     FINAL = auto()
@@ -305,12 +308,13 @@ def _client_first(message: str) -> _ClientFirst:
 
 
 def is_sasl_name(text: str) -> bool:
-    """Return whether an ASCII text without "," is a name as messages have it: "=" only in "=2C" and "=3D"."""
+    """Return whether an ASCII text without "," is a valid name in a message: "=" occurs only in "=2C" and "=3D"."""
     return bool(text) and "=" not in text.replace("=2C", ",").replace("=3D", ",")
 
 
 def _last_value(extensions: str, name: str) -> str:
-    """The value of the last extension of that name, "" where there is none. extensions: each with a "," in front."""
+    """Return the value of the last extension of that name, "" where there is none. extensions: a text with a "," before
+    each."""
     return f"{extensions},".rpartition(f",{name}=")[2].partition(",")[0] if f",{name}=" in extensions else ""
 
 

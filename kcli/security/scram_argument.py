@@ -2,11 +2,11 @@
 
     name             the user's name
     password         the password, or
-    saltedpassword   the salted password, base64, which needs the salt too; ignored beside a password
+    saltedpassword   the salted password, base64, which needs the salt too; ignored if there is a password
     salt             base64; random where it is not given
     iterations       4,096 to 16,384; 4,096 where it is not given
 
-Components are divided by commas; a value may stand in quotation marks. Messages are Kafka's. Source: ScramParser;
+Components are separated by commas; a value may be in quotation marks. Messages are Kafka's. Source: ScramParser;
 KIP-900.
 """
 
@@ -46,7 +46,7 @@ def parse_scram_argument(text: str) -> ScramArgument:
 
 
 def _words(text: str) -> list[str]:
-    """The text divided by commas, as Java divides it: without empty words at the end."""
+    """Return the texts between the commas, as Java's split does: without empty ones at the end."""
     words = text.split(",")
     while len(words) > 1 and not words[-1]:
         words.pop()
@@ -100,7 +100,8 @@ def _check_iterations(mechanism: ScramMechanism, iterations: int) -> None:
 
 
 def _decoded(name: str, text: str | None) -> bytes | None:
-    """The bytes of a text in base64, with or without = at its end, as Java's decoder takes it."""
+    """Return the bytes of a text in base64, with or without = at its end, as Java's decoder accepts it; None for None.
+    Raises UsageError. name: that of the component, for the error."""
     if text is None:
         return None
     padded = text if "=" in text else text + "=" * (-len(text) % 4)

@@ -1,9 +1,9 @@
-"""Error answers to any request, as valid responses of its version.
+"""Error answers to any request, as valid responses of the request's version.
 
-The error code is where Kafka puts it: at each topic, partition, group, resource... of the request, or at the top of
-the response where the request has none of these. The response has an item for each item of the request with the same
-key fields (name, partition, group...); its other arrays are empty, and unknown offsets, epochs and ids are -1.
-Source: getErrorResponse of Kafka's request classes.
+The error code is where Kafka puts it: at each topic, partition, group, resource... of the request, or at the top of the
+response where the request has none of these. The response has an item for each item of the request with the same key
+fields (name, partition, group...); its other arrays are empty, and unknown offsets, epochs and ids are -1. Source:
+getErrorResponse of Kafka's request classes.
 
     Produce         each partition                     Metadata       each topic; the brokers are those of the cluster
     Fetch           each partition, those of its       OffsetFetch    the group
@@ -44,7 +44,8 @@ UNKNOWN_NUMBERS |= {"controller_id"}
 
 
 def error_code(name: str) -> ErrorCode:
-    """Return the error code of a name of Kafka ("NOT_LEADER_OR_FOLLOWER"). Raises ValueError for an unknown name."""
+    """Return the error code with that name in Kafka ("NOT_LEADER_OR_FOLLOWER"). Raises ValueError for an unknown
+    name."""
     try:
         return ErrorCode[name]
     except KeyError:
@@ -68,9 +69,10 @@ class _Maker:
         self.message = f"{error.name}, as a fault rule says"
 
     def make(self, cls: type, item: Any, *, is_top: bool = False, too: bool = False) -> Any:
-        """Return the `cls` object of the response for an item of the request, or for the request itself (`is_top`).
+        """Return an object of the response class `cls` for an item of the request, or for the request itself
+        (`is_top`).
 
-        too: the top of the response has the error too, beside its items.
+        too: whether the top of the response has the error as well as its items.
         """
         values: dict[str, Any] = {}
         own_error = _error_field(cls)
@@ -146,7 +148,8 @@ def _arrays(request: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _fits(array: tuple[Any, ...], names: set[str]) -> bool:
-    """Whether the items of an array have the key fields `names` of the response's items."""
+    """Return whether the items of an array of the request can be identified by `names`, the key fields of the
+    response's items."""
     first = array[0]
     if isinstance(first, str):
         return bool(names & {"name", "group_id", "key", "transactional_id"})
@@ -182,7 +185,7 @@ def _error_field(cls: type) -> str | None:
 
 @cache
 def _tells_errors(cls: type) -> bool:
-    """Whether the class, or a struct at any depth in it, has an error code."""
+    """Return whether the class, or a struct at any depth in it, has an error code."""
     inner: list[Any] = [item_of(each) for each in hints(cls).values()]
     return _error_field(cls) is not None or any(dataclasses.is_dataclass(each) and _deeper(each) for each in inner)
 

@@ -1,8 +1,9 @@
-"""The brokers of a test run: shared brokers, one for each configuration that tests want, and brokers of a single test.
+"""The brokers of a test run: shared brokers, one for each configuration that tests ask for, and brokers of a single
+test.
 
-A shared broker is a host and a snapshot of its first state. For each test a node starts on a copy of the snapshot, at a
-new port, so that a client which an earlier test left running cannot reach it. Data is in shared memory if that has
-room: to create a file takes microseconds there, and most of the time of a restore on a disk.
+A shared broker is a host and a snapshot of the broker's state before the first test. For each test a node starts on a
+copy of the snapshot, at a new port, so that a client which an earlier test left running cannot reach it. Data is in
+shared memory if that has room: creating a file takes microseconds there, and most of the time of a restore on a disk.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ WANTS = {"acls", "config", "process", "security", "seed"}
 
 @dataclass(frozen=True)
 class BrokerSpec:
-    """The broker that a test wants: its configuration, where it runs, the topics and records of its seed, how clients
-    connect, and what they may do. security: None for plain text; acls: None where everybody may do everything."""
+    """The broker that a test asks for: its configuration, where it runs, the topics and records of its seed, how
+    clients connect, and what they may do. security: None for plain text; acls: None where everybody may do
+    everything."""
 
     config: Mapping[str, str]
     process: Process
@@ -52,13 +54,13 @@ class BrokerSpec:
         return json.dumps(wanted, sort_keys=True, default=repr)
 
     def prepare(self, kafka: Kafka) -> None:
-        """Bring a broker that was just started into its first state."""
+        """Bring a broker that was just started into the state before the first test: its ACLs and its seed."""
         kafka.add_acls(*(self.acls or ()))
         kafka.seed(self.seed)
 
 
 class Brokers:
-    """The brokers of a test run, and the rules for keeping their data."""
+    """The brokers of a test run. They decide whose data is kept after a test."""
 
     def __init__(self, config: pytest.Config) -> None:
         _leave_asserts_alone(config)
@@ -71,7 +73,8 @@ class Brokers:
         self._home = _home(config)
 
     def shared(self, node: pytest.Item) -> Iterator[Kafka]:
-        """Yield the shared broker that a test wants, restored to its first state; stop it after the test."""
+        """Yield the shared broker that a test asks for, restored to its state before the first test; stop it after the
+        test."""
         with _without_traceback(node):
             spec = self._spec_of(node)
             if spec.key not in self._shared:
@@ -122,28 +125,31 @@ class Brokers:
     # data that is kept for analysis
 
     def failed(self, node: pytest.Item | pytest.Session) -> str:
-        """Return the text for the report of a failed test, and have the broker's data kept."""
+        """Return the text for the report of a failed test, and mark the broker's data to be kept, unless kafka_keep is
+        none."""
         kafka = node.stash[USED]
         kept = None if self._keep == "none" else self._kept_path(node)
         return describe(kafka, kept)
 
     def _kept_path(self, node: pytest.Item | pytest.Session) -> Path:
-        """Return the directory for the data of the test's broker, chosen at the first call."""
+        """Return the directory for the data of the test's broker, chosen at the first call, which also marks the data
+        to be kept."""
         if KEPT not in node.stash:
             factory = cast("pytest.TempPathFactory", self._config._tmp_path_factory)  # type: ignore[attr-defined]  # noqa: SLF001 (where the tmp_path fixture has its factory)
             node.stash[KEPT] = factory.mktemp("kafka", numbered=True) / "data"
         return node.stash[KEPT]
 
     def _keep_data(self, node: pytest.Item | pytest.Session, kafka: Kafka) -> None:
-        """Copy the data of a stopped broker to the directory of `_kept_path`, if it is to be kept."""
+        """Copy the data of a stopped broker to the directory of `_kept_path`, if it is marked to be kept or kafka_keep
+        is all."""
         if self._keep == "all":
             self._kept_path(node)
         if KEPT in node.stash:
             snapshot.copy_tree(kafka.data_dir, node.stash[KEPT])
 
     def _spec_of(self, node: Any) -> BrokerSpec:
-        """Return what a test wants, by ini file and command line, overridden by its markers, the nearest last. Raises
-        UsageError."""
+        """Return the broker that a test asks for: by ini file and command line, overridden by the test's markers, of
+        which the nearest overrides the others. Raises UsageError."""
         config = self._config
         process = config.getoption("--kafka-process") or config.getini("kafka_process")
         entries = dict(_entry(each) for each in config.getini("kafka_config"))
@@ -177,7 +183,8 @@ class Brokers:
 
 @contextmanager
 def _without_traceback(node: Any) -> Iterator[None]:
-    """A context in which an error of kcli, such as a mistake in a marker, fails the test with its one line."""
+    """A context in which an error of kcli, such as a mistake in a marker, fails the test with one line in place of a
+    traceback."""
     try:
         yield
     except KcliError as error:
@@ -185,7 +192,7 @@ def _without_traceback(node: Any) -> Iterator[None]:
 
 
 def _leave_asserts_alone(config: pytest.Config) -> None:
-    """Exempt kcli and formats from pytest's assertion rewriting, which it does for every package with a plugin.
+    """Exclude kcli and formats from pytest's assertion rewriting, which pytest does for every package with a plugin.
 
     Without cached bytecode, rewriting the 100 modules takes a second of every run.
     """
@@ -227,9 +234,10 @@ def _text(value: Any) -> str:
 
 
 def describe(kafka: Kafka, kept: Path | None) -> str:
-    """Return the report on the broker of a failed test: data directory, commands for it, fault rules, last requests.
+    """Return the report on the broker of a failed test: data directory, commands to look at the data, fault rules, most
+    recent requests.
 
-    kept: where the data will be, None if it is not kept.
+    kept: the directory where the data will be kept, None if it is not kept.
     """
     lines = []
     if kept is not None:

@@ -54,16 +54,16 @@ DEFAULTS = {
 
 
 class Refused(KcliError):
-    """The broker refuses the operation of a test; the message has Kafka's error if there is one."""
+    """The broker refuses an operation of a test. The message has Kafka's error, if there is one."""
 
 
 class _File(DiskFile):
     def sync(self) -> None:
-        """Do nothing: data has to survive the end of the broker's process, not of the machine."""
+        """Do nothing: the data must survive the end of the broker's process, but not of the machine."""
 
 
 class UnsyncedDisk(Disk):
-    """The file system without fsync: data that the process has written survives its end."""
+    """The file system without fsync: data that the process has written survives the end of the process."""
 
     waits = False
 
@@ -77,7 +77,8 @@ class UnsyncedDisk(Disk):
 
 
 class Controls:
-    """A broker that can be stopped and started, and the state that outlives it: request log, fault rules, clock."""
+    """A broker that can be stopped and started, and what is kept while it is stopped: request log, fault rules,
+    clock."""
 
     def __init__(self, loop: MovingLoop) -> None:
         self._loop = loop
@@ -98,7 +99,7 @@ class Controls:
 
     async def start(self, data_dir: Path, port: int, config: Mapping[str, str], protocol: str) -> tuple[str, int]:
         """Start a node in a new or used directory and return its address. port: 0 for a free one. protocol: the
-        security protocol of its listener, and the listener's name.
+        security protocol of the listener, which is also its name.
 
         Raises KcliError, OSError.
         """
@@ -113,7 +114,7 @@ class Controls:
         return node.addresses[protocol]
 
     async def stop(self) -> None:
-        """Stop the broker in order, if it runs."""
+        """Stop the broker by an orderly shutdown, if it runs."""
         node, self._node = self._node, None
         if node is not None:
             await node.stop()
@@ -126,8 +127,8 @@ class Controls:
         self._clock.ahead_ms = 0.0
 
     async def copy_to(self, target: Path) -> None:
-        """Copy the log directories of the running broker; a broker that starts on the copy recovers it as after kill
-        -9."""
+        """Copy the log directories of the running broker. A broker that starts on the copy recovers the logs as after
+        kill -9."""
         await self._loop.settle()
         for i, path in enumerate(self.node.config.log_dirs):
             snapshot.copy_tree(Path(path), target / str(i))
@@ -185,7 +186,8 @@ class Controls:
             _append(partition, part, now_ms)
 
     async def records(self, topic: str, partition: int | None) -> list[Record]:
-        """Return the committed records of a topic, by partition and offset. partition: None for all. Raises Refused."""
+        """Return the records of a topic up to the high watermark, by partition and offset. partition: None for all.
+        Raises Refused."""
         known = self.node.broker.image.topic(topic)
         if known is None:
             raise Refused(f"no topic {topic}")
@@ -234,7 +236,7 @@ class Controls:
     # requests
 
     async def call(self, api: str, version: int | None, fields: Mapping[str, Any]) -> Any:
-        """Handle a request of plain values without a connection and return the response.
+        """Handle a request given as plain values, without a connection, and return the response.
 
         version: None for the newest. Raises Refused for an API, version or field that does not exist.
         """
@@ -314,7 +316,7 @@ def _check(subject: str, results: Sequence[Any]) -> None:
 
 
 def _read(kind: Messages, frame: Laid) -> Any:
-    """Return the response that a handler has already encoded for the network."""
+    """Return the response in a frame that a handler has already encoded for the network."""
     data = b"".join(read_region(part) if isinstance(part, FileRegion) else part for part in frame)
     response, _ = entity_reader(kind.response_type)(data, 4 + len(kind.response_header(0)))
     return response

@@ -1,4 +1,4 @@
-"""Fault rules: the broker answers the requests that match a rule late, with an error, or not at all.
+"""Fault rules: the broker answers requests that match a rule late, or with an error, or not at all.
 
 The first rule that matches a request and is not used up applies to it. The delay of a rule passes before its error or
 drop, and is measured by the broker's clock.
@@ -37,8 +37,8 @@ class Fault:
     """One fault rule.
 
     api, topic, client_id: of the requests that match, None for any. skip: the number of matching requests that still
-    pass before the rule applies. count: the number of requests that it applies to, None for all. hits: the number that
-    it was applied to. delay_ms, error, drop: as for `Kafka.faults.add`.
+    pass before the rule applies. count: the maximum number of requests that it applies to, None for no limit. hits: the
+    number that it was applied to. delay_ms, error, drop: as for `Kafka.faults.add`.
     """
 
     id: int
@@ -106,7 +106,7 @@ class Faults:
         self._ids = itertools.count(1)
 
     def add(self, fault: Fault) -> Fault:
-        """Add a rule; return it with the id that it is given. Raises ValueError as Fault.check does."""
+        """Add a rule; return it with the id assigned to it. Raises ValueError as Fault.check does."""
         fault.check()
         added = replace(fault, id=next(self._ids))
         self._rules[added.id] = added
@@ -192,7 +192,7 @@ def _refused(error: str, router: Router, api: Api, call: Call) -> Answer | Await
 
 
 async def _without_topics(error: str, router: Router, api: Api, call: Call) -> Answer:
-    """Return the response to Metadata with its true brokers, and the error at each topic."""
+    """Return the response to Metadata with the cluster's brokers as they are, and with the error at each topic."""
     answer = router.route(api, call)
     response: Any = await answer if isawaitable(answer) else answer
     topics = [replace(each, error_code=error_code(error), partitions=()) for each in response.topics]
@@ -201,7 +201,8 @@ async def _without_topics(error: str, router: Router, api: Api, call: Call) -> A
 
 
 def _whole_fetch(sessions: FetchSessions, call: FetchCall) -> Message:
-    """Return a Fetch of a fetch session with all partitions of the session, so that each gets the error.
+    """Return a Fetch of a fetch session with all partitions of the session added, so that the response has the error at
+    each.
 
     The fetch session ends here, and the response has no session id: the client begins a new one.
     """

@@ -34,7 +34,7 @@ class Host(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop the broker, if it runs, and end the thread or process."""
+        """Stop the broker, if it runs, and end the thread or process of the host."""
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class ThreadHost(Host):
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(TIMEOUT_S)
 
     def close(self) -> None:
-        """Stop the broker and end, as Host.close."""
+        """Stop the broker and end the thread, as Host.close."""
         if self._thread.is_alive():
             try:
                 self.call("stop")
@@ -118,7 +118,7 @@ class ChildHost(Host):
         self._pipe.close()
 
     def close(self) -> None:
-        """Stop the broker and end, as Host.close."""
+        """Stop the broker and end the process, as Host.close."""
         if self._process.poll() is None:
             try:
                 self.call("stop")

@@ -40,7 +40,7 @@ FIXED = {"log.dir", "log.dirs", "metadata.log.dir", "listeners", "advertised.lis
 class Snapshot:
     """The state of a broker at one time: a copy of its log directory.
 
-    path: the copy. now_ms: the broker's time of the copy, milliseconds since 1970.
+    path: the copy. now_ms: the broker's time when the copy was made, in ms since 1970.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class Snapshot:
 
 
 class Clock:
-    """The broker's clock. It runs at the speed of the system's, and a test can move it forward.
+    """The broker's clock. It runs at the speed of the system's clock, and a test can move it forward.
 
     All timers of the broker follow this clock (retention, session timeouts, rebalances, transactions, delayed
     deletions, waiting fetches, delays of fault rules, quotas), and so do the timestamps that the broker writes. The
@@ -132,7 +132,7 @@ class Faults:
         return rules
 
     def hits(self, fault: Fault) -> int:
-        """Return the number of requests that a rule was applied to; 0 for a rule that was removed."""
+        """Return how many requests a rule was applied to; 0 for a rule that was removed."""
         return next((each.hits for each in self.all() if each.id == fault.id), 0)
 
     def remove(self, fault: Fault) -> None:
@@ -310,9 +310,10 @@ class Kafka:
         return ChildHost() if self.process == "child" else ThreadHost()
 
     def stop(self) -> None:
-        """Stop the broker in order, if it runs. The request log, the fault rules and the clock stay.
+        """Stop the broker by an orderly shutdown, if it runs. The request log, the fault rules and the clock stay as
+        they are.
 
-        Raises Gone if its process has died.
+        Raises Gone if the broker's process has died.
         """
         if self._host is None:
             return
@@ -323,7 +324,8 @@ class Kafka:
             raise
 
     def restart(self) -> None:
-        """Stop the broker in order and start it again, with the same address and data. Clients must reconnect."""
+        """Stop the broker by an orderly shutdown and start it again, with the same address and data. Clients must
+        reconnect."""
         self.stop()
         self.start()
 
@@ -358,7 +360,8 @@ class Kafka:
 
     def restore(self, snapshot: Snapshot, *, port: int | None = None) -> None:
         """Replace the broker's state by a snapshot's. All connections are closed, the request log and the fault rules
-        are cleared, the clock is the system's again. port: the new port, 0 for a free one; None keeps the address.
+        are cleared, and the clock is reset to the system's. port: the new port, 0 for a free one; None keeps the
+        address.
 
         Raises UsageError for an object that is no Snapshot.
         """
@@ -375,7 +378,8 @@ class Kafka:
         self.start()
 
     def snapshot_stopped(self) -> Snapshot:
-        """Stop the broker in order and take its log directory as a snapshot, which needs no recovery when restored."""
+        """Stop the broker by an orderly shutdown and return its log directory as a snapshot, which needs no recovery
+        when it is restored; the broker's next start is in a new directory."""
         now_ms = self.clock.now_ms()
         self.stop()
         first, self._data_dir = self._data_dir, self._new_path("data")
@@ -437,7 +441,8 @@ class Kafka:
             self.host.call("seed", topics)
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """Return the committed records of a topic, or of one of its partitions, sorted by partition and offset.
+        """Return the records of a topic, or of one of its partitions, up to the high watermark, by partition and
+        offset.
 
         They are read from the logs without a client: records of open and aborted transactions are among them, control
         records are not. Raises Refused if there is no such topic or partition.
@@ -462,11 +467,13 @@ class Kafka:
         return found
 
     def last_requests(self) -> list[Request]:
-        """Return all requests, or none if the broker's process has ended: for the report of a failed test."""
+        """Return all requests for the report of a failed test; none if the broker does not run or its process has
+        ended."""
         return self._unless_gone(self.requests)
 
     def last_faults(self) -> list[Fault]:
-        """Return all fault rules, or none if the broker's process has ended: for the report of a failed test."""
+        """Return all fault rules for the report of a failed test; none if the broker does not run or its process has
+        ended."""
         return self._unless_gone(self.faults.all)
 
     def _unless_gone(self, look: Callable[[], list[T]]) -> list[T]:

@@ -1,7 +1,7 @@
 """An event loop and a clock that a test can move ahead of the system's time, both by the same amount.
 
-The broker starts its timers with `call_later` and takes its timestamps from its clock, so all follow the moved time.
-Between moves, time passes at the speed of the system's.
+The broker starts its timers with `call_later` and reads its timestamps from its clock, so all follow the moved time.
+Between two calls of `advance`, time passes at the speed of the system's clock.
 
     advance     moves the time in 60 strides. In each, the timers that fall due run in the order of their times, and all
                 work that they start, on the loop and in threads, ends before the next stride. So a session timeout

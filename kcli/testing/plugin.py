@@ -3,8 +3,8 @@
     kafka           a broker that the run shares, restored to its first state before each test
     kafka_broker    a new broker for one test
     kafka_session   a broker for the whole run, never restored: for programs that start once a run
-    @pytest.mark.kafka_broker(config={...}, process="child", seed={...})     the broker that a test wants
-    @pytest.mark.kafka_broker(security="scram", acls=["alice read topic:orders"])   how its clients connect, and may do
+    @pytest.mark.kafka_broker(config={...}, process="child", seed={...})     the broker that a test asks for
+    @pytest.mark.kafka_broker(security="scram", acls=["alice read topic:orders"])  how clients connect; what they may do
 
 pytest imports this module in every run, so it imports kcli only when a test uses a broker.
 """

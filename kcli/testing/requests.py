@@ -67,7 +67,7 @@ class LoggedRequest:
 
     @classmethod
     def of(cls, broker: Broker, call: Call) -> LoggedRequest:
-        """Return the log entry of a request that has arrived."""
+        """Return the log entry of a request that has arrived, without the records of a Produce."""
         name: str = call.messages.request_type.__name__
         targets = tuple(_targets(broker, call))
         request = call.request
@@ -166,8 +166,8 @@ def _topic_name(image: MetadataImage, topic: str | UUID | None) -> str | None:
 
 
 def _walk(image: MetadataImage, item: Any, array: str) -> Iterator[tuple[str, int | None]]:
-    """Yield the topics and partitions of a struct, at any depth. array: the name of the array field around it, or
-    ""."""
+    """Yield the topics and partitions in a struct, at any depth. array: the name of the array field that the struct is
+    an item of, or ""."""
     topic = _own_topic(image, item, array)
     for field in dataclasses.fields(item):
         value = getattr(item, field.name)

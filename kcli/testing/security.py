@@ -94,7 +94,8 @@ class Security:
         return found
 
     def client_config(self, library: str, user: str | None) -> dict[str, Any]:
-        """The keyword arguments, or for confluent the properties, of a user's client, but its bootstrap servers.
+        """Return the keyword arguments, or for confluent the properties, with which a user's client connects, without
+        the bootstrap servers.
 
         library: one of LIBRARIES. Raises UsageError.
         """
@@ -105,11 +106,11 @@ class Security:
         return build[library](user)
 
     def password(self, user: str) -> str:
-        """The password of a user, the same one at each call."""
+        """Return the password of a user, the same at each call."""
         return self._passwords.setdefault(user, secrets.token_urlsafe(12))
 
     def token(self, user: str) -> str:
-        """A token that is valid for a day."""
+        """Return a token for a user, which is valid for a day."""
         from joserfc import jws
 
         now_s = int(dt.datetime.now(dt.UTC).timestamp())
@@ -172,7 +173,7 @@ class Security:
 
 
 def authorizing() -> dict[str, str]:
-    """The configurations of a broker with an authorizer, where nobody may do anything without an ACL."""
+    """Return the configurations of a broker with an authorizer, where nobody may do anything without an ACL."""
     return {"authorizer.class.name": CLASS_NAME}
 
 
@@ -203,15 +204,15 @@ def parse_acl(text: str) -> Acl:
 
 
 def plain_config(library: str, bootstrap_servers: str) -> dict[str, Any]:
-    """The bootstrap servers of a client. Raises UsageError."""
+    """Return only the bootstrap servers, as an argument or property of a client. Raises UsageError."""
     if library not in LIBRARIES:
         raise UsageError(f"client_config({library!r}): it is one of {', '.join(LIBRARIES)}")
     return {"bootstrap.servers" if library == "confluent" else "bootstrap_servers": bootstrap_servers}
 
 
 def _token_provider(library: str, *homes: str) -> Any:
-    """The library's base class of token providers, from the first of the modules `homes` that can be imported. The
-    test brings the library; kcli does not need it. Raises UsageError."""
+    """Return the library's base class of token providers, from the first of the modules `homes` that can be imported.
+    Raises UsageError where none can: the test must install the library, as kcli does not need it."""
     for home in homes:
         try:
             return import_module(home).AbstractTokenProvider

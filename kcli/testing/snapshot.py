@@ -1,4 +1,4 @@
-"""Copy data directories: as clones where the file system supports them, else without copying the holes of files.
+"""Copy data directories: as clones where the file system supports them, otherwise without copying the holes of files.
 
 The indexes of a broker's active segments are preallocated with 10 MiB, nearly all of it a hole.
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 
 FICLONE = 0x40049409  # linux/fs.h
 SMALL_BYTES = 4096
-"""The size of a page: a file up to it is copied whole, since cloning saves nothing and it has no holes."""
+"""The size of a page, in bytes: a file up to this size is copied as a whole, since a clone saves nothing and such a
+file has no holes."""
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -1,7 +1,8 @@
 """Makes an authority and the certificates that it signs, for `kcli serve --secure` and for tests.
 
-Keys are of P-256: such a key signs a handshake in a tenth of the time that an RSA key takes, and every client of Kafka
-knows it. A certificate of a server is good for a client as well, as nodes connect to each other. Source: RFC 5280.
+Keys are of P-256: such a key signs a handshake in a tenth of the time that an RSA key takes, and every Kafka client
+supports it. The certificate of a server is valid for a client as well, as nodes connect to each other. Source: RFC
+5280.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate, ExtensionType, GeneralName, Name
 
 EARLIER = dt.timedelta(hours=1)
-"""A certificate is valid from so long before the time when it was made, as the clocks of machines differ."""
+"""How long before the time when it is made a certificate becomes valid, as the clocks of machines differ."""
 YEARS_10 = dt.timedelta(days=3_652)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A private key and its certificates, its own one first, without that of the authority."""
+    """A private key and its certificate chain: the key's own certificate first, the authority's left out."""
 
     key: EllipticCurvePrivateKey
     chain: tuple[Certificate, ...]
@@ -48,13 +49,13 @@ class Identity:
 
     @property
     def pem(self) -> bytes:
-        """Key and certificates in PEM: what ssl.keystore.location of type PEM may name."""
+        """Key and certificates in PEM: the content of a file for ssl.keystore.location with type PEM."""
         return self.key_pem + self.chain_pem
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A key that signs certificates, and its own certificate (identity.chain[0]), which clients trust.
+    """A key that signs certificates, and the key's own certificate (identity.chain[0]), which clients trust.
 
     valid: how long the certificates that it signs are valid.
     """
@@ -64,7 +65,7 @@ class Authority:
 
     @property
     def certificate_pem(self) -> bytes:
-        """The certificate of the authority in PEM: what ssl.truststore.location of type PEM may name."""
+        """The certificate of the authority in PEM: the content of a file for ssl.truststore.location with type PEM."""
         return self.identity.chain_pem
 
     def server(self, hosts: Sequence[str], now: dt.datetime) -> Identity:
@@ -138,8 +139,8 @@ def read_authority(pem: bytes, valid: dt.timedelta = YEARS_10) -> Authority:
 
 
 def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
-    """Return the host names and addresses of the first certificate in the PEM text; none where it has expired at `now`,
-    or is no certificate of a server."""
+    """Return the host names and addresses of the first certificate in the PEM text. None are returned where the
+    certificate has expired at `now`, or has no alternative names, as only a certificate of a server has."""
     from cryptography.x509 import (
         DNSName,
         ExtensionNotFound,
@@ -160,8 +161,8 @@ def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
 
 
 def write_secret(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner may read (0600), and make sure that it is on the disk. Raises OSError, also
-    where the file exists."""
+    """Write a new file that only its owner may read (0600), and sync it to disk. Raises OSError, also where the file
+    exists."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
@@ -176,7 +177,8 @@ def _certificate(
     times: tuple[dt.datetime, dt.datetime],
     extensions: Iterable[tuple[ExtensionType, bool]],
 ) -> Certificate:
-    """A certificate. keys: its own one and its signer's; times: from when until when it is valid."""
+    """Return a certificate. keys: the certificate's own key and the key that signs it; times: the first and the last
+    time at which it is valid."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509 import CertificateBuilder, SubjectKeyIdentifier, random_serial_number
 

@@ -24,7 +24,7 @@ _SETTING: Final = "ssl.cipher.suites"
 
 
 def openssl_name(suite: str) -> str | None:
-    """Return OpenSSL's name of a suite of TLS 1.2; None for a text that is not the name of one."""
+    """Return OpenSSL's name of a suite of TLS 1.2; None for a text that is not a suite's name."""
     found = _NAME.fullmatch(suite)
     if found is None:
         return None

@@ -1,10 +1,11 @@
 """Makes an `ssl.SSLContext` of the settings ssl.*: for a listener, or for the connections to other nodes.
 
-A key reaches OpenSSL through a file that has no name (memfd_create) where the system has such files, else through one
-that only this user can read and that is removed at once. Renegotiation is switched off. A listener sends no TLS 1.3
-tickets: every such connection proves its certificate anew; and where a client sends data and closes at once, tickets
-that it has not read would make its system reset the connection, and data on the way would be lost. Trusted certificates
-are trusted at any place in a chain, as in Java. Source: DefaultSslEngineFactory, SslFactory.
+A key reaches OpenSSL through a file that has no name (memfd_create) where the system has such files, otherwise through
+one that only this user can read and that is removed at once. Renegotiation is switched off. A listener sends no TLS 1.3
+tickets, for two reasons: so the client of every connection must prove its certificate again; and where a client sends
+data and closes at once, tickets that it has not read would make its system reset the connection, and data on the way
+would be lost. Trusted certificates are trusted at any place in a chain, as in Java. Source: DefaultSslEngineFactory,
+SslFactory.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ _KEY_STORE: Final = "ssl.keystore.location"
 
 @dataclass(frozen=True, slots=True)
 class TlsContext:
-    """A context and what it was made of.
+    """A context, and what was found when it was made.
 
-    refused_suites: of TLS 1.3, those that ssl.cipher.suites leaves out; a connection that has agreed on one of them
+    refused_suites: the suites of TLS 1.3 that ssl.cipher.suites leaves out; a connection that has agreed on one of them
     must be closed. entries: the private keys. warnings: one line for each certificate that has expired or is not valid
     yet.
     """
@@ -45,9 +46,9 @@ class TlsContext:
 
 
 def listener_context(settings: Mapping[str, str], now: dt.datetime) -> TlsContext:
-    """Return the context of a listener. settings: of server.properties, without the prefix of a listener; now: with a
-    time zone. Raises InvalidTlsSetting; a listener must have a key, and trusted certificates if it asks clients for
-    theirs."""
+    """Return the context of a listener. settings: those of server.properties, without the prefix of a listener; now:
+    with a time zone. Raises InvalidTlsSetting, also where there is no key, or clients are asked for certificates and
+    there are no trusted ones."""
     read = read_listener_settings(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     refused, (entries, warnings) = _choose_suites(context, read), _equip(context, read, now)
@@ -69,7 +70,8 @@ def client_context(settings: Mapping[str, str], now: dt.datetime) -> TlsContext:
 
 
 def check_among_nodes(settings: Mapping[str, str], now: dt.datetime) -> None:
-    """Shake hands in memory between a listener and a client with the same settings, as the nodes of a cluster have.
+    """Perform a handshake in memory between a listener and a client that have the same settings, as the nodes of a
+    cluster have.
 
     Host names are not checked. settings, now: as for `listener_context`. Raises InvalidTlsSetting where the listener's
     certificate, or the client's, is not accepted: it has expired, or the trust store has no authority for it. Source:
@@ -98,7 +100,8 @@ def check_among_nodes(settings: Mapping[str, str], now: dt.datetime) -> None:
 def _equip(
     context: ssl.SSLContext, settings: TlsSettings, now: dt.datetime
 ) -> tuple[tuple[KeyEntry, ...], tuple[str, ...]]:
-    """Load keys and trusted certificates. Return the keys, and the warnings."""
+    """Load keys and trusted certificates into the context. Return the keys, and the warnings about certificates that
+    are not valid now. Raises InvalidTlsSetting."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -122,8 +125,8 @@ def _equip(
 
 
 def _choose_suites(context: ssl.SSLContext, settings: TlsSettings) -> frozenset[str]:
-    """Set protocols and cipher suites. Return the suites of TLS 1.3 that ssl.cipher.suites leaves out, where it names
-    others of TLS 1.3."""
+    """Set the protocols and cipher suites of the context. Where ssl.cipher.suites names suites of TLS 1.3, return the
+    suites of TLS 1.3 that it does not name; otherwise none."""
     lowest, highest = settings.protocols
     refused: frozenset[str] = frozenset()
     if settings.cipher_suites:
@@ -153,7 +156,8 @@ def _set_older(context: ssl.SSLContext, suites: tuple[str, ...], names: str) -> 
 
 
 def _check_one_of_a_kind(entries: list[KeyEntry]) -> None:
-    """Raise InvalidTlsSetting where two keys are of one kind: which of them Java takes depends on its hash tables."""
+    """Raise InvalidTlsSetting where two keys are of one kind (such as RSA): which of them Java uses depends on its hash
+    tables."""
     kinds: dict[str, str] = {}
     for entry in entries:
         kind = type(entry.key).__name__.removesuffix("PrivateKey")
@@ -178,7 +182,7 @@ def _load(context: ssl.SSLContext, entry: KeyEntry) -> None:
 
 @contextmanager
 def as_file(data: bytes) -> Iterator[Path]:
-    """A path under which the data can be read while the block runs, by this process alone."""
+    """Yield a path under which this process alone can read the data while the block runs."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("key", os.MFD_CLOEXEC)
         with os.fdopen(fd, "wb") as file:

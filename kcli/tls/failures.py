@@ -27,7 +27,8 @@ _WRONG_PURPOSE: Final = "its extended key usage lacks clientAuth (serverAuth), o
 
 
 def failure_text(error: OSError) -> str:
-    """The cause of a failed handshake, without the peer's address. error: an ssl.SSLError, or the socket's error."""
+    """Return the cause of a failed handshake, without the peer's address. error: an ssl.SSLError, or the socket's
+    error."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message
         if error.verify_code == _INVALID_PURPOSE:

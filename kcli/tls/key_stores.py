@@ -1,13 +1,15 @@
 """Private keys with their certificates, and trusted certificates, from stores of type PEM, PKCS12 and JKS.
 
-    PEM      one private key (PKCS #8, encrypted with ssl.key.password if that is there), and its certificates, its own
+    PEM      one private key (PKCS #8, encrypted with ssl.key.password if that is set) and its certificates, its own
              one first; or the trusted certificates
     PKCS12   a private key under ssl.keystore.password, and its certificates; or the trusted certificates
-    JKS      private keys under ssl.key.password, or else under ssl.keystore.password; or the trusted certificates
+    JKS      private keys under ssl.key.password, or where that is not set under ssl.keystore.password; or the trusted
+             certificates
 
 A file of type PKCS12 may be a JKS file, and the other way round, as in Java. As in Java a key that is in a JKS trust
-store makes its own certificate trusted, but not those that signed it. In a PKCS12 trust store that has a key kcli
-cannot tell these apart, and refuses it. Source: DefaultSslEngineFactory (PemStore, FileBasedStore); Java's KeyStore.
+store makes its own certificate trusted, but not those that signed it. In a PKCS12 trust store with a key, kcli cannot
+tell the key's certificates from the others, and refuses the store. Source: DefaultSslEngineFactory (PemStore,
+FileBasedStore); Java's KeyStore.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _PRIVATE_KEYS: Final = re.compile(_ENTRY.format(kind=r"PRIVATE\s+KEY"))
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A private key and its certificates, its own one first. alias: its name in the store, for messages."""
+    """A private key and its certificate chain, the key's own certificate first. alias: the key's name in the store, for
+    messages."""
 
     alias: str
     key: PrivateKeyTypes
@@ -47,7 +50,8 @@ class KeyEntry:
 
 
 class _Unusable(Exception):
-    """The reason why a store cannot be used. setting: the setting at fault; None: the one that names the store."""
+    """A store cannot be used; the text is the reason. setting: the setting at fault; None: the one that names the
+    store."""
 
     def __init__(self, reason: str, setting: str | None = None) -> None:
         super().__init__(reason)
@@ -220,7 +224,7 @@ def _file_certificates(store: Store, data: bytes) -> list[Certificate]:
 def _pkcs12(
     store: Store, data: bytes
 ) -> tuple[PrivateKeyTypes | None, tuple[Certificate, ...], tuple[Certificate, ...]]:
-    """The key, its certificates in order, and the other certificates."""
+    """Return the key of a PKCS #12 store, the key's certificates in order, and the other certificates."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 

@@ -1,9 +1,10 @@
-"""Whether a running listener may take another context: after a change of its settings, or of the files that they name.
+"""Whether the context of a running listener may be replaced: after a change of its settings, or of the files that they
+name.
 
-A key store may be replaced by one whose certificates have the same subjects, unless ssl.allow.dn.changes, and at least
-the same alternative names, unless ssl.allow.san.changes: other nodes and clients know the listener by these. It may
-not be taken away, and neither store may be added. Source: SslFactory.createNewSslEngineFactory, CertificateEntries;
-KIP-978.
+The certificates of a new key store must have the same subjects as those of the old one, unless ssl.allow.dn.changes is
+true, and at least the same alternative names, unless ssl.allow.san.changes is: other nodes and clients know the
+listener by these. A key store cannot be removed, and neither a key store nor a trust store can be added. Source:
+SslFactory.createNewSslEngineFactory, CertificateEntries; KIP-978.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_replacement(old: TlsContext, new: TlsContext, *, allows_names: bool, allows_hosts: bool) -> None:
-    """Raise InvalidTlsSetting where a listener with the old context may not take the new one.
+    """Raise InvalidTlsSetting where a listener with the old context may not change to the new one.
 
     allows_names, allows_hosts: ssl.allow.dn.changes and ssl.allow.san.changes.
     """
@@ -47,12 +48,13 @@ def check_replacement(old: TlsContext, new: TlsContext, *, allows_names: bool, a
 
 
 def _canonical(certificate: Certificate) -> str:
-    """The subject in a form that ignores case and the number of blanks, as Java's comparison does."""
+    """Return the subject of a certificate in a form that ignores case and the number of blanks, as Java's comparison
+    does."""
     return " ".join(certificate.subject.rfc4514_string().casefold().split())
 
 
 def _hosts(certificate: Certificate) -> frozenset[str]:
-    """The subject alternative names, each with its kind: "DNSName localhost"."""
+    """Return the subject alternative names of a certificate, each with its kind: "DNSName localhost"."""
     from cryptography.x509 import ExtensionNotFound, SubjectAlternativeName
 
     try:

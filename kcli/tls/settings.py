@@ -1,9 +1,9 @@
 """The settings ssl.* of a listener, or of the connections to other nodes, as Kafka names them.
 
-What kcli cannot do as Kafka does ends the start with one line that names the setting: providers, key and trust
-managers, random numbers and engines other than Java's default ones. TLSv1 and TLSv1.1 may be named, and no connection
-uses them, as in Kafka on a Java whose jdk.tls.disabledAlgorithms has them. Source: SslConfigs, BrokerSecurityConfigs,
-DefaultSslEngineFactory.
+A setting that kcli cannot apply as Kafka does ends the start with one line that names the setting: providers, key and
+trust managers, random numbers and engines other than Java's default ones. TLSv1 and TLSv1.1 may be named, but no
+connection uses them, as in Kafka on a Java whose jdk.tls.disabledAlgorithms has them. Source: SslConfigs,
+BrokerSecurityConfigs, DefaultSslEngineFactory.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ _ONLY: Final[Mapping[str, frozenset[str]]] = {
     "ssl.keymanager.algorithm": frozenset({"SunX509"}),
     "ssl.trustmanager.algorithm": frozenset({"PKIX", "SunPKIX", "X509", "X.509"}),
 }
-"""Settings that choose a part of Java's TLS -> the values that kcli accepts, as they choose what kcli does anyway."""
+"""Settings that choose a part of Java's TLS -> the values that kcli accepts, because they name what kcli does in any
+case."""
 CLIENT_AUTH: Final = frozenset({"required", "requested", "none"})
 
 
 class InvalidTlsSetting(KcliError):
-    """A setting that is invalid, that kcli does not honour, or whose file cannot be used. setting: its name."""
+    """A setting is invalid, is not supported by kcli, or names a file that cannot be used. setting: its name."""
 
     exit_status = 2
 
@@ -44,7 +45,7 @@ class InvalidTlsSetting(KcliError):
 @dataclass(frozen=True, slots=True)
 class Store:
     """A file of keys or of trusted certificates. prefix: "ssl.keystore" or "ssl.truststore"; kind: "JKS", "PKCS12" or
-    "PEM"; path None: there is no such file, or the PEM text is in the settings themselves."""
+    "PEM"; path: None where no file is configured, or the PEM text is in the settings themselves."""
 
     prefix: str
     kind: str
@@ -57,8 +58,8 @@ class TlsSettings:
     """The settings ssl.*, checked one by one and against each other; no file is read yet. `repr` has no secret.
 
     key_pem, chain_pem, trusted_pem: the PEM texts in the settings; protocols: the lowest and the highest version;
-    cipher_suites: Java's names, none for the usual ones; checks_host: whether a node that kcli connects to must have a
-    certificate for its host.
+    cipher_suites: Java's names, none for the default suites; checks_host: whether a node that kcli connects to must
+    have a certificate for its host.
     """
 
     keys: Store
@@ -89,8 +90,8 @@ class TlsSettings:
 
 
 def read_settings(settings: Mapping[str, str]) -> TlsSettings:
-    """Check the settings. settings: as in server.properties, without the prefix of a listener; others than ssl.* are
-    passed over. Raises InvalidTlsSetting."""
+    """Check the settings. settings: as in server.properties, without the prefix of a listener; settings other than
+    ssl.* are ignored. Raises InvalidTlsSetting."""
     for name, values in _ONLY.items():
         if (value := settings.get(name) or None) is not None and value not in values:
             instead = f"only {', '.join(sorted(values))}" if values else "remove the setting"

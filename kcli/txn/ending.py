@@ -5,8 +5,8 @@
     complete  a record has the completed transaction; the next transaction may begin
 
 The client is answered after the prepare record. With transaction versions 0 and 1 (before KIP-890), the coordinator
-recognizes a repeated EndTxn by the transaction's state alone; with version 2 by its epoch, one below the current one.
-Source: TransactionCoordinator.endTransaction, endTransactionWithTV1.
+recognizes a repeated EndTxn by the transaction's state alone; with version 2 by the epoch of the request, which is one
+below the current epoch. Source: TransactionCoordinator.endTransaction, endTransactionWithTV1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kcli.txn.turn import Turn
 
 
 def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProducerId:
-    """Handle EndTxn: decide the transaction, and have its markers written.
+    """Handle EndTxn: write the decision, and have the transaction's markers written.
 
     Return the producer id and epoch for the client's next transaction, or NEEDS_PRODUCER_ID where the epochs of the
     producer id are used up. Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
@@ -50,7 +50,8 @@ def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProd
 def _prepare(
     turn: Turn, transactional_id: str, transaction: Transaction, state: State, version: int, new_producer_id: int
 ) -> Transaction:
-    """Write the prepared transaction and have its markers written. Return the transaction as it will be completed."""
+    """Write the transaction as prepared, and have its markers written. Return the transaction in the state that it will
+    have when it is completed."""
     prepared = transaction.prepared(state, version, new_producer_id, turn.now_ms)
     turn.write(transactional_id, prepared)
     turn.write_markers(transactional_id, prepared)
@@ -58,8 +59,8 @@ def _prepare(
 
 
 def _check(transaction: Transaction, request: EndTransaction) -> bool:
-    """Whether this EndTxn repeats one that has already ended the transaction; False: it may end it now. Raises
-    Refused."""
+    """Return True where this EndTxn repeats one that has already ended the transaction, False where it may end the
+    transaction now. Raises Refused where neither is so."""
     epoch, was_epoch = request.producer_epoch, transaction.producer_epoch
     overflowed = transaction.previous_producer_id == request.producer_id and epoch == EPOCHS_END and was_epoch == 0
     again = overflowed or was_epoch == epoch + 1
@@ -82,7 +83,7 @@ def _check(transaction: Transaction, request: EndTransaction) -> bool:
 
 
 def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
-    """The same as `_check`, for clients of transaction versions 0 and 1."""
+    """Do the same as `_check`, for clients of transaction versions 0 and 1."""
     if transaction.producer_id != request.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != request.producer_epoch:
@@ -99,10 +100,10 @@ def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
 def abort_open(
     turn: Turn, transactional_id: str, transaction: Transaction, new_producer_id: int
 ) -> NeedsProducerId | None:
-    """Abort an ongoing transaction without a request of its producer, whose epoch is fenced thereby.
+    """Abort an ongoing transaction without a request of its producer, and fence the producer's epoch by that.
 
-    new_producer_id: for the case that the epochs of the producer id are used up; NONE for none yet. Return
-    NEEDS_PRODUCER_ID, and change nothing, where one is needed.
+    new_producer_id: used where the epochs of the producer id are used up; NONE where the broker has not sent one yet.
+    Return NEEDS_PRODUCER_ID, and change nothing, where a new producer id is needed and is NONE.
     """
     assert transaction.state is State.ONGOING, "open"
     version = turn.shard.version()

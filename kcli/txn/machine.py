@@ -41,7 +41,8 @@ _HANDLERS: dict[type, tuple[Callable[[Turn, Any], Any], Callable[[Any, ErrorCode
     ),
     requests.ListTransactions: (listing.list_transactions, lambda _, code: code),
 }
-"""By type of request: the function that handles it, and the function that makes the answer of an error code."""
+"""Type of request -> the function that handles the request, and the function that returns the answer with an error
+code."""
 
 
 class TransactionMachine:
@@ -69,8 +70,8 @@ class TransactionMachine:
         return turn.outcome
 
     def tick(self, now_ms: int) -> Outcome:
-        """Abort transactions that have exceeded their timeouts and remove expired transactional ids, each at its
-        interval."""
+        """Abort transactions that have exceeded their timeouts, and remove expired transactional ids, if the interval
+        of the one or of the other has passed."""
         turn = Turn(self._shard, now_ms)
         config = self._shard.config
         if now_ms >= self._next_abort_ms:
@@ -101,7 +102,7 @@ class TransactionMachine:
             turn.forget(expired[i : i + TOMBSTONES_TOGETHER])
 
     def deadline_ms(self) -> int | None:
-        """When `tick` must be called next, in milliseconds since 1970; None without transactional ids."""
+        """Return when `tick` must be called next, in ms since 1970; None where there are no transactional ids."""
         if not self.transactions:
             return None
         return min(self._next_abort_ms, self._next_removal_ms) if self._open else self._next_removal_ms

@@ -12,7 +12,7 @@ from kcli.txn.turn import Turn
 
 
 def add_partitions(turn: Turn, request: AddPartitions) -> ErrorCode:
-    """Add the partitions to the transaction, which the first of them begins. Errors: INVALID_REQUEST,
+    """Add partitions to the transaction; without an ongoing transaction, begin one. Errors: INVALID_REQUEST,
     INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, UNSUPPORTED_VERSION."""
     transaction = turn.shard.get(request.transactional_id)
     if transaction.state.is_prepared:

@@ -5,7 +5,7 @@
     without producer id                        the next epoch; CONCURRENT_TRANSACTIONS while an ongoing transaction is
                                                aborted
     with producer id and epoch (KIP-360)       the next epoch where they are the current ones; the current epoch where
-                                               the request repeats the last one; else PRODUCER_FENCED
+                                               the request repeats the previous one; otherwise PRODUCER_FENCED
     the epochs of the producer id are used up  a new producer id, epoch 0
 
 Source: TransactionCoordinator.handleInitProducerId, TransactionMetadata.prepareIncrementProducerEpoch.
@@ -24,7 +24,7 @@ from kcli.txn.turn import TransactionConfig, Turn
 def init_producer_id(turn: Turn, request: InitProducerId) -> Producer | NeedsProducerId:
     """Handle InitProducerId of a transactional producer.
 
-    Return its producer id and epoch, or NEEDS_PRODUCER_ID where a new producer id is needed and the request has none.
+    Return the producer's id and epoch, or NEEDS_PRODUCER_ID where a new producer id is needed and the request has none.
     Errors: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS; for two-phase commit
     also TRANSACTIONAL_ID_AUTHORIZATION_FAILED and UNSUPPORTED_VERSION.
     """
@@ -40,7 +40,7 @@ def init_producer_id(turn: Turn, request: InitProducerId) -> Producer | NeedsPro
     if request.producer_id != NONE and not _may_be_known(transaction, request):
         raise Refused(ErrorCode.PRODUCER_FENCED)
     if transaction.state is State.ONGOING:
-        # No producer gets the epoch that the abort takes: the client repeats InitProducerId and gets the next epoch.
+        # No producer gets the epoch that the abort uses: the client repeats InitProducerId and gets the next epoch.
         needs = abort_open(turn, request.transactional_id, transaction, request.new_producer_id)
         return needs or Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
     begun = _begun(turn, transaction, request, timeout_ms)
@@ -62,9 +62,9 @@ def _check(request: InitProducerId, config: TransactionConfig) -> None:
 
 
 def _may_be_known(transaction: Transaction, request: InitProducerId) -> bool:
-    """Whether the request's producer id belongs to the transactional id: as the current one, or as the previous one
-    with the last epochs, where the answer that had the new producer id was lost. `_begun` checks the epoch of the
-    current one."""
+    """Return whether the request's producer id belongs to the transactional id: it is the current one, whose epoch
+    `_begun` checks; or it is the previous one with one of its last epochs, because the answer with the new producer id
+    was lost."""
     return (
         transaction.producer_epoch == NONE
         or request.producer_id == transaction.producer_id

@@ -36,7 +36,7 @@ class Record(NamedTuple):
 
 
 def tombstone(transactional_id: str) -> Pair:
-    """Return the record that removes a transactional id."""
+    """Return the record that removes a transactional id: its tombstone."""
     return _key(transactional_id), None
 
 

@@ -24,8 +24,8 @@ NEEDS_PRODUCER_ID: Final = NeedsProducerId()
 
 @dataclass(frozen=True, slots=True)
 class InitProducerId:
-    """InitProducerId of a transactional producer. producer_id, producer_epoch: its previous ones, NONE for none
-    (KIP-360). Answered with Producer."""
+    """InitProducerId of a transactional producer. producer_id, producer_epoch: those that the producer had before, NONE
+    where it had none (KIP-360). Answered with Producer."""
 
     transactional_id: str
     timeout_ms: int
@@ -104,8 +104,8 @@ class MarkersWritten:
 
 @dataclass(frozen=True, slots=True)
 class AbortTimedOut:
-    """A transaction has exceeded its timeout, and its abort needs a new producer id: a message to the broker, which
-    sends it back as a request, with that id. Answered with None."""
+    """A transaction has exceeded its timeout, and its abort needs a new producer id. The machine sends this message to
+    the broker, which sends it back as a request, with a new producer id. Answered with None."""
 
     transactional_id: str
     producer_id: int
@@ -122,7 +122,7 @@ class DescribeTransaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """The answer to DescribeTransaction. topics: the transaction's partitions by topic name."""
+    """The answer to DescribeTransaction. topics: the numbers of the transaction's partitions, by topic name."""
 
     code: ErrorCode = ErrorCode.NONE
     state: str = ""
@@ -138,8 +138,8 @@ class ListTransactions:
     """List the transactional ids that pass all filters; an empty filter passes all. Answered with a list of
     ListedTransaction.
 
-    states: labels of states; an unknown one passes none. longer_than_ms: the least time since the transaction began,
-    negative for none.
+    states: labels of states; an unknown one passes none. longer_than_ms: the minimum time since the transaction began,
+    in ms; negative for none.
     """
 
     states: frozenset[str] = frozenset()

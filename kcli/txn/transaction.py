@@ -28,7 +28,7 @@ from kcli.protocol.topic_partition import TopicPartition
 NONE: Final = -1
 EPOCH_MAX: Final = 2**15 - 1
 EPOCHS_END: Final = EPOCH_MAX - 1
-"""The last epoch that a producer gets; the one above it only fences."""
+"""The largest epoch that a producer gets; the epoch above it is used only to fence."""
 INT_MAX: Final = 2**31 - 1
 EPOCH_BUMP_VERSION: Final = 2
 
@@ -52,7 +52,7 @@ class State(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the transaction is decided, and not all of its markers are written."""
+        """Whether the decision to commit or abort is written, and not all markers are."""
         return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     @property
@@ -73,7 +73,7 @@ BY_LABEL: Final = {state.label: state for state in State}
 
 
 def bumps_epoch(version: int) -> bool:
-    """Whether transactions of this transaction version bump the producer epoch at their end."""
+    """Return whether transactions of this transaction version bump the producer epoch at their end."""
     return version >= EPOCH_BUMP_VERSION
 
 
@@ -81,7 +81,7 @@ class Transaction(NamedTuple):
     """The state of one transactional id. Times are milliseconds since 1970, -1 for none.
 
     last_producer_epoch: the epoch before the current one, by which a repeated request is recognized; records do not
-    have it, so it is -1 after a restart. client_version: the transaction version that the client used last.
+    have it, so it is -1 after a restart. client_version: the transaction version of the client's most recent request.
     """
 
     producer_id: int
@@ -117,7 +117,7 @@ class Transaction(NamedTuple):
         return self._replace(state=state, previous_producer_id=self.producer_id, last_update_ms=now_ms, **changes)
 
     def with_epoch(self, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """The state after InitProducerId: Empty, with this epoch."""
+        """Return the state after InitProducerId: Empty, with this epoch. last_epoch: the new `last_producer_epoch`."""
         return self._to(
             State.EMPTY,
             now_ms,
@@ -129,11 +129,12 @@ class Transaction(NamedTuple):
         )
 
     def with_producer_id(self, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """The state after InitProducerId where the epochs are used up: Empty, with a new producer id and epoch 0."""
+        """Return the state after InitProducerId where the epochs are used up: Empty, with a new producer id and epoch
+        0."""
         return self.with_epoch(0, last_epoch, timeout_ms, now_ms)._replace(producer_id=producer_id)
 
     def with_partitions(self, partitions: frozenset[TopicPartition], version: int, now_ms: int) -> Transaction:
-        """The state after partitions are added: Ongoing. version: the client's transaction version."""
+        """Return the state after partitions are added: Ongoing. version: the client's transaction version."""
         return self._to(
             State.ONGOING,
             now_ms,
@@ -143,7 +144,7 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, state: State, version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """The state after the decision to commit or abort. state: PREPARE_COMMIT or PREPARE_ABORT. version: the
+        """Return the state after the decision to commit or abort. state: PREPARE_COMMIT or PREPARE_ABORT. version: the
         client's transaction version; version 2 bumps the epoch. next_producer_id: NONE for none."""
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if bumps_epoch(version):
@@ -159,7 +160,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """The state after all markers are written: CompleteCommit or CompleteAbort, without partitions."""
+        """Return the state after all markers are written: CompleteCommit or CompleteAbort, without partitions."""
         state = State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
         producer_id, epoch = self.producer_id, self.producer_epoch
         if bumps_epoch(self.client_version) and self.next_producer_id != NONE:
@@ -174,11 +175,11 @@ class Transaction(NamedTuple):
         )
 
     def with_last_epoch(self, last_epoch: int) -> Transaction:
-        """The same state with `last_producer_epoch`, which records do not have; unchanged for NONE."""
+        """Return the same state with this `last_producer_epoch`, which records do not have; unchanged for NONE."""
         return self if last_epoch == NONE else self._replace(last_producer_epoch=last_epoch)
 
     def fenced(self) -> Transaction:
-        """The same state with the next epoch, which fences the producer before the coordinator aborts its transaction
-        (transaction versions 0 and 1)."""
+        """Return the same state with the next epoch, which fences the producer before the coordinator aborts its
+        transaction (transaction versions 0 and 1)."""
         epoch = min(self.producer_epoch + 1, EPOCH_MAX)
         return self._replace(producer_epoch=epoch, last_producer_epoch=NONE)

@@ -31,7 +31,8 @@ class Shard:
     """The state of one machine: the transactions of a partition of __transaction_state.
 
     version(): returns the cluster's transaction.version. transactions: by transactional id. last_epochs: by
-    transactional id, the `last_producer_epoch` of records that are being appended, which the records do not have.
+    transactional id, the `last_producer_epoch` of a record that is being appended, as the record itself does not have
+    it.
     """
 
     config: TransactionConfig
@@ -51,7 +52,7 @@ class Shard:
 
     def check_version(self, client_version: int) -> None:
         """Raises Refused UNSUPPORTED_VERSION where the client uses transaction version 1 or higher and the cluster's
-        transaction.version is 0, whose records have no field for it."""
+        transaction.version is 0, whose records have no field for the client's version."""
         if client_version and not self.version():
             raise Refused(ErrorCode.UNSUPPORTED_VERSION)
 
@@ -88,6 +89,6 @@ class Turn:
 
 
 def last_epoch_of(shard: Shard, transactional_id: str) -> int:
-    """Remove and return the `last_producer_epoch` of a record that was just appended; NONE for a record that was
-    loaded."""
+    """Remove and return the `last_producer_epoch` that belongs to a record that was just appended; NONE for a record
+    that was loaded from the log."""
     return shard.last_epochs.pop(transactional_id, NONE)

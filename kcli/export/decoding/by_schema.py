@@ -15,7 +15,8 @@ from kcli.export.decoding.shapes import Node, kernel_payloads, run
 from kcli.export.decoding.sources import Registry, SchemaSource, UnknownSchema, resolve
 from kcli.export.decoding.unify import settle, unify, unify_all
 
-# After this many unknown ids no further id is requested: the payloads have no header then, and the ids are their data.
+# After this many unknown ids no more ids are requested from the registry: it is assumed that the payloads have no
+# header, and that the supposed ids are part of their data.
 UNKNOWN_MAX = 1000
 
 
@@ -29,7 +30,8 @@ class Language(Protocol):
     header: int
 
     def prepare(self, source: SchemaSource) -> SchemaSource:
-        """Return the source for the workers, with all that needs a compiler or a file done. Raises SchemaError."""
+        """Return the source in the form that the workers need: whatever requires a compiler or a file is done. Raises
+        SchemaError."""
         ...
 
     def type_of(self, source: SchemaSource, header: bytes) -> pa.DataType:
@@ -59,9 +61,10 @@ class SchemaDecoder(ProgramDecoder):
 class RegistryDecoder(ProgramDecoder):
     """Decodes payloads with Confluent's header, with schemas from a registry.
 
-    The type is the common type of the schemas in the survey's headers. A schema that is first met while decoding is
-    requested from the registry; its payloads decode if its type fits, else they have a reason.
-    sources: schemas by header. refused: reasons by header.
+    The type is the common type of the schemas in the survey's headers. A schema whose id is first met while decoding is
+    requested from the registry; its payloads decode if the schema's type fits the common type, and otherwise get a
+    reason.
+    sources: schemas by header. refused: reasons by header, for headers whose schema cannot be used.
     """
 
     def __init__(self, language: Language, registry: Registry, headers: frozenset[bytes]) -> None:

@@ -61,7 +61,7 @@ def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
 
 
 def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> JsonProgram:
-    """Return the kernel's program that decodes JSON texts behind these headers, all of them to the one type."""
+    """Return the kernel's program that decodes JSON texts that follow these headers, all of them to the one type."""
     return json_program(root, strict=False, headers=tuple(sources), header=header)
 
 

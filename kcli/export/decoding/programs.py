@@ -1,4 +1,5 @@
-"""The base class of decoders that run a program of the kernel, which each process makes from a type and schemas."""
+"""The base class of decoders that run a program of the kernel. Each process makes the program, from a type and
+schemas."""
 
 from __future__ import annotations
 

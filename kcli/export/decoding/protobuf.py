@@ -46,7 +46,8 @@ header = SCHEMA_MESSAGE
 PROTOC_TIMEOUT_S = 60
 MAIN = "payload.proto"
 
-# Files that schemas of Confluent's serializers import without a reference, with the field names and numbers needed.
+# The files that a schema made by Confluent's serializers imports without listing them as references; only the field
+# names and numbers that are needed.
 CONFLUENT = {
     "confluent/meta.proto": 'syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";'
     "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }"
@@ -190,7 +191,8 @@ def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
 
 
 def _indexes(start: bytes) -> Sequence[int]:
-    """Return the message indexes behind the schema id in Confluent's header, outermost message first."""
+    """Return the message indexes that come after the schema id in Confluent's header, outermost message first; (0,)
+    where the header has the short form or none."""
     numbers: list[int] = []
     value = shift = 0
     for byte in start[5:]:

@@ -17,7 +17,8 @@ REFERENCES_MAX = 1000
 class Reference:
     """A reference from one schema to another.
 
-    name: as the referring schema names it: a type's full name, or a file to import. subject, version: of the other one.
+    name: the name by which the referring schema refers: a type's full name, or a file to import. subject, version:
+    those of the schema referred to.
     """
 
     name: str
@@ -38,7 +39,7 @@ class RegisteredSchema:
 class SchemaSource:
     """A schema with the text of all schemas that it refers to, so that workers need no registry for it.
 
-    imports: (name, text) of these schemas, each one behind those that it refers to itself. folder: a directory of this
+    imports: (name, text) of these schemas, each after those that it refers to itself. folder: a directory of this
     machine with further imports of a schema file. compiled: Protobuf's FileDescriptorSet. message: the name of the
     Protobuf message to decode, None where the spec names none.
     """

@@ -50,7 +50,7 @@ class ClassicGroup:
     """A classic group.
 
     leader: id of the member that computes assignments. static: member ids by instance id.
-    pending: ids given with MEMBER_ID_REQUIRED to members that have not joined with them yet.
+    pending: member ids that were returned with MEMBER_ID_REQUIRED and with which no member has joined yet.
     pending_sync: ids of the members of this generation that have not sent SyncGroup.
     topics: the topics that the members subscribe to, None where they are unknown.
     new_member_added: whether a member has joined during the current initial rebalance delay.
@@ -74,7 +74,7 @@ class ClassicGroup:
         self.topics: frozenset[str] | None = None
         self.new_member_added = False
         self._joining = 0
-        self._common: frozenset[str] | None = frozenset()  # what `candidates` returns; None: to be found
+        self._common: frozenset[str] | None = frozenset()  # what `candidates` returns; None: not computed yet
 
     # the interface of all types of groups
 
@@ -119,8 +119,8 @@ class ClassicGroup:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_delete_offsets(self) -> None:
-        """Raises GroupError NON_EMPTY_GROUP where the group has members that are not consumers: their topics are
-        unknown."""
+        """Raises GroupError NON_EMPTY_GROUP where the group has members whose protocol type is not "consumer": which
+        topics they read is unknown."""
         if not self.is_empty and self.protocol_type != CONSUMER:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
@@ -130,14 +130,17 @@ class ClassicGroup:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic; True for any topic where consumers' subscriptions are unknown."""
+        """Whether a member subscribes to the topic; true for every topic where the subscriptions of consumers are
+        unknown."""
         return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
-        """When the offset's retention begins, in milliseconds since 1970; None while it must not expire (KIP-211).
+        """Return the time from which the offset's retention is counted, in ms since 1970; None while the offset must
+        not expire (KIP-211).
 
-        In a group that never had members: at the commit. In an empty group: when the group became empty. In a stable
-        group of consumers: at the commit, which matters for topics that no member subscribes to.
+        In a group that never had members it is the time of the commit; in an empty group, the time when the group
+        became empty; in a stable group of consumers, the time of the commit, which matters for topics that no member
+        subscribes to.
         """
         if self.protocol_type is None:
             return offset.commit_timestamp_ms
@@ -166,7 +169,8 @@ class ClassicGroup:
         self.pending.discard(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, or a pending member id; where it was the leader, another member becomes the leader."""
+        """Remove a member or a pending member id. Where that member was the leader, another member becomes the
+        leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._common = None
@@ -179,7 +183,7 @@ class ClassicGroup:
         self.pending_sync.discard(member_id)
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member that has joined again its new member id."""
+        """Give a static member its new member id, after it has joined again."""
         assert member.instance_id is not None, "static"
         assert member.join_token is None, "answered"
         del self.members[member.id]
@@ -197,7 +201,8 @@ class ClassicGroup:
         member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms, session_timeout_ms
 
     def await_join(self, member: Member, token: int | None) -> None:
-        """Set the member's pending JoinGroup, which is answered at the end of the rebalance. token: None for none."""
+        """Set the member's pending JoinGroup, which is answered at the end of the rebalance. token: of that request;
+        None where the member has none."""
         self._joining += (token is not None) - (member.join_token is not None)
         member.join_token = token
 
@@ -244,8 +249,8 @@ class ClassicGroup:
     # protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these protocols can join: it shares the protocol type and a protocol with all
-        members."""
+        """Return whether a member with these protocols can join: its protocol type is the group's, and all members
+        support one of its protocols."""
         if self.is_empty:
             return bool(protocol_type) and any(True for _ in names)
         if protocol_type != self.protocol_type:
@@ -253,8 +258,9 @@ class ClassicGroup:
         return not self.candidates().isdisjoint(names) if self.members else any(True for _ in names)
 
     def candidates(self) -> frozenset[str]:
-        """Return the protocols that all members support. The set is computed here, on demand, and not updated with each
-        member: many members that leave with tens of thousands of protocols each would hold the event loop."""
+        """Return the protocols that all members support. The set is computed here, on demand, and not updated for
+        each member: updates for many leaving members with tens of thousands of protocols each would block the event
+        loop."""
         if self._common is None:
             fewest, *others = sorted((each.names for each in self.members.values()), key=len) or [frozenset[str]()]
             self._common = fewest.intersection(*others)
@@ -268,7 +274,7 @@ class ClassicGroup:
         return max(hash_map_order(votes), key=votes.__getitem__)
 
     def find_topics(self) -> frozenset[str] | None:
-        """The topics that the members subscribe to; None where they are not consumers, or their metadata is
+        """Return the topics that the members subscribe to; None where they are not consumers, or their metadata is
         unreadable."""
         if self.protocol_type != CONSUMER:
             return None
@@ -297,8 +303,8 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def elect(self) -> bool:
-        """Where the leader has not joined again, make the first member that has joined the new leader. Return False
-        where no member has joined."""
+        """Return whether a member has joined the rebalance. Where the leader has not, the first member that has becomes
+        the new leader."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is None:

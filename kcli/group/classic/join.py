@@ -70,8 +70,8 @@ def _refuse(turn: Turn, token: Token, error: ErrorCode, member_id: str = UNKNOWN
 
 
 def _has_room(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
-    """Whether the group has room for the member under group.max.size. In PreparingRebalance there is room for the first
-    group.max.size members that join, whether or not they were members of the last generation."""
+    """Return whether the group has room for the member under group.max.size. In PreparingRebalance there is room for
+    the first group.max.size members that join, whether or not they were members of the generation before."""
     size_max = turn.shard.config.classic_group_max_size
     member = group.members.get(member_id)
     if group.is_empty:
@@ -178,7 +178,8 @@ def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, 
 
 
 def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
-    """The answer where the group's record does not fit into one batch, so that the member keeps its old id."""
+    """Return the answer where the group's record does not fit into one batch: the member keeps its old id. leader: the
+    leader in the answer, None for none."""
     return JoinAnswer(
         error=ErrorCode.UNKNOWN_SERVER_ERROR,
         generation=group.generation,
@@ -189,7 +190,7 @@ def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
 
 
 def _unchanged(request: JoinGroup, group: ClassicGroup, member_id: str, old_leader: str | None) -> JoinAnswer:
-    """The answer to a static member that has rejoined without a rebalance: the generation continues.
+    """Return the answer to a static member that has rejoined without a rebalance: the generation continues.
 
     A leader whose client does not know `skip_assignment` (KIP-814) gets the old leader's id as the leader, so that it
     does not compute an assignment.

@@ -42,11 +42,12 @@ class Member:
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Container[str]) -> str:
-        """The member's most preferred protocol among the candidates, which all members support."""
+        """Return the candidate that the member prefers most. candidates: protocols that all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, protocol: str | None) -> DescribedMember:
-        """The member as DescribeGroups shows it. protocol: whose metadata to give, None for none."""
+        """Return the member as DescribeGroups shows it. protocol: the protocol whose metadata to include, None for no
+        metadata."""
         return DescribedMember(
             member_id=self.id,
             instance_id=self.instance_id,

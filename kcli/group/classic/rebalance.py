@@ -67,7 +67,7 @@ def answer_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode = ErrorCode.N
 
 
 def joined(group: ClassicGroup, member_id: str, *, lists_members: bool | None = None) -> JoinAnswer:
-    """The answer to a member's JoinGroup in the current generation. lists_members: whether the answer lists the
+    """Return the answer to a member's JoinGroup in the current generation. lists_members: whether the answer lists the
     members; by default, whether the member is the leader."""
     if lists_members is None:
         lists_members = group.leader == member_id
@@ -85,7 +85,8 @@ def joined(group: ClassicGroup, member_id: str, *, lists_members: bool | None = 
 
 
 def rebalance(turn: Turn, group: ClassicGroup) -> None:
-    """Begin a rebalance; where one is being prepared, complete it if all members have joined."""
+    """Begin a rebalance. Where the group is in PreparingRebalance already, complete the rebalance if all members have
+    joined."""
     if group.can_rebalance:
         prepare(turn, group)
     else:
@@ -218,6 +219,6 @@ def _complete_without(turn: Turn, group: ClassicGroup) -> None:
 
 
 def _is_waiting(member: Member) -> bool:
-    """Whether the member's session must not expire: it has a pending request, so it sends no heartbeats. The session of
-    a new member does expire, so that it cannot wait for ever."""
+    """Return whether the member's session must not expire, because a request of the member is pending and it sends no
+    heartbeats meanwhile. The session of a new member does expire, so that it cannot wait for ever."""
     return not member.is_new and (member.join_token is not None or member.sync_token is not None)

@@ -79,12 +79,12 @@ def _assign(turn: Turn, group: ClassicGroup, request: SyncGroup) -> None:
 
 def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
     """Handle Heartbeat: extend the member's session. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION;
-    REBALANCE_IN_PROGRESS, on which the member joins again."""
+    REBALANCE_IN_PROGRESS, after which the client joins again."""
     turn.answer(token, beat(turn, request))
 
 
 def beat(turn: Turn, request: Heartbeat) -> ErrorCode:
-    """Extend the member's session; return the answer."""
+    """Extend the member's session; return the error code of the answer."""
     group = turn.shard.classic(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID

@@ -150,7 +150,7 @@ def _sync(turn: Turn, request: SyncGroup, group: ConsumerGroup) -> SyncAnswer:
 
 def heartbeat(turn: Turn, token: Token, request: Heartbeat, group: ConsumerGroup) -> None:
     """Extend the session of a classic member. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION;
-    REBALANCE_IN_PROGRESS, on which the member joins again."""
+    REBALANCE_IN_PROGRESS, after which the client joins again."""
     try:
         member, _ = _member(group, request.member_id, request.instance_id, request.generation)
     except GroupError as refused:

@@ -1,6 +1,6 @@
-"""A consumer group whose members all speak the classic protocol becomes a classic group, where
-group.consumer.migration.policy allows it: the group epoch becomes the generation, the target assignment of each member
-its assignment. KIP-848.
+"""The downgrade of a consumer group whose members all speak the classic protocol: it becomes a classic group, where
+group.consumer.migration.policy allows it. The group epoch becomes the generation, and the target assignment of each
+member becomes the member's assignment. KIP-848.
 
 Source: GroupMetadataManager (validateOnlineDowngrade..., convertToClassicGroup), ClassicGroup.fromConsumerGroup.
 """
@@ -25,14 +25,15 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def can_downgrade(turn: Turn, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> bool:
-    """Whether the group must become a classic group once these members have left: only classic members remain, at
-    least one, and the configuration allows it."""
+    """Return whether the group must become a classic group once these members have left: at least one member remains,
+    all that remain are classic, and the configuration allows the downgrade."""
     left = len(group.members) - len(leaving)
     return group.are_others_classic(leaving) and left > 0 and _is_allowed(turn, left)
 
 
 def can_downgrade_with(turn: Turn, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-    """Whether the group must become a classic group once a classic member replaces this one, its last other member."""
+    """Return whether the group must become a classic group once a classic member replaces this one, the only member
+    that is not classic, and the configuration allows the downgrade."""
     is_last = replaced.classic is None and group.are_others_classic([replaced])
     return is_last and _is_allowed(turn, len(group.members))
 
@@ -51,11 +52,11 @@ def downgrade(
     joining: ConsumerMember | None = None,
     must_rebalance: bool,
 ) -> None:
-    """Replace the consumer group by a classic group, and append the records of that.
+    """Replace the consumer group by a classic group: append the tombstones of the one and the record of the other.
 
-    records: go before the downgrade's own, in the same batch. leaving: members that do not become members of the
-    classic group. joining: a classic member that replaces the member with its instance id. must_rebalance: whether the
-    classic group rebalances at once. Raises GroupError GROUP_ID_NOT_FOUND where a member's metadata cannot be read,
+    records: appended before these, in the same batch. leaving: members that do not become members of the classic group.
+    joining: a classic member that replaces the member with its instance id. must_rebalance: whether the classic group
+    rebalances at once. Raises GroupError GROUP_ID_NOT_FOUND where a member's metadata cannot be read,
     UNKNOWN_SERVER_ERROR where the records do not fit into one batch.
     """
     removed = {member.id for member in leaving}

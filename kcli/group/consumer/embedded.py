@@ -30,7 +30,7 @@ class Subscription:
 
 
 def version_of(data: bytes) -> int:
-    """Return the version of a subscription or an assignment, at most NEWEST. Raises FormatError."""
+    """Return the version of a subscription or an assignment; NEWEST for a newer one. Raises FormatError."""
     if len(data) < VERSION_BYTES:
         raise Truncated("no version", 0)
     version = int.from_bytes(data[:VERSION_BYTES], signed=True)

@@ -104,7 +104,7 @@ def load(turn: Turn, group_id: str, member: ConsumerMember) -> None:
 
 
 def await_revocation(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """Start the timer within which the member must revoke partitions and so leave its member epoch."""
+    """Start the timer within which the member must revoke partitions, so that it can leave its member epoch."""
     key = _revoke_key(group_id, member.id)
     turn.after(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, member.epoch))
 
@@ -115,8 +115,8 @@ def stop_awaiting_revocation(turn: Turn, group_id: str, member_id: str) -> None:
 
 
 def await_join(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """Start the timer within which a classic member must join again, unless it is running: the time counts from the
-    member's first REBALANCE_IN_PROGRESS."""
+    """Start the timer within which a classic member must join again. A timer that is running already is kept, as the
+    time counts from the member's first REBALANCE_IN_PROGRESS."""
     key = _join_key(group_id, member.id)
     turn.after_if_absent(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, None))
 
@@ -144,7 +144,8 @@ def cancel_all(turn: Turn, group_id: str, member_id: str) -> None:
 
 
 def _too_late(group_id: str, member_id: str, epoch: int | None, turn: Turn) -> None:
-    """Remove the member, if it is in the group and at that member epoch. epoch: None for any."""
+    """Remove the member whose timer has expired, if it is still in the group and at that member epoch. epoch: None for
+    any."""
     group = turn.shard.consumer(group_id)
     member = None if group is None else group.members.get(member_id)
     if group is not None and member is not None and epoch in (None, member.epoch):

@@ -27,8 +27,8 @@ def check_room(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
 
 
 def find_dynamic(group: ConsumerGroup, member_id: str, *, may_join: bool) -> ConsumerMember:
-    """Return the dynamic member of that id; where there is none and it may join, a new one. Raises GroupError
-    UNKNOWN_MEMBER_ID."""
+    """Return the dynamic member of that id. Where there is none, return a new member if `may_join`, and otherwise raise
+    GroupError UNKNOWN_MEMBER_ID."""
     if may_join and member_id not in group.members:
         return ConsumerMember(id=member_id)
     return group.member(member_id)
@@ -37,7 +37,8 @@ def find_dynamic(group: ConsumerGroup, member_id: str, *, may_join: bool) -> Con
 def find_static(
     group: ConsumerGroup, member_id: str, instance_id: str, records: list[Pair], *, may_join: bool, is_classic: bool
 ) -> ConsumerMember:
-    """Return the static member of that instance id.
+    """Return the static member of that instance id, or, where `may_join`, a new member for an instance id that is not
+    in the group.
 
     A member that joins replaces the member with its instance id, where the old member has left or one of the two is
     classic; the records of the replacement are added to `records`. is_classic: whether the joining member is classic.
@@ -78,8 +79,8 @@ def check_static(existing: ConsumerMember | None, member_id: str, instance_id: s
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
     """Raises GroupError FENCED_MEMBER_EPOCH where the request's epoch is not the member's.
 
-    The previous member epoch is accepted too, where all partitions that the member owns are assigned to it: then the
-    answer to its last heartbeat was lost.
+    The previous member epoch is accepted too, where all partitions that the member owns are assigned to it: the answer
+    to its previous heartbeat was lost then.
     """
     if epoch in (JOINING, member.epoch):
         return

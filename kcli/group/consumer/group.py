@@ -44,8 +44,8 @@ class ConsumerGroup:
 
     target: the target assignment, by member id. static: member ids by instance id. resolved: the topics that each
     regular expression matches. classic_members: the number of members that speak the classic protocol.
-    has_partition_metadata: the log has a ConsumerGroupPartitionMetadata record of Kafka before 4.1, which needs a
-    tombstone.
+    has_partition_metadata: whether the log has a ConsumerGroupPartitionMetadata record, which Kafka before 4.1 wrote
+    and which needs a tombstone.
     """
 
     type_name = CONSUMER
@@ -94,9 +94,9 @@ class ConsumerGroup:
     def check_commit(self, request: CommitOffsets) -> None:
         """Raises GroupError where the request may not commit offsets to the group.
 
-        A member commits with its member epoch, or with an older one for partitions that it has owned since. A client
-        without membership commits to an empty group only; a transactional commit may name no member (KIP-447,
-        KIP-1251).
+        A member commits with its member epoch, or with an older epoch for partitions that were assigned to it at that
+        epoch or before. A client without membership commits to an empty group only; a transactional commit may name no
+        member (KIP-447, KIP-1251).
         """
         is_transactional = request.producer_id >= 0
         epoch = request.generation
@@ -115,7 +115,7 @@ class ConsumerGroup:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises GroupError where the member may not fetch offsets at this epoch; a request without a member may."""
+        """Raises GroupError where `epoch` is not the member's. A request that names no member is always allowed."""
         if member_id is None and epoch < 0:
             return
         member = self.member(member_id or "")
@@ -136,8 +136,8 @@ class ConsumerGroup:
         return topic in self.subscriptions
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
-        """When the offset's retention begins: at its commit, in milliseconds since 1970. Offsets of subscribed topics
-        are kept by the caller."""
+        """Return the time from which the offset's retention is counted: that of its commit, in ms since 1970. The
+        caller keeps the offsets of subscribed topics longer."""
         return offset.commit_timestamp_ms
 
     # queries
@@ -156,17 +156,17 @@ class ConsumerGroup:
         return None if member_id is None else self.member(member_id)
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """The member's target assignment; for a static member, that of the member id to which its instance id belongs
-        now."""
+        """Return the member's target assignment. For a static member it is that of the member id which its instance id
+        has now in the group."""
         member_id = member.id if member.instance_id is None else self.static.get(member.instance_id)
         return NO_PARTITIONS if member_id is None else self.target.get(member_id, NO_PARTITIONS)
 
     def is_owned(self, topic_id: UUID, partition: int) -> bool:
-        """Whether a member owns the partition, or has still to revoke it."""
+        """Whether a member owns the partition, or must revoke it and has not confirmed that yet."""
         return (topic_id, partition) in self._owned
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether the member lacks partitions of its target assignment that other members still own."""
+        """Whether the member waits for partitions of its target assignment that other members have not released yet."""
         return member.state is MemberState.UNRELEASED_PARTITIONS and any(
             number not in member.assigned.get(topic_id, {}) and self.is_owned(topic_id, number)
             for topic_id, numbers in self.target.get(member.id, NO_PARTITIONS).items()
@@ -174,10 +174,10 @@ class ConsumerGroup:
         )
 
     def preferred_assignor(self, old: ConsumerMember | None, new: ConsumerMember | None) -> str | None:
-        """The assignor that most members prefer, once member `old` is replaced by `new`; None where no member names
-        one.
+        """Return the assignor that most members prefer, once member `old` is replaced by `new`; None where no member
+        names one.
 
-        Of several with equal votes, the first in the order of Java's HashMap wins, as in Kafka.
+        Of several assignors with equal votes, the first in the order of Java's HashMap is returned, as in Kafka.
         """
         votes = self._assignors.copy()
         if old is not None and old.assignor is not None:
@@ -187,8 +187,8 @@ class ConsumerGroup:
         return max(hash_map_order(votes), key=votes.__getitem__, default=None)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a classic member with these protocols can join: it shares one with all classic members of the
-        group."""
+        """Whether a classic member with these protocols can join: one of them is supported by all classic members of
+        the group."""
         if protocol_type != CONSUMER:
             return False
         if self.is_empty:
@@ -204,8 +204,8 @@ class ConsumerGroup:
     # the time of the next metadata refresh: kept in memory only
 
     def needs_refresh(self, now_ms: int) -> bool:
-        """Whether the group must hash its topics' metadata again: topics have changed, or the epoch of the last refresh
-        was never written."""
+        """Whether the metadata of the group's topics must be hashed again: topics have changed, or the record of the
+        group epoch after the last refresh was never written."""
         return now_ms >= self._refresh_ms or self.epoch < self._refresh_epoch
 
     def request_refresh(self) -> None:
@@ -271,6 +271,7 @@ class ConsumerGroup:
 
 
 def _is_before(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> bool:
-    """Whether the member does not own the partition, or was assigned it after that epoch."""
+    """Return whether `epoch` is too old to commit the partition's offset: the member does not own the partition, or was
+    assigned it at a later epoch."""
     since = member.epoch_of(UUID(bytes=uuid_bytes(topic_id)), partition)
     return since is None or epoch < since

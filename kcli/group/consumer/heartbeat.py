@@ -100,7 +100,7 @@ def _other_kind(group_id: str) -> GroupError:
 
 
 def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """The member with the fields that the request sets; its other fields stay."""
+    """Return the member with those fields replaced that the request sets."""
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         member,
@@ -119,8 +119,8 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 def _answer(
     turn: Turn, request: ConsumerHeartbeat, old: ConsumerMember, member: ConsumerMember
 ) -> ConsumerHeartbeatAnswer:
-    """The answer. It has the assignment where the member joins, its assignment has changed, or its request sets all of
-    subscription, rebalance timeout and owned partitions."""
+    """Return the answer. It contains the assignment only where the member joins, its assigned partitions have changed,
+    or the request sets all of subscription, rebalance timeout and owned partitions."""
     subscribes = request.topics is not None or request.regex is not None
     is_full_request = request.rebalance_timeout_ms != -1 and subscribes and request.owned is not None
     assignment = None
@@ -155,7 +155,8 @@ def _leave(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """The static member after a heartbeat with epoch -2: it keeps its assigned partitions until its session expires."""
+    """Return the static member as a heartbeat with epoch -2 leaves it: it keeps its assigned partitions until its
+    session expires."""
     assigned = {topic_id: dict.fromkeys(numbers, 0) for topic_id, numbers in member.assigned.items()}
     return replace(member, epoch=LEAVING_STATIC, assigned=assigned, revoking={})
 

@@ -21,8 +21,8 @@ from uuid import UUID
 from kcli.group.requests import Protocols
 
 JOINING, LEAVING, LEAVING_STATIC = 0, -1, -2
-"""Member epochs in requests with a meaning of their own: the member joins; leaves; leaves as a static member that will
-rejoin under its instance id."""
+"""Epochs in a heartbeat that are no member epochs: the member joins; leaves; leaves as a static member that will rejoin
+under its instance id."""
 
 Partitions = Mapping[UUID, frozenset[int]]
 """Partitions by topic id."""
@@ -54,9 +54,9 @@ class ClassicProtocol:
 class ConsumerMember:
     """A member of a consumer group.
 
-    topics: subscribed to by name. regex, assignor: None or "" for none. assigned: the partitions that the member may
-    own. revoking: the partitions that it must revoke before it gets others. classic: None unless the member speaks the
-    classic protocol.
+    topics: names of the topics subscribed to. regex, assignor: None or "" for none. assigned: the partitions that the
+    member may own. revoking: the partitions that it must revoke before it gets others. classic: None unless the member
+    speaks the classic protocol.
     """
 
     id: str
@@ -76,11 +76,12 @@ class ConsumerMember:
     classic: ClassicProtocol | None = None
 
     def is_reconciled(self, epoch: int) -> bool:
-        """Whether the member has the target assignment of that assignment epoch."""
+        """Whether the member has the target assignment that was made for that assignment epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def epoch_of(self, topic_id: UUID, partition: int) -> int | None:
-        """The member epoch at which the partition was assigned to the member; None where the member does not own it."""
+        """Return the member epoch at which the partition was assigned to the member; None where the member does not own
+        it."""
         for epochs in (self.assigned, self.revoking):
             epoch = epochs.get(topic_id, {}).get(partition)
             if epoch is not None:

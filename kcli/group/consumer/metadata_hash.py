@@ -2,11 +2,11 @@
 
     topic   byte 0 (version of the hash), id (two longs), name (string), number of partitions (int), for each partition:
             its number (int), the racks of its replicas in order, each: length (int), rack (string)
-    group   the hashes of its topics that exist, in the order of their names (longs); 0 without any
+    group   the hashes (longs) of the group's topics that exist, in the order of the topics' names; 0 without any
 
 Names and racks are sorted as Java sorts strings. A replica without a rack, or on an unknown broker, adds nothing to the
-hash. The group's hash is stored in ConsumerGroupMetadataValue, so it must equal Kafka's to the bit.
-Source: Utils.computeTopicHash, Utils.computeGroupHash.
+hash. The group's hash is stored in ConsumerGroupMetadataValue, so it must equal Kafka's to the bit. Source:
+Utils.computeTopicHash, Utils.computeGroupHash.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """One member's next step from its assigned partitions to its target assignment.
 
-    1. The member revokes partitions that are not in its target; until its heartbeat confirms that, its epoch stays.
-    2. Then the member moves to the assignment epoch, and gets the partitions of its target that nobody owns.
-    3. While other members own some of the rest, the member waits; it gets those partitions once they are revoked.
+    1. The member revokes partitions that are not in its target; its member epoch stays the same until one of its
+       heartbeats confirms that.
+    2. Then the member moves to the assignment epoch, and gets the partitions of its target that no member owns.
+    3. While other members own further partitions of its target, the member waits; it gets them once they are revoked.
 
 So no partition ever has two owners. Source: CurrentAssignmentBuilder.
 """
@@ -18,7 +19,8 @@ from kcli.group.errors import GroupError
 from kcli.protocol.error_code import ErrorCode
 
 Owned = Mapping[UUID, Collection[int]] | None
-"""The partitions, by topic id, that a member reports as owned; None where its request has none."""
+"""The partitions, by topic id, that a member reports as owned in its request; None where the request has no such
+field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,8 @@ class Step:
 
     epoch, target: the assignment epoch and the member's target assignment. reads(topic_id): whether the member
     subscribes to the topic. reads_any: whether it subscribes to any topic. has_changed: whether its subscription has
-    changed. is_owned(topic_id, partition): whether any member owns the partition. owned: as the member reports.
+    changed. is_owned(topic_id, partition): whether any member owns the partition. owned: the partitions that the member
+    reports.
     """
 
     epoch: int
@@ -39,8 +42,8 @@ class Step:
     owned: Owned
 
     def take(self, member: ConsumerMember) -> ConsumerMember:
-        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH where its state is unknown and it may
-        own partitions."""
+        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH where the member is in state UNKNOWN
+        and does not report that it owns no partitions."""
         if member.state is MemberState.STABLE:
             if member.epoch != self.epoch:
                 return self._next(member, member.epoch)
@@ -59,7 +62,8 @@ class Step:
         )
 
     def _still_has(self, revoking: Epochs) -> bool:
-        """Whether the member reports one of these partitions as owned, or reports nothing."""
+        """Return whether the member may still own one of these partitions: its request names one, or has no owned
+        partitions."""
         if self.owned is None:
             return True
         return any(
@@ -67,8 +71,8 @@ class Step:
         )
 
     def _drop_unread(self, member: ConsumerMember) -> ConsumerMember:
-        """The member without partitions of topics that it no longer subscribes to: it revokes them at once, before
-        there is a new target assignment."""
+        """Return the member without partitions of topics that it no longer subscribes to: they are revoked at once,
+        before there is a new target assignment."""
         if not self.reads_any and not member.revoking:
             kept: Epochs = {}
             dropped = member.assigned
@@ -107,7 +111,7 @@ class Step:
 
 
 def _joined(*parts: Epochs) -> dict[UUID, Mapping[int, int]]:
-    """The union of these partitions, without topics that have none."""
+    """Return the union of these partitions, without topics that have none."""
     joined: dict[UUID, Mapping[int, int]] = {}
     for part in parts:
         for topic_id, numbers in part.items():

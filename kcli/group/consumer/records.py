@@ -151,8 +151,8 @@ def member_tombstones(group_id: str, member_id: str) -> list[Pair]:
 
 
 def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[Pair]:
-    """Return the tombstones of the group and of all that belongs to it. renamed: new member ids by old ones, for static
-    members whose records have already moved to a new id."""
+    """Return the tombstones of all records of the group. renamed: the new ids, by their old ids, of static members
+    whose records have already moved to the new id."""
     member_ids = [(renamed or {}).get(member_id, member_id) for member_id in group.members]
 
     def of_members(kind: int) -> list[Pair]:
@@ -269,7 +269,8 @@ def _state(value: int) -> MemberState:
 
 
 def _epochs(topics: Iterable[Mapping[str, Any]], epoch: int) -> Epochs:
-    """The partitions with their epochs; records of older versions have none, so the member epoch stands for each."""
+    """Return the partitions of these topics, each with its epoch; `epoch`, the member's, where the record has none, as
+    those of older versions."""
     found: dict[UUID, dict[int, int]] = {}
     for topic in topics:
         numbers, epochs = topic["partitions"], topic["assignmentEpochs"]

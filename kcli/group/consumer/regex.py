@@ -28,8 +28,8 @@ REFRESH_INTERVAL_MIN_MS = 10_000
 
 
 class RegexChange(Enum):
-    """How a request has changed a member's regular expression. UPDATED: the new expression must be resolved first.
-    RESOLVED: its topics are known already, or the member has no expression any more."""
+    """How a request has changed a member's regular expression. UPDATED: the topics of the new expression are not known
+    yet. RESOLVED: they are, or the member has no expression any more."""
 
     NONE = auto()
     UPDATED = auto()
@@ -44,7 +44,7 @@ def update_regex(
     records: list[Pair],
     describable: Container[str] | None,
 ) -> RegexChange:
-    """Note a changed regular expression of the member, and schedule a resolution if one is due.
+    """Handle a change of the member's regular expression, and schedule a resolution if one is due. Returns the change.
 
     describable: the topics that the member's client may describe, None for all of them. Adds a tombstone to `records`
     where no member subscribes to the old expression any more. Raises GroupError INVALID_REGULAR_EXPRESSION.
@@ -77,7 +77,8 @@ def _resolve_later(
     *,
     is_unknown: bool,
 ) -> None:
-    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled."""
+    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. is_unknown:
+    whether the member brings an expression that no other member has."""
     shard, key = turn.shard, _key(group.id)
     if (not is_unknown and not group.subscriptions.regexes) or shard.timers.is_scheduled(key):
         return
@@ -99,15 +100,15 @@ def _resolve_later(
 
 
 def _begin_resolving(group_id: str, regexes: frozenset[str], describable: Container[str] | None, turn: Turn) -> None:
-    """Begin to resolve the regular expressions."""
+    """Begin to resolve the regular expressions in the present topics."""
     metadata = turn.shard.metadata
     search = Search(metadata.topic_names(), sorted(regexes), describable)
     _resolve_slice(group_id, search, metadata.version, turn)
 
 
 def _resolve_slice(group_id: str, search: Search, version: int, turn: Turn) -> None:
-    """Run a slice of the search in the topics of metadata version `version`; after the last slice, append the resolved
-    expressions, and a new group epoch where the group's topics have changed."""
+    """Run the next slice of the search, which began with the topics of metadata version `version`. After the last
+    slice, append the resolved expressions, and a new group epoch where the group's topics have changed."""
     group = turn.shard.consumer(group_id)
     if group is None:
         return

@@ -12,7 +12,8 @@ from kcli.group.consumer.member import ConsumerMember
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression matched. version: of the metadata it was resolved in. timestamp_ms: when."""
+    """The topics that a regular expression matches. version: of the metadata with whose topics it was matched;
+    timestamp_ms: when, in ms since 1970."""
 
     topics: frozenset[str]
     version: int
@@ -40,7 +41,7 @@ class Subscriptions:
             self.regexes[member.regex] += 1
 
     def remove(self, member: ConsumerMember) -> None:
-        """Discount a member's subscription."""
+        """Remove a member's subscription from the counts."""
         for topic in member.topics:
             subtract(self.names, topic)
         if member.regex:
@@ -51,7 +52,7 @@ class Subscriptions:
         self.matched.update(topics)
 
     def unmatch(self, topics: Iterable[str]) -> None:
-        """Discount a regular expression that matched these topics."""
+        """Remove a regular expression that matched these topics from the counts."""
         for topic in topics:
             subtract(self.matched, topic)
 

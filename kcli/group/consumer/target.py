@@ -31,7 +31,7 @@ class Target:
 
 
 def subscribed_topics(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """Return the topics that the member subscribes to, by name and by its regular expression, where that is
+    """Return the topics that the member subscribes to: by name, and those of its regular expression, if that is
     resolved."""
     found = resolved.get(member.regex) if member.regex else None
     return member.topics if found is None else member.topics | found.topics
@@ -85,8 +85,8 @@ def update_target(
 
 
 def _subscriptions(group: ConsumerGroup, member: ConsumerMember, metadata: Metadata) -> dict[str, MemberSubscription]:
-    """The subscriptions of all members, once this one has joined or changed. A static member that rejoins under a new
-    member id keeps the target assignment of its old id."""
+    """Return the subscriptions of all members, with `member` as it is after its request. A static member that rejoins
+    under a new member id keeps the target assignment of its old id."""
     members = dict(group.members)
     targets = dict(group.target)
     previous_id = None if member.instance_id is None else group.static.get(member.instance_id)
@@ -111,8 +111,8 @@ def _subscriptions(group: ConsumerGroup, member: ConsumerMember, metadata: Metad
 
 
 def _known(metadata: Metadata, subscriptions: Mapping[str, MemberSubscription]) -> list[UUID]:
-    """The ids of the topics that any member subscribes to, in the order in which Java's HashSet iterates their
-    names."""
+    """Return the ids of the existing topics that any member subscribes to, in the order in which Java's HashSet
+    iterates their names."""
     topic_ids = frozenset[UUID]().union(*(each.topic_ids for each in subscriptions.values()))
     by_name = {name: topic_id for topic_id in topic_ids if (name := metadata.topic_name(topic_id)) is not None}
     return [by_name[name] for name in hash_map_order(sorted(by_name))]

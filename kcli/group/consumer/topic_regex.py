@@ -1,6 +1,6 @@
 """Matching of topic names by regular expression (KIP-848): RE2's syntax, in time linear in the length of the name.
 
-Kafka uses RE2/J, kcli uses RE2. Where RE2's syntax has more than RE2/J's, `compile_regex` refuses the expression. Two
+Kafka uses RE2/J, kcli uses RE2. `compile_regex` refuses expressions whose syntax RE2 has and RE2/J has not. Two
 kinds of expressions that RE2/J accepts are refused here, as they cost the broker time and memory: RE2 refuses nested
 repetitions of more than 1,000 in total, `kcli.java.linear_regex` refuses long expressions. Source:
 Utils.throwIfRegularExpressionIsInvalid, TopicRegexResolver.
@@ -29,13 +29,13 @@ RE2J_REASONS = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "regexp/syntax: internal error",
 }
-"""RE2/J's error messages, by RE2's."""
+"""RE2's error message -> RE2/J's for the same error."""
 
 COMPILED_AT_ONCE = 10_000
-"""The number of a program's instructions that RE2 compiles in some milliseconds."""
+"""How many instructions of a program RE2 compiles in some milliseconds: the limit of a slice."""
 
 AUTHORIZED_AT_ONCE = 500
-"""The number of topics that an authorizer with many ACLs authorizes in some milliseconds."""
+"""How many topics an authorizer with many ACLs authorizes in some milliseconds: the limit of a slice."""
 
 QUOTED_ESCAPED_OR_NAMED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)|\(\?P?<(\w+)>", re.DOTALL)
 
@@ -71,9 +71,10 @@ class Search:
         self.is_over = next(self._slices, None) is None
 
     def _all(self) -> Iterator[int]:
-        """Run the search, and yield between two slices the number of patterns that are left."""
+        """Run the search as a generator, which yields after each slice but the last. It yields the number of patterns
+        that are not done yet."""
         names, longest = self._names, max(map(len, self._names), default=0)
-        room = 1.0  # the part of this slice that is left, from 1 to 0
+        room = 1.0  # the fraction of this slice that is left, from 1 to 0
         for left, pattern in zip(range(len(self.matched), 0, -1), self.matched, strict=True):
             if room <= 0:
                 yield left

@@ -11,7 +11,7 @@ from kcli.raft.voters import Endpoints, ReplicaKey
 
 @dataclass(slots=True)
 class Candidate:
-    """The state of a candidate. votes: the voters' answers. voted: this node, for which it has voted."""
+    """The state of a candidate. votes: the voters' answers. voted: this node's key, as it votes for itself."""
 
     epoch: int
     votes: Votes

@@ -15,7 +15,7 @@ class Follower:
     """The state of a follower. fetch_deadline_ms: when the fetch timeout is over. update_deadline_ms: when
     UpdateRaftVoter or AddRaftVoter is due next.
 
-    has_fetched: whether this leader has answered a Fetch. has_updated_leader: whether it has acknowledged
+    has_fetched: whether this leader has answered a Fetch. has_updated_leader: whether this leader has acknowledged
     UpdateRaftVoter. snapshot: the snapshot that is being fetched in place of records.
     """
 
@@ -51,7 +51,8 @@ class Follower:
         self.update_deadline_ms = now_ms + self.fetch_timeout_ms
 
     def leader_node(self, listener: str) -> Node:
-        """The leader's id and its address on `listener`, else on the first of its listeners."""
+        """Return the leader's id and address on `listener`, or where the leader has none of that name, on its first
+        listener."""
         where = address_or_first(self.leader_endpoints, listener)
         assert where is not None, "a follower knows where its leader is"
         return Node(self.leader_id, where.host, where.port)

@@ -1,7 +1,7 @@
-"""Leader: the end offsets of the replicas, the high watermark that follows from them, and when it must resign.
+"""Leader: the end offsets of the replicas, the high watermark that follows from them, and when the leader must resign.
 
-    high watermark   the offset up to which a majority of the voters has the log on disk, once it is above the epoch's
-                     first record. A voter has the log below the offset of its last Fetch, the leader what it flushed
+    high watermark   the offset up to which a majority of the voters has the log on disk, once that is above the epoch's
+                     first record. For a voter it is the offset of its last Fetch, for the leader what it has flushed
     check quorum     the leader resigns where no majority of the voters has fetched for 1.5 fetch timeouts
 
 A VotersRecord is in effect as soon as it is appended. Source: LeaderState.
@@ -18,18 +18,18 @@ from kcli.raft.messages import Token
 from kcli.raft.voters import Endpoints, ReplicaKey, VoterNode, VoterSet
 
 OBSERVER_SESSION_MS: Final = 300_000
-"""The time without a Fetch after which the leader forgets an observer."""
+"""The time in ms without a Fetch after which the leader forgets an observer."""
 OBSERVERS_MAX: Final = 10_000
-"""The largest number of observers that the leader keeps, as any client can send a Fetch with any id. Beyond it, the
-first observer is forgotten until it fetches again."""
+"""The maximum number of observers that the leader keeps, as any client can send a Fetch with any id. When it is
+reached, the observer that was added first is forgotten until it fetches again."""
 CAUGHT_UP_MS: Final = 3_600_000
-"""An observer that has not fetched for this time does not count as caught up."""
+"""The time in ms after its last Fetch for which an observer can count as caught up."""
 
 
 @dataclass(slots=True)
 class Replica:
-    """The leader's state of a voter or an observer, from its Fetches. Times are ms since 1970, -1 before the first one.
-    end_offset: the replica's log end offset; None before its first Fetch."""
+    """The leader's state of a voter or an observer, from the Fetch requests of that replica. Times are ms since 1970,
+    -1 before the first. end_offset: the replica's log end offset; None before its first Fetch."""
 
     key: ReplicaKey
     endpoints: Endpoints = ()
@@ -39,8 +39,8 @@ class Replica:
     last_fetch_leader_end: int = -1
 
     def fetched(self, offset: int, leader_end: int | None, now_ms: int) -> None:
-        """Note a Fetch of the replica at `offset`, its log end offset. leader_end: the leader's log end offset at that
-        time."""
+        """Update this state by a Fetch of the replica at `offset`, its log end offset. leader_end: the leader's log end
+        offset at that time."""
         if leader_end is not None:
             if offset >= leader_end:
                 self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -53,8 +53,8 @@ class Replica:
 
 @dataclass(slots=True)
 class VoterChange:
-    """The addition or removal of a voter. last_offset: the offset of its VotersRecord; None before that is appended.
-    token: the request to answer; None once it is answered."""
+    """The addition or removal of a voter. last_offset: the offset of the VotersRecord; None before that is appended.
+    token: that of the request to answer; None once it is answered."""
 
     token: Token | None
     voter: VoterNode
@@ -69,9 +69,9 @@ class Leader:
     """The state of a leader. epoch_start_offset: the offset of the LeaderChange record. granting: the voters that
     elected it.
 
-    check_deadline_ms: when it resigns unless a majority has fetched. begin_deadline_ms: when BeginQuorumEpoch is due
-    next. volatile_voters: the endpoints and levels in the voters' UpdateRaftVoter requests while kraft.version is 0;
-    None once kraft.version is being raised.
+    check_deadline_ms: when the leader resigns unless a majority has fetched. begin_deadline_ms: when BeginQuorumEpoch
+    is due next. volatile_voters: the endpoints and levels in the voters' UpdateRaftVoter requests while kraft.version
+    is 0; None once kraft.version is being raised.
     """
 
     epoch: int
@@ -126,7 +126,7 @@ class Leader:
             self.observers.setdefault(replica.key, replica)
 
     def replica(self, key: ReplicaKey) -> Replica:
-        """The state of a replica; an unknown replica is added as an observer."""
+        """Return the state of a replica; an unknown replica is added as an observer."""
         found = self.voters.get(key.id)
         if found is not None and found.key.admits(key):
             return found
@@ -135,17 +135,19 @@ class Leader:
         return self.observers.setdefault(key, Replica(key))
 
     def is_caught_up(self, key: ReplicaKey, now_ms: int) -> bool:
-        """Whether an observer has caught up with the log, and has fetched within CAUGHT_UP_MS."""
+        """Whether a replica is an observer that has caught up with the log, and has fetched within CAUGHT_UP_MS."""
         found = self.observers.get(key)
         return found is not None and found.last_caught_up_ms > 0 and found.last_fetch_ms > now_ms - CAUGHT_UP_MS
 
     def flushed(self, offset: int) -> bool:
-        """Note that the leader's own log is on disk below `offset`. Returns whether the high watermark rose."""
+        """Update the leader's own end offset: its log is on disk below `offset`. Returns whether the high watermark
+        rose."""
         self.replica(self.key).end_offset = offset
         return self.move_high_watermark()
 
     def fetched(self, key: ReplicaKey, offset: int, leader_end: int, now_ms: int) -> bool:
-        """Note a Fetch of a replica at `offset`, its log end offset. Returns whether the high watermark rose."""
+        """Update the state of a replica by its Fetch at `offset`, its log end offset. leader_end: the leader's log end
+        offset at that time. Returns whether the high watermark rose."""
         if key.id < 0:
             return False
         self.replica(key).fetched(offset, leader_end, now_ms)
@@ -166,8 +168,8 @@ class Leader:
         return True
 
     def note_following(self, key: ReplicaKey, now_ms: int) -> None:
-        """Note that the replica `key` has fetched. Once a majority of the voters has fetched since the last check, the
-        deadline of the next check is 1.5 fetch timeouts from now."""
+        """Count the replica `key` among those that have fetched. Once a majority of the voters has fetched since the
+        last check, the deadline of the next check is set to 1.5 fetch timeouts from now."""
         if self.is_voter(key):
             self._fetched.add(key.id)
         majority = len(self.voters) // 2 + 1
@@ -184,7 +186,7 @@ class Leader:
                 del self.observers[key]
 
     def silent_voters(self, now_ms: int) -> list[Replica]:
-        """The other voters that have not fetched for half a fetch timeout."""
+        """Return the voters, without this node, that have not fetched for half a fetch timeout."""
         return [
             each
             for each in self.voters.values()
@@ -192,7 +194,7 @@ class Leader:
         ]
 
     def successors(self) -> list[ReplicaKey]:
-        """The other voters, those with the longest log first."""
+        """Return the voters, without this node, those with the longest log first."""
 
         def order(replica: Replica) -> tuple[int, int, str]:
             offset = -1 if replica.end_offset is None else replica.end_offset

@@ -10,8 +10,8 @@ from kcli.raft.voters import Endpoints, ReplicaKey
 
 @dataclass(slots=True)
 class Prospective:
-    """The state of a prospective. votes: the voters' answers. leader_id, leader_endpoints: of the leader that it
-    followed and no longer reaches, if any."""
+    """The state of a prospective. votes: the voters' answers. leader_id, leader_endpoints: those of the leader that it
+    followed before, if any, and can no longer reach."""
 
     epoch: int
     votes: Votes

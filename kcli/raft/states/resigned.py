@@ -12,10 +12,10 @@ from kcli.raft.voters import Endpoints, ReplicaKey
 @dataclass(slots=True)
 class Resigned:
     """The state of a leader that has resigned. unacknowledged: the voters that have not acknowledged EndQuorumEpoch.
-    unreachable: the nodes that did not answer the last request to them.
+    unreachable: the nodes that did not answer the most recent request to them.
 
     notified_ms: during a shutdown, the time since which every voter has acknowledged EndQuorumEpoch or is unreachable;
-    None: not yet.
+    None while one has done neither.
     """
 
     epoch: int

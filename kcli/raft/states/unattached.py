@@ -10,8 +10,8 @@ from kcli.raft.voters import Endpoints, ReplicaKey
 
 @dataclass(slots=True)
 class Unattached:
-    """The state of a node without a leader to fetch from. leader_id: the leader, where its endpoints are not known;
-    else NOBODY. election_deadline_ms: when a voter's election timeout is over."""
+    """The state of a node without a leader to fetch from. leader_id: the leader, where it is known without its
+    endpoints; otherwise NOBODY. election_deadline_ms: when a voter's election timeout is over."""
 
     epoch: int
     election_deadline_ms: int

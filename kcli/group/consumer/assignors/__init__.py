@@ -31,7 +31,7 @@ class Assignor(Protocol):
 
 
 def assign_uniform(members: Members, topics: Topics, *, homogeneous: bool | None = None) -> Assignment:
-    """The uniform assignor."""
+    """Return the assignment of the uniform assignor."""
     if not members:
         return {}
     if homogeneous is None:
@@ -41,7 +41,7 @@ def assign_uniform(members: Members, topics: Topics, *, homogeneous: bool | None
 
 
 def assign_range(members: Members, topics: Topics, *, homogeneous: bool | None = None) -> Assignment:
-    """The range assignor."""
+    """Return the assignment of the range assignor."""
     del homogeneous
     return assign_runs(members, topics)
 

@@ -39,7 +39,7 @@ def assign_heterogeneous(members: Members, topics: Topics) -> Assignment:
 
 
 def _signed(uuid: UUID) -> tuple[int, int]:
-    """A sort key that orders UUIDs as Java's UUID.compareTo: by two signed 64-bit halves."""
+    """Return a sort key that orders UUIDs as Java's UUID.compareTo: by two signed 64-bit halves."""
     return uuid.int >> 64 ^ SIGN, uuid.int & (1 << 64) - 1 ^ SIGN
 
 
@@ -138,8 +138,9 @@ class _Loads:
 
         least loaded -> |       | <- most loaded, without readers that are excluded
 
-    A reader taken from the left is expected to gain one partition, one from the right to lose one. The readers at an
-    end share one level of load; when the level reaches the load of the next reader, that reader joins them.
+    A reader taken from the left is expected to gain one partition, one taken from the right to lose one. The readers at
+    either end that have been taken share one load; when that load reaches the load of the next reader, that reader is
+    taken in turn with them.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:

@@ -65,7 +65,8 @@ def _find_unassigned(members: Members, topics: Topics, topic_ids: list[UUID]) ->
 
 
 def _keep(members: Members, member_id: str, target: Target, quota: int, unassigned: Unassigned) -> int:
-    """Move the member's partitions beyond its quota to `unassigned`. Return how many the member keeps."""
+    """Move the member's partitions beyond its quota to `unassigned`, and drop from `target` topics that the member no
+    longer subscribes to. Return how many partitions the member keeps."""
     member, kept = members[member_id], 0
     for topic in assigned_in_order(member.assigned):
         partitions = member.assigned[topic]

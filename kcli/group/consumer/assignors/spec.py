@@ -24,8 +24,8 @@ Assignment = dict[str, dict[UUID, set[int]]]
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """A member as an assignor knows it. topic_ids: of the existing topics that it subscribes to. assigned: its target
-    assignment so far, by topic id."""
+    """A member as an assignor knows it. topic_ids: the existing topics that the member subscribes to. assigned: the
+    member's previous target assignment, by topic id."""
 
     rack_id: str | None
     instance_id: str | None
@@ -42,7 +42,7 @@ def members_in_order(members: Members) -> list[str]:
 
 
 def readers_by_topic(order: Sequence[str], members: Members) -> dict[UUID, list[int]]:
-    """Return the readers of each subscribed topic, as their indexes in `order`, ascending."""
+    """Return the members that subscribe to each topic, by topic id, as their indexes in `order`, ascending."""
     alike: dict[frozenset[UUID], list[int]] = {}
     for place, member_id in enumerate(order):
         alike.setdefault(members[member_id].topic_ids, []).append(place)
