@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # imported at run time only where there are such files
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
+PUT_BACK_MAX = 20  # the most batches of one log whose base offset is looked for; each reads the headers of all logs
 HELD_MAX = 20_000  # the most findings of one partition that are kept to be matched with causes
 FOREIGN_LEAST = 4  # the least number of entries that fit no batch for an index to count as foreign
 DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snapshot-truncated", "snapshot-content")
@@ -177,8 +179,9 @@ class LogVerifier:
             end = self._end or max(self._check.next_offset, self._segments[-1].base)
             is_short = self._is_whole and self._finish(first, end)
             leader_epoch = self.epochs[-1][0] if self.epochs else -1
-            reached = max(self._known.ends.values(), default=0)
-            self.bounds = LogBounds(first, end, not self._errors, is_short, leader_epoch, self._short_by, reached)
+            self.bounds = LogBounds(
+                first, end, not self._errors, is_short, leader_epoch, self._short_by, self._known_end
+            )
             self._finish_snapshots(end)
         self._finish_orphans()
         yield from self._take()
@@ -424,6 +427,11 @@ class LogVerifier:
             self._txn = TxnIndexCheck(txn_path, txn_path or path.with_suffix(FileKind.TXN_INDEX), self._check.breaks)
             self._of_indexes += self._txn.alone()
 
+    @property
+    def _known_end(self) -> int:
+        """The log end offset by the checkpoints; 0 where they do not say."""
+        return max(self._known.ends.values(), default=0)
+
     def _with_order(
         self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
     ) -> list[Finding]:
@@ -435,10 +443,10 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
-        """Return the batches of a log whose base offset is wrong, each with the right one, where the batches beside it
-        leave only one possible. The offsets of the last batch end where the next log begins, or at the log end offset
-        in the checkpoints. Raises UnreadableInput."""
-        reached = max(self._known.ends.values(), default=0) or None
+        """Return the first PUT_BACK_MAX batches of a log whose base offset is wrong, each with the right one, where the
+        batches beside it leave only one possible. The offsets of the last batch end where the next log begins, or at
+        the log end offset in the checkpoints. Raises UnreadableInput."""
+        reached = self._known_end or None
         noticed = {each.position for each in of_log if _is_out_of_place(each)}
         if following is None and reached:
             at_end = [each for each in of_log if each.next_valid_position in (None, each.position)]
@@ -451,7 +459,8 @@ class LogVerifier:
         logs = {each.name: Content((FileRange(each, 0, each.stat().st_size),)) for each in paths if is_log(each.name)}
         if path.name not in logs:
             return []
-        found = put_back(logs, path.name, topic_of(path.parent), (base, reached if following is None else following))
+        room = base, reached if following is None else following
+        found = islice(put_back(logs, path.name, topic_of(path.parent), room), PUT_BACK_MAX)
         back = [each.offset for each in of_log if each.kind == "offsets-order" and each.offset is not None]
         return [each for each in found if each.position in noticed or any(offset in each.overlapped for offset in back)]
 
@@ -464,10 +473,9 @@ class LogVerifier:
         noticed = own[0] if own else _moved_to(put_back.position, covered[0])
         log = Path(noticed.path)
         is_last = following is None and noticed.next_valid_position in (None, noticed.position)
-        reached = max(self._known.ends.values(), default=0)
         place = "which the batches beside it leave for it"
         if is_last:
-            place = f"behind the batch before it: the log had reached {reached:,}"
+            place = f"behind the batch before it: the log had reached {self._known_end:,}"
         outcome = noticed.action
         if noticed.kind == "offset-gap" and not covered:
             outcome = "consumers see its records at wrong offsets"
@@ -499,7 +507,7 @@ class LogVerifier:
             return is_of_index or other.kind in ("snapshot-offset", *OF_PRODUCERS)
 
         if is_last:
-            self._end = reached
+            self._end = self._known_end
         self._put_back_end = put_back.last_offset + 1
         self._errors = True
         self._causes.add(cause, follows)
@@ -725,7 +733,7 @@ class LogVerifier:
 
     def _finish_empty(self) -> None:
         """Add a finding where the partition has no log, but other files say that it had one."""
-        last = max(self._known.ends.values(), default=0) - 1
+        last = self._known_end - 1
         starts = [*self._orphans, *(start for _, start in self._known.epochs)]
         if self._known.directory is None or (last < 0 and not self._orphans):
             return

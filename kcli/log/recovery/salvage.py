@@ -432,16 +432,17 @@ def salvage(
     return salvaged
 
 
-def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int, int | None]) -> list[PutBack]:
-    """Return the batches of a .log file whose base offset is wrong, and for which their neighbours leave only one
-    possible base offset. logs: all .log files of the partition, by name. room: the first offset of the file, and the
-    offset behind its last; None where that is not known. Raises UnreadableInput."""
+def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int, int | None]) -> Iterator[PutBack]:
+    """Yield the batches of a .log file whose base offset is wrong, and for which their neighbours leave only one
+    possible base offset. For each of them all headers in `logs` are read.
+
+    logs: all .log files of the partition, by name. room: the first offset of the file, and the offset behind its last;
+    None where that is not known. Raises UnreadableInput.
+    """
     place = Room(*room, is_copy=partial(_is_copy, logs))
-    return [
-        PutBack(name, row.position, place.moved[row.position], row.base_offset, row.last_offset)
-        for row in in_place(name, logs[name], topic, room=place)
-        if row.position in place.moved
-    ]
+    for row in in_place(name, logs[name], topic, room=place):
+        if row.position in place.moved:
+            yield PutBack(name, row.position, place.moved[row.position], row.base_offset, row.last_offset)
 
 
 def _is_copy(logs: Mapping[str, Content], row: BatchRow) -> bool:
