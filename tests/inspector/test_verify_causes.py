@@ -623,7 +623,7 @@ def test_a_flipped_base_offset_of_another_batch(directory: Path, segment: int, n
 
 
 def test_of_very_many_wrong_base_offsets_the_first_are_looked_for(tmp_path: Path) -> None:
-    """Each reads the headers of all logs: with 8,000 batches verify once took half a minute."""
+    """With 8,000 batches verify once took half a minute."""
     batches = [batch(b"v", base_offset=i ^ (i % 2) << 20) for i in range(2_000)]
     path = tmp_path / "p-0" / f"{0:020}.log"
     path.parent.mkdir()

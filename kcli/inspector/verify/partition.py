@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # imported at run time only where there are such files
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
-PUT_BACK_MAX = 20  # the most batches of one log whose base offset is looked for; each reads the headers of all logs
+PUT_BACK_MAX = 20  # the most batches of one log whose base offset is looked for
 HELD_MAX = 20_000  # the most findings of one partition that are kept to be matched with causes
 FOREIGN_LEAST = 4  # the least number of entries that fit no batch for an index to count as foreign
 DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snapshot-truncated", "snapshot-content")

@@ -21,9 +21,9 @@ from __future__ import annotations
 import os
 import struct
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, groupby, islice, pairwise, tee
 from operator import itemgetter
 from pathlib import Path
@@ -49,6 +49,10 @@ OFFSET_BYTES = 8
 SORTED_MAX = 1 << 20
 """The largest number of batches of one .log file that are sorted in memory, at 150 bytes each; a file with more is kept
 in its own order."""
+HASH_BITS = 1 << 27
+"""The number of hashes by which batches that a log has twice are looked for: 16 MiB."""
+COPIES_MAX = 1 << 20
+"""The largest number of batches with a hash that an earlier batch has, at 150 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +392,7 @@ def salvage(
     names = {_base_of(name): name for name in (*replaced, *view.names()) if is_log(name)}
     bases = sorted(names)
     remaining = sorted(_base_of(name) for name in view.names() if is_log(name))
-    logs = {name: content for name, content in view.files.items() if is_log(name)}
+    copies = _Copies({name: content for name, content in view.files.items() if is_log(name)})
     next_offset = 0
     for number, base in enumerate(bases):
         name = names[base]
@@ -411,7 +415,7 @@ def salvage(
             max(first, next_offset),
             limit,
             reached if following is None else following,
-            partial(_is_copy, logs),
+            copies.has,
         )
         kept.read(contents[0], files[name])
         for more in contents[1:]:
@@ -434,27 +438,60 @@ def salvage(
 
 def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int, int | None]) -> Iterator[PutBack]:
     """Yield the batches of a .log file whose base offset is wrong, and for which their neighbours leave only one
-    possible base offset. For each of them all headers in `logs` are read.
+    possible base offset.
 
     logs: all .log files of the partition, by name. room: the first offset of the file, and the offset behind its last;
     None where that is not known. Raises UnreadableInput.
     """
-    place = Room(*room, is_copy=partial(_is_copy, logs))
+    place = Room(*room, is_copy=_Copies(logs).has)
     for row in in_place(name, logs[name], topic, room=place):
         if row.position in place.moved:
             yield PutBack(name, row.position, place.moved[row.position], row.base_offset, row.last_offset)
 
 
-def _is_copy(logs: Mapping[str, Content], row: BatchRow) -> bool:
-    """Whether the .log files have this batch twice, by base offset, CRC and size. Raises UnreadableInput."""
-    found = 0
-    for name in sorted(logs):
-        if _base_of(name) <= row.base_offset:
-            rows = _sound_rows(name, logs[name], 0)
-            found += sum(
-                (each.base_offset, each.crc, each.size) == (row.base_offset, row.crc, row.size) for each in rows
-            )
-    return found > 1
+class _Copies:
+    """The batches that the .log files of a partition have twice, by base offset, CRC and size. The headers are read at
+    the first question, once or twice; memory is bounded.
+
+    logs: all .log files of the partition, by name.
+    """
+
+    def __init__(self, logs: Mapping[str, Content]) -> None:
+        self._logs = logs
+        self._twice: Container[tuple[int, int, int]] | None = None
+
+    def has(self, row: BatchRow) -> bool:
+        """Whether the files have this batch twice; True for every batch where more than COPIES_MAX may be there twice.
+        Raises UnreadableInput."""
+        if self._twice is None:
+            possible = self._possible()
+            if possible is None:
+                return True
+            if possible:
+                possible.update(each for each in self._identities() if each in possible)
+            self._twice = {each for each, count in possible.items() if count > 1}
+        return _identity(row) in self._twice
+
+    def _possible(self) -> Counter[tuple[int, int, int]] | None:
+        """Return the batches whose hash an earlier batch has, each with 0; None if there are more than COPIES_MAX."""
+        hashes = bytearray(HASH_BITS // 8)  # a bit for each hash
+        possible: Counter[tuple[int, int, int]] = Counter()
+        for each in self._identities():
+            at, bit = divmod(hash(each) % HASH_BITS, 8)
+            if hashes[at] >> bit & 1:
+                possible[each] = 0
+                if len(possible) > COPIES_MAX:
+                    return None
+            hashes[at] |= 1 << bit
+        return possible
+
+    def _identities(self) -> Iterator[tuple[int, int, int]]:
+        for name, content in self._logs.items():
+            yield from map(_identity, _sound_rows(name, content, 0))
+
+
+def _identity(row: BatchRow) -> tuple[int, int, int]:
+    return row.base_offset, row.crc, row.size
 
 
 def put_exchanged_in_place(view: PartitionView) -> None:
