@@ -478,6 +478,16 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     }
 
 
+def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
+    """Yield a row for each header of a batch that salvage puts right."""
+    for put in plan.saved.put_back:
+        row = {"partition": plan.name, "kind": "put-back", "file": put.file, "position": put.position}
+        yield row | {"before": put.before, "base_offset": put.base_offset}
+    for size in plan.saved.resized:
+        row = {"partition": plan.name, "kind": "resized", "file": size.file, "position": size.position}
+        yield row | {"before": size.before, "length": size.length}
+
+
 def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
     """Yield a row for each change that salvage makes to a partition."""
     for unread in plan.saved.unread:
@@ -494,9 +504,7 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
         yield {"partition": plan.name, "kind": "rebuilt", "file": file}
     for moved in plan.saved.reordered:
         yield {"partition": plan.name, "kind": "reordered", "file": moved.file, "batches": moved.batches}
-    for put in plan.saved.put_back:
-        row = {"partition": plan.name, "kind": "put-back", "file": put.file, "position": put.position}
-        yield row | {"before": put.before, "base_offset": put.base_offset}
+    yield from _header_rows(plan)
     for marker in plan.saved.markers:
         row = {"file": marker.file, "offset": marker.offset, "producer_id": marker.producer_id}
         row |= {"type": marker.type.name.lower(), "first_offset": marker.first_offset, "source": marker.source}
@@ -621,6 +629,7 @@ MENDING = (
     "rebuilt",
     "reordered",
     "put-back",
+    "resized",
     "marker",
 )
 
@@ -629,6 +638,9 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "put-back":
         wrong = f"the base offset of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['base_offset']:,} again, as its neighbours leave no other"
+    if row["kind"] == "resized":
+        wrong = f"the length of a batch is {row['before']:,}, which no CRC covers"
+        return f"{wrong}: {row['length']:,} again, with which its CRC is right"
     behind = count_text(row["batches"], "batch is", "batches are")
     return f"{behind} behind others with higher offsets, and consumers skip them: put in the order of their offsets"
 
@@ -654,7 +666,7 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] in ("reordered", "put-back"):
+    if row["kind"] in ("reordered", "put-back", "resized"):
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
@@ -772,7 +784,7 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
-        self._put_back = self._markers = self._short = self._lost_offsets = 0
+        self._put_back = self._resized = self._markers = self._short = self._lost_offsets = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -791,6 +803,7 @@ class _Totals:
         self._gap_bytes += sum(gap.length for gap in plan.saved.gaps)
         self._reordered += len(plan.saved.reordered)
         self._put_back += len(plan.saved.put_back)
+        self._resized += len(plan.saved.resized)
         self._markers += len(plan.saved.markers)
         short = [row["lost_offsets"] for row in rows if row["kind"] == "end-missing"]
         self._short += len(short)
@@ -801,10 +814,10 @@ class _Totals:
 
     @property
     def is_salvaged(self) -> bool:
-        """Whether salvage leaves bytes out, sorts batches, corrects base offsets, rebuilds files, gives them their
+        """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds files, gives them their
         names, or adds transaction markers."""
-        changed = self._gaps, self._reordered, self._put_back, self._rebuilt, self._restored, self._markers
-        return any(changed)
+        headers = self._put_back, self._resized
+        return any((*headers, self._gaps, self._reordered, self._rebuilt, self._restored, self._markers))
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"
@@ -825,9 +838,9 @@ class _Totals:
         parts += self._ends_text()
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
-        if self._put_back:
-            verb = "put right" if changes else "would be put right"
-            parts.append(f"{count_text(self._put_back, 'base offset')} {verb}")
+        headers = (self._put_back, "base offset"), (self._resized, "batch length")
+        verb = "put right" if changes else "would be put right"
+        parts += [f"{count_text(count, what)} {verb}" for count, what in headers if count]
         if self._markers:
             verb = "written anew" if changes else "would be written anew"
             parts.append(f"{count_text(self._markers, 'end marker')} {verb}")

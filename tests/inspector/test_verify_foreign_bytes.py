@@ -64,11 +64,27 @@ def test_a_length_that_leads_behind_the_file(directory: Path) -> None:
     data = bytearray(log.read_bytes())
     position, size = frames(data)[1]
     data[position + 8] = 0x01
+    data[position + size - 1] ^= 1
     log.write_bytes(data)
     finding = errors_of(directory, log)[0]
     assert (finding.kind, finding.position) == ("batch-length", position)
     assert finding.next_valid_position == position + size
     assert f"{size:,} bytes at byte {position:,} are no batch: by its length" in str(finding.found)
+
+
+@pytest.mark.parametrize("bit", [0, 1, 5, 9, 20, 30, 31])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_batch_of_which_only_the_length_is_wrong(directory: Path, number: int, bit: int) -> None:
+    log = logs(directory)[0]
+    data = bytearray(log.read_bytes())
+    position, size = frames(data)[number]
+    length = int.from_bytes(data[position + 8 : position + 12]) ^ 1 << bit
+    data[position + 8 : position + 12] = length.to_bytes(4)
+    log.write_bytes(data)
+    finding = errors_of(directory, log)[0]
+    assert (finding.kind, finding.position, finding.length) == ("batch-length", position, size)
+    assert str(finding.found).startswith(f"length {length - (length >> 31 << 32):,}, which no CRC covers")
+    assert finding.expected == f"{size - 12:,}, with which the CRC is right"
 
 
 @pytest.mark.parametrize("left", [1, 7, 8, 11, 16, 17, 40, 200])

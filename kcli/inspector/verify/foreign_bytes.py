@@ -4,6 +4,7 @@ is no such batch.
 a header that no batch has           bytes of something else, written over batches or put between them:
                                      a text, a fill pattern, the header of an archive
 a header whose batch would end behind the file, with sound batches behind it: its length is wrong
+a batch over whose bytes the CRC is right: only its length is wrong
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcli.inspector.verify.findings import Finding
+from kcli.log.recovery.batch_length import WrongLength, wrong_length
 from kcli.log.source import FileSource
 
 PREFIX = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
@@ -21,15 +23,25 @@ OFFSET_BYTES = 8
 OFFSET_BOUND = 1 << 60
 """An offset that no log reaches; text and the signatures of archives give larger ones."""
 MAGICS = range(3)
-KINDS = ("truncated", "batch-length")
+KINDS = ("truncated", "batch-length", "batch-crc")
 SHOWN_BYTES = 24
 
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings of a log. A wrong length or a batch cut off by the file's end gets another kind where the
-    bytes begin no batch, or where sound batches follow. Raises UnreadableInput."""
+    bytes begin no batch, or where sound batches follow; damage whose only cause is a wrong length is called that.
+    Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:
+            yield each
+            continue
+        wrong = _wrong_length(path, each.position, each.length or 0)
+        if wrong is not None:
+            found = f"length {wrong.before:,}, which no CRC covers"
+            expected = f"{wrong.length:,}, with which the CRC is right"
+            yield replace(each, kind="batch-length", found=found, expected=expected)
+            continue
+        if each.kind == "batch-crc":
             yield each
             continue
         head = _read(path, each.position)
@@ -47,6 +59,14 @@ def begin_text(path: Path) -> str | None:
     batch. Raises UnreadableInput."""
     head = _read(path, 0)
     return None if _may_begin_batch(head) else f"which begin with no batch{_text_of(head)}"
+
+
+def _wrong_length(path: Path, position: int, size: int) -> WrongLength | None:
+    source = FileSource(path)
+    try:
+        return wrong_length(source, position, size)
+    finally:
+        source.close()
 
 
 def _read(path: Path, position: int) -> bytes:

@@ -17,6 +17,7 @@ from formats.kernels.columns import BatchRow
 from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, is_readable
 from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.load_stops import stops
 from kcli.log.segment_reader import Damage, read_segment
 
@@ -64,13 +65,15 @@ class Room:
     """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None where it is not
     known.
 
-    moved: filled by `in_place`: the base offset in the file of each batch that is yielded with another one, by the
-    batch's byte. is_copy(row): whether the same batch also stands elsewhere, where its base offset belongs.
+    moved, resized: filled by `in_place`, by the batch's byte: the base offset in the file of each batch that is yielded
+    with another one, and the length in the file of each that is yielded with another size. is_copy(row): whether the
+    same batch also stands elsewhere, where its base offset belongs.
     """
 
     begin: int | None = None
     end: int | None = None
     moved: dict[int, int] = field(default_factory=dict)
+    resized: dict[int, int] = field(default_factory=dict)
     is_copy: Callable[[BatchRow], bool] = lambda _: False
 
 
@@ -83,15 +86,14 @@ def in_place(
 ) -> Iterator[BatchRow]:
     """Yield the batches of a .log file that consumers (and in its topic the coordinator) can read, in the order of the
     file. A batch whose offsets are wrong, as its neighbours show, is not yielded; if `room` is given and its
-    neighbours, or the ends of the room, leave only one place for it, it is yielded with the right base offset.
+    neighbours, or the ends of the room, leave only one place for it, it is yielded with the right base offset. So is
+    a batch with a wrong length (kcli.log.recovery.batch_length), with the right size.
 
     left_out: called with each batch that is not yielded and has a header. Raises UnreadableInput.
     """
     before: BatchRow | None = None
     held: BatchRow | None = None
-    for part in judged(name, content, topic):
-        if isinstance(part, Damage):
-            continue
+    for part in _with_resized(name, content, topic, room):
         if not part.is_readable:
             left_out(part.row)
             continue
@@ -106,6 +108,20 @@ def in_place(
     if held is not None:
         placed = None if room is None or room.end is None else _put_back(before, held, room.end, room)
         yield held if placed is None else placed
+
+
+def _with_resized(name: str, content: Content, topic: str, room: Room | None) -> Iterator[Judged]:
+    """Yield the batches of a .log file, in the order of the file; if `room` is given, also those with a wrong length,
+    with the right size. Raises UnreadableInput."""
+    for part in judged(name, content, topic):
+        if isinstance(part, Judged):
+            yield part
+            continue
+        found = None if room is None else resized(name, content, part)
+        if room is not None and found is not None:
+            room.resized[part.position] = found.before
+            is_read = all(isinstance(each, Judged) and each.is_readable for each in judged(name, found.content, topic))
+            yield Judged(found.row, is_read)
 
 
 def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> BatchRow | None:

@@ -2,6 +2,7 @@
 
 kept       a batch that consumers can read, and in its topic the coordinator (kcli.log.recovery.readable), with offsets
            within its segment
+resized    a batch with a wrong length, over whose bytes the CRC is right, gets the right one
 put back   a sound batch whose neighbours leave only one base offset for it, and not its own, gets that one
 in order   batches that stand behind others with higher offsets are put in front of them: a .log file whose batches were
            exchanged, moved or rotated is whole again
@@ -36,6 +37,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.legacy_message import message_at
 from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
+from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
 from kcli.log.recovery.offset_ranges import OffsetRanges
@@ -45,7 +47,7 @@ from kcli.log.segment_reader import Damage, read_segment
 
 UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
 FIRST_BYTES = 1 << 16
-OFFSET_BYTES = 8
+PREFIX = struct.Struct(">qi")  # base offset, length
 SORTED_MAX = 1 << 20
 """The largest number of batches of one .log file that are sorted in memory, at 150 bytes each; a file with more is kept
 in its own order."""
@@ -86,6 +88,17 @@ class PutBack:
     def overlapped(self) -> range:
         """The offsets behind this batch's own that it would also have by the base offset in the file."""
         return range(self.last_offset + 1, self.before + self.last_offset - self.base_offset + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RightLength:
+    """A batch with a wrong length, which no CRC covers. before: the length in the file. length: the one with which the
+    CRC is right, in bytes behind the length."""
+
+    file: str
+    position: int
+    before: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +232,7 @@ class Salvaged:
     gaps: list[Gap] = field(default_factory=list)
     reordered: list[Reordered] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
+    resized: list[RightLength] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
     restored: list[Renamed] = field(default_factory=list)
     text_mode: list[str] = field(default_factory=list)
@@ -288,11 +302,15 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
 
 
 def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:
-    """Yield the sound batches of a .log file that begin in bytes [start, stop). Raises UnreadableInput."""
+    """Yield the sound batches of a .log file that begin in bytes [start, stop), also those with a wrong length (see
+    kcli.log.recovery.batch_length). Raises UnreadableInput."""
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, start=start):
             if isinstance(part, Damage):
+                mended = resized(name, content, part)
+                if mended is not None and (stop is None or part.position < stop):
+                    yield mended.row
                 continue
             for i in range(part.batches.count):
                 row = BatchRow._make(part.batches.row(i))
@@ -426,6 +444,7 @@ def salvage(
         if kept.out_of_order:
             salvaged.reordered.append(Reordered(name, kept.out_of_order))
         salvaged.put_back += kept.put_back
+        salvaged.resized += kept.resized
         if not kept.ranges and (first < next_offset or first >= OFFSET_MAX):
             continue  # an empty log there would hide the end of the log before it, or have no offset to append at
         next_offset = kept.next_offset
@@ -707,6 +726,7 @@ class _Kept:
         self.saved_records = 0
         self.out_of_order = 0
         self.put_back: list[PutBack] = []
+        self.resized: list[RightLength] = []
         self._room = Room(next_offset, end, is_copy=is_copy)
         self.gaps: list[Gap] = []
 
@@ -720,7 +740,7 @@ class _Kept:
         end = 0
         for row in rows:
             next_offset = self.next_offset
-            if self._batch(content, row, saved_from, self._room.moved):
+            if self._batch(content, row, saved_from, self._room):
                 if row.position > end:
                     length = row.position - end
                     self.gaps.append(Gap(self._name, end, length, next_offset, first_offset(row) - 1))
@@ -734,7 +754,7 @@ class _Kept:
         end = 0
         for row in rows:
             next_offset = self.next_offset
-            if self._batch(content, row, saved_from, self._room.moved):
+            if self._batch(content, row, saved_from, self._room):
                 if first_offset(row) > next_offset:
                     missing.append(_Missing(next_offset, first_offset(row) - 1, end, row.position))
                 end = row.position + row.size
@@ -750,23 +770,27 @@ class _Kept:
 
     def read_behind(self, content: Content) -> None:
         """Keep the batches of another version of the file whose offsets are behind those kept so far."""
-        for row in _Rows(self._name, self._topic, content, Room()):
-            if self._batch(content, row, 0, {}) and self.gaps and self.gaps[-1].last_offset is None:
+        room = Room()
+        for row in _Rows(self._name, self._topic, content, room):
+            if self._batch(content, row, 0, room) and self.gaps and self.gaps[-1].last_offset is None:
                 self.gaps[-1] = replace(self.gaps[-1], last_offset=first_offset(row) - 1)
 
-    def _batch(self, content: Content, row: BatchRow, saved_from: int, moved: Mapping[int, int]) -> bool:
+    def _batch(self, content: Content, row: BatchRow, saved_from: int, room: Room) -> bool:
         """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
-        moved: see Room."""
+        room: has what `in_place` has put right in it."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
-        stored = moved.get(row.position)
-        if stored is not None:
-            self.put_back.append(PutBack(self._name, row.position, stored, row.base_offset, row.last_offset))
-            self.ranges.append(struct.pack(">q", row.base_offset))
-            self._keep(content, row.position + OFFSET_BYTES, row.size - OFFSET_BYTES)
-        else:
-            self._keep(content, row.position, row.size)
+        offset, length = room.moved.get(row.position), room.resized.get(row.position)
+        if offset is not None:
+            self.put_back.append(PutBack(self._name, row.position, offset, row.base_offset, row.last_offset))
+        if length is not None:
+            self.resized.append(RightLength(self._name, row.position, length, row.size - PREFIX.size))
+        begin = 0
+        if offset is not None or length is not None:
+            self.ranges.append(PREFIX.pack(row.base_offset, row.size - PREFIX.size))
+            begin = PREFIX.size
+        self._keep(content, row.position + begin, row.size - begin)
         self.next_offset = row.last_offset + 1
         if row.position >= saved_from:
             self.saved_records += _record_count(row)

@@ -22,6 +22,7 @@ from kcli.log.recovery.salvage import (
     LeftOut,
     LogStart,
     PutBack,
+    RightLength,
     Renamed,
     exchanged_within,
     leader_epochs,
@@ -526,6 +527,48 @@ def test_a_flipped_bit_of_a_base_offset_is_put_back(
     assert done.saved.gaps == []
     apply_in_place(done.view, CrashDisk())
     assert batches_of(reopened(directory)) == batches
+
+
+@pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
+@pytest.mark.parametrize("bit", [0, 4, 8, 20, 31])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_wrong_length_is_put_right_where_the_crc_is(
+    tmp_path: Path, number: int, bit: int, options: LoadOptions
+) -> None:
+    """No CRC covers the length, and the CRC shows it: also beside a wrong base offset, which its neighbours show."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{6:020}.log"
+    whole = path.read_bytes()
+    start, size = frames(whole)[number]
+    right = size - 12
+    wrong = int.from_bytes((right ^ 1 << bit).to_bytes(4), signed=True)
+    for byte in (start + 8, start):  # the second time the base offset is wrong as well
+        data = bytearray(whole)
+        data[start + 8 : start + 12] = wrong.to_bytes(4, signed=True)
+        data[start + 6] ^= byte == start
+        path.write_bytes(data)
+        done = plan(directory, options, with_salvage=True)
+        assert done.saved.resized == [RightLength(path.name, start, wrong, right)]
+        assert len(done.saved.put_back) == (byte == start)
+        assert done.saved.gaps == []
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+    assert path.read_bytes() == whole
+
+
+def test_a_wrong_length_is_not_put_right_where_a_byte_of_the_batch_is_wrong_too(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    path = directory / f"{6:020}.log"
+    data = bytearray(path.read_bytes())
+    start, size = frames(data)[1]
+    data[start + 9] ^= 1
+    data[start + size - 1] ^= 1
+    path.write_bytes(data)
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.resized == []
+    assert [(gap.position, gap.length) for gap in done.saved.gaps] == [(start, size)]
 
 
 @pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, clean=True)], ids=["unclean", "clean"])
