@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from formats.kernels.append import Runway
 
@@ -8,6 +8,10 @@ class _Partition(Protocol):
     def failed(self) -> Callable[[Exception], object]: ...
     @property
     def plain_appended(self) -> Callable[[], int]: ...
+    @property
+    def lacks_replicas(self) -> bool: ...
+
+P = TypeVar("P", bound=_Partition)
 
 class _Log(Protocol):
     runway: Runway | None
@@ -15,12 +19,15 @@ class _Log(Protocol):
 class Lane:
     def close(self) -> None: ...
 
-class ProduceLanes:
+class ProduceLanes(Generic[P]):
     has_failed: Final[bool]
+    @property
+    def waits(self) -> list[tuple[P, int, int]]: ...
+    timeout_ms: Final[int]
     def __init__(self, at_once_bytes: int) -> None: ...
     def __len__(self) -> int: ...
     def add(
-        self, name: bytes, topic_id: bytes, index: int, partition: _Partition, log: _Log, *, alone: bool
+        self, name: bytes, topic_id: bytes, index: int, partition: P, log: _Log, *, alone: bool
     ) -> Lane: ...
     def answer(
         self, frame: memoryview, now_ms: int, may_write: Callable[[str], bool] | None = None

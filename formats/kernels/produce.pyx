@@ -3,6 +3,7 @@
     lanes = ProduceLanes(at_once_bytes)
     lane = lanes.add(name, topic_id, index, partition, log, alone=True)
     lanes.answer(frame, now_ms, may_write)  # the response's frame; None: the request is not plain, nothing has changed
+    lanes.waits                             # with acks=-1: the batches that other replicas have to have first
 
 A request is plain if it has no transactional id and no tagged field, each of its partitions has a lane and comes once,
 the client may write to its topic, and the Runway of each partition's log takes its batch. All batches are checked
@@ -63,6 +64,7 @@ cdef struct TopicParts:
 
 cdef struct Plain:
     uint32_t correlation_id
+    int32_t timeout_ms
     int version, acks
     int topics, parts
 
@@ -167,17 +169,21 @@ cdef class ProduceLanes:
     """The partitions to which plain requests are appended. at_once_bytes: the most bytes to which all batches of a
     plain request together may decompress.
 
-    has_failed: whether a batch of the last plain request could not be written.
+    Of the last plain request: has_failed: whether a batch could not be written. waits: a list of (partition, offset
+    behind the batch, number of the batch in the request), for each batch that was appended with acks=-1 to a partition
+    with other replicas. timeout_ms: how long it waits for these, by the request.
     """
 
     cdef dict by_name, by_id     # name or id, then the index -> Lane
     cdef int64_t at_once_bytes, requests
     cdef readonly bint has_failed
+    cdef readonly list waits
+    cdef readonly int32_t timeout_ms
     cdef Part[PARTITIONS_MAX] parts
     cdef TopicParts[PARTITIONS_MAX] topics
 
     def __init__(self, int64_t at_once_bytes):
-        self.by_name, self.by_id = {}, {}
+        self.by_name, self.by_id, self.waits = {}, {}, []
         self.at_once_bytes = at_once_bytes
 
     def __len__(self):
@@ -187,8 +193,9 @@ cdef class ProduceLanes:
         """Open the lane of a partition, until its `close`.
 
         partition.plain_appended(): called after an append, returns the log start offset; partition.failed(error): with
-        the error of a write. log.runway: the log's Runway, None where the next batch needs all checks. alone: no other
-        replica has to have a batch before it is acknowledged with acks=-1.
+        the error of a write; partition.lacks_replicas: whether a batch with acks=-1 is refused. log.runway: the log's
+        Runway, None where the next batch needs all checks. alone: no other replica has to have a batch before it is
+        acknowledged with acks=-1.
         """
         cdef Lane lane = Lane.__new__(Lane)
         cdef bytes at = index.to_bytes(4, "big", signed=True)
@@ -232,7 +239,8 @@ cdef class ProduceLanes:
         if not no_tags(&walk) or not null_string(&walk) or walk.stop - walk.p < 6:   # of the header, transactional id
             return False
         plain.acks = <int16_t>be16(walk.p)
-        walk.p += 6                                                          # acks and timeout
+        plain.timeout_ms = <int32_t>be32(walk.p + 2)
+        walk.p += 6
         if not -1 <= plain.acks <= 1 or not length(&walk, 4, &count) or not 0 < count <= PARTITIONS_MAX:
             return False
         plain.topics, plain.parts = <int>count, 0
@@ -281,7 +289,9 @@ cdef class ProduceLanes:
         for i in range(plain.parts):
             part = &self.parts[i]
             lane = self._lane(data, part, plain.version)
-            if lane is None or lane.request == self.requests or (plain.acks == ALL_ACKS and not lane.alone):
+            if lane is None or lane.request == self.requests:
+                return None
+            if plain.acks == ALL_ACKS and not lane.alone and lane.partition.lacks_replicas:
                 return None
             if may_write is not None and (i == 0 or self.parts[i - 1].topic != part.topic) and not may_write(lane.topic):
                 return None
@@ -303,7 +313,7 @@ cdef class ProduceLanes:
             batches.append(batch)
         response = PyBytes_FromStringAndSize(NULL, self._response_bytes(plain))
         to = self._begin(<uint8_t *>PyBytes_AS_STRING(response), len(response), plain)
-        self.has_failed = False
+        self.has_failed, self.waits, self.timeout_ms = False, [], plain.timeout_ms
         for i in range(plain.parts):
             lane, runway = taken[i]
             to = self._one(to, data, plain, i, lane, runway, batches[i])
@@ -368,6 +378,8 @@ cdef class ProduceLanes:
                 first_offset = -1
         if error:
             self.has_failed = True
+        elif plain.acks == ALL_ACKS and not lane.alone:
+            self.waits.append((partition, runway.next_offset, i))
         set_be32(to, <uint32_t>part.index)
         set_be16(to + 4, <uint32_t>error)
         set_be64(to + 6, <uint64_t>first_offset)

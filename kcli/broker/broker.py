@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kcli.broker.logs.manager import LogManager
     from kcli.broker.metadata.log import MetadataLog
     from kcli.broker.network.certificates import Certificates
-    from kcli.broker.partition.partitions import Partitions
+    from kcli.broker.partition.partitions import Partition, Partitions
     from kcli.broker.process.clock import Clock
     from kcli.broker.quotas.client import Quotas
     from kcli.metadata.image import MetadataImage
@@ -83,7 +83,7 @@ class Broker:
     certificates: Certificates | None = None
 
     access: Authorization = field(init=False)
-    lanes: ProduceLanes = field(init=False)
+    lanes: ProduceLanes[Partition] = field(init=False)
     turns: Turns = field(init=False)
     replicas: ReplicaManager = field(init=False)
     producer_ids: ProducerIds = field(init=False)

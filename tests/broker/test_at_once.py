@@ -18,7 +18,7 @@ import pytest
 from formats.message import uuid_text
 from kcli.broker.coordinators import groups as coordinator
 from kcli.broker.process.clock import Clock
-from kcli.broker.wire.answers import Laid
+from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.call import Client as PeerClient
 from tests.broker.running import Client, RunningNode, running_node
 
@@ -190,11 +190,11 @@ class Stream:
 
 
 def noted(
-    at_once: Callable[[memoryview, PeerClient], Laid | None], found: list[bool]
-) -> Callable[[memoryview, PeerClient], Laid | None]:
+    at_once: Callable[[memoryview, PeerClient], Laid | Later | None], found: list[bool]
+) -> Callable[[memoryview, PeerClient], Laid | Later | None]:
     """Record for each request whether it is answered at once."""
 
-    def answer(frame: memoryview, client: PeerClient) -> Laid | None:
+    def answer(frame: memoryview, client: PeerClient) -> Laid | Later | None:
         given = at_once(frame, client)
         found.append(given is not None)
         return given

@@ -6,11 +6,14 @@ equal after any stream of requests and any changes in between.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
+from threading import Timer
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +23,7 @@ from hypothesis import strategies as st
 
 from formats.kernels.crc import crc32c
 from kcli.broker.partition.partitions import Partition
-from kcli.broker.wire.answers import Laid
+from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.call import Client as Peer
 from kcli.log.config import LogConfig
 from kcli.log.live.partition_log import PartitionLog
@@ -42,6 +45,7 @@ CONFIGS: tuple[dict[str, str], ...] = (
     {"segment.ms": "40"},
 )
 PARTITIONS, PRODUCE = 3, 0
+FOLLOWER = 9
 VERSIONS = range(3, 14)
 SYNC = bytes.fromhex("0000000a 0012 0000 7fffffff ffff".replace(" ", ""))
 """An ApiVersions request, whose answer shows that the requests before it are answered."""
@@ -58,7 +62,7 @@ class Broker:
         router, server = node.node.router, node.node.server
         router.now_ms = lambda: self.now_ms
 
-        def counted(frame: memoryview, client: Peer) -> Laid | None:
+        def counted(frame: memoryview, client: Peer) -> Laid | Later | None:
             found = router.at_once(frame, client)
             self.plain += found is not None and int.from_bytes(frame[:2]) == PRODUCE
             return found
@@ -73,8 +77,33 @@ class Broker:
         self.client.create_topic(topic, PARTITIONS, config)
         return self.partition(topic, 0).topic_id.bytes
 
+    def replicate(self, topic: str, index: int, fetches: str) -> None:
+        """Give the leader a follower, broker 9. fetches: "all" batches, "none", or "outside" the ISR and none, which
+        then is smaller than min.insync.replicas."""
+        partition = self.partition(topic, index)
+        own = partition.node_id
+
+        def change() -> None:
+            partition.open()
+            isr = (own,) if fetches == "outside" else (own, FOLLOWER)
+            partition.update(replace(partition.state, replicas=(own, FOLLOWER), isr=isr))
+            if fetches == "outside":
+                partition.log.set_config(LogConfig({"min.insync.replicas": "2"}))
+            if fetches == "all":
+                loop = asyncio.get_running_loop()
+                partition.watch_end(lambda _: loop.call_soon(self.fetch, partition))
+
+        self.node.run(change)
+
+    def fetch(self, partition: Partition) -> None:
+        """The follower has all batches."""
+        leadership = partition.leadership
+        if leadership is not None:
+            end = partition.log.log_end_offset
+            partition.fetched(leadership.followers[FOLLOWER], end, 0, -1)
+
     def send(self, frame: bytes) -> list[bytes]:
-        """Return the response to a request; an empty one where the broker closes the connection."""
+        """Return the responses to requests, sent together; an empty one where the broker closes the connection."""
         found = []
         self.client.socket.sendall(frame + SYNC)
         try:
@@ -166,7 +195,12 @@ class Requests:
 
 
 def frame_of(
-    client: Client, ids: dict[str, bytes], version: int, found: dict[str, list[dict[str, Any]]], acks: int
+    client: Client,
+    ids: dict[str, bytes],
+    version: int,
+    found: dict[str, list[dict[str, Any]]],
+    acks: int,
+    timeout_ms: int = 100,
 ) -> bytes:
     data = [
         {"topic_id": UUID(bytes=ids[topic])} | {"partition_data": each}
@@ -176,7 +210,7 @@ def frame_of(
     ]
     client.correlation_id = 7
     return client.frame(
-        "produce", version, {"acks": acks, "timeout": 100, "transactional_id": None, "topic_data": data}
+        "produce", version, {"acks": acks, "timeout": timeout_ms, "transactional_id": None, "topic_data": data}
     )
 
 
@@ -209,6 +243,15 @@ def between(requests: Requests, brokers: list[Broker], topics: list[str]) -> Non
             quotas.is_active = not quotas.is_active
 
 
+def replicate(requests: Requests, brokers: list[Broker], fetches_of_most: str) -> None:
+    """Give some partitions of both brokers a follower."""
+    for topic, index in itertools.product(requests.topics, range(PARTITIONS)):
+        fetches = requests.pick(*[fetches_of_most] * 4, "outside", "")
+        for each in brokers:
+            if fetches:
+                each.replicate(topic, index, fetches)
+
+
 TOPIC_NUMBERS = itertools.count()
 
 
@@ -224,6 +267,9 @@ def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.Dat
             each.now_ms = NOW_MS
             each.node.node.router.quotas.is_active = False
     requests = Requests(draw, topics)
+    fetches = requests.pick("", "", "all", "none")
+    if fetches:
+        replicate(requests, brokers, fetches)
     for _ in range(draw.draw(st.integers(1, 30))):
         for each in brokers:
             each.now_ms += 5
@@ -232,12 +278,12 @@ def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.Dat
         request = requests.request(brokers[0].now_ms)
         change = (
             (requests.draw.draw(st.integers(7, 60)), 1 << requests.pick(*range(8)))
-            if requests.pick(*range(8)) == 0
+            if fetches != "none" and requests.pick(*range(8)) == 0  # it may change the timeout
             else None
         )
         answers = []
         for each, known in zip(brokers, ids, strict=True):
-            frame = bytearray(frame_of(each.client, known, *request))
+            frame = bytearray(frame_of(each.client, known, *request, timeout_ms=1 if fetches == "none" else 30_000))
             if change is not None and request[0] < 13:
                 frame[min(change[0], len(frame) - 1)] ^= change[1]
             found = b"|".join(each.send(bytes(frame)))
@@ -251,6 +297,71 @@ def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.Dat
     for topic in topics:
         files = [each.node.run(partial(each.files, topic)) for each in brokers]
         assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_requests_that_wait_for_a_follower_are_plain(brokers: list[Broker], version: int) -> None:
+    """Four requests in one write, before the follower fetches: they are answered in their order."""
+    topic = f"replicated-{version}"
+    found = []
+    for broker in brokers:
+        broker.node.node.router.quotas.is_active = False
+        ids = {topic: broker.create(topic, {})}
+        for index in range(PARTITIONS):
+            broker.replicate(topic, index, "all")
+        data = {topic: [{"index": index, "records": bytes(batch(b"a"))} for index in range(PARTITIONS)]}
+        first = frame_of(broker.client, ids, version, data, -1, timeout_ms=30_000)
+        assert len(broker.send(first)) == 1  # opens the lanes
+        before = broker.plain
+        answers = broker.send(first * 4)
+        assert len(answers) == 4
+        assert broker.plain - before == (4 if broker is brokers[0] else 0)
+        found.append([each.replace(ids[topic], b"id") for each in answers])
+        assert [each[0][1] for each in broker.node.run(partial(broker.state, topic))] == [5] * PARTITIONS
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("end", ["time", "leader", "offline"])
+def test_a_wait_for_a_follower_that_fails(tmp_path: Path, version: int, end: str) -> None:
+    """The response has the error, and the leader where the version has it; that of the other batch has none."""
+    found = []
+    for is_short in (True, False):
+        with running_node(tmp_path / str(is_short), None) as node:
+            broker = Broker(node, is_short=is_short)
+            ids = {"topic": broker.create("topic", {})}
+            broker.replicate("topic", 0, "none")
+            data = {"topic": [{"index": index, "records": bytes(batch(b"a"))} for index in range(2)]}
+            timeout_ms = 1 if end == "time" else 30_000
+            broker.send(frame_of(broker.client, ids, version, data, 1))  # opens the lanes
+            before = broker.plain
+            partition = broker.partition("topic", 0)
+            later = Timer(0.1, node.run, [partial(change, partition, end)])
+            later.start()
+            answers = broker.send(frame_of(broker.client, ids, version, data, -1, timeout_ms))
+            later.join()
+            assert broker.plain - before == is_short
+            port = broker.client.socket.getpeername()[1].to_bytes(4)
+            found.append([each.replace(ids["topic"], b"id").replace(port, b"port") for each in answers])
+            node.close_clients()
+    assert found[0] == found[1]
+    codes = {
+        "time": ErrorCode.REQUEST_TIMED_OUT,
+        "leader": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        "offline": ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+    ((answer,),) = found[:1]
+    assert b"\0\0\0\0" + codes[end].value.to_bytes(2) + (1).to_bytes(8) in answer
+    assert b"\0\0\0\1" + bytes(2) + (1).to_bytes(8) in answer
+
+
+def change(partition: Partition, end: str) -> None:
+    """End the wait for the follower."""
+    state = partition.state
+    if end == "leader":
+        partition.update(replace(state, leader=FOLLOWER, leader_epoch=state.leader_epoch + 1))
+    elif end == "offline":
+        partition.go_offline()
 
 
 def usual(brokers: list[Broker], topic: str, version: int, acks: int, **fields: Any) -> int:
@@ -351,10 +462,10 @@ def test_frames_of_any_bytes(brokers: list[Broker], version: int) -> None:
 
     def try_all() -> None:
         for size in range(len(frame)):
-            assert router.lanes.answer(memoryview(bytearray(frame[:size])), NOW_MS) is None
+            assert router.broker.lanes.answer(memoryview(bytearray(frame[:size])), NOW_MS) is None
             changed = bytearray(frame)
             changed[size] ^= 1 << random.randrange(8)
-            router.lanes.answer(memoryview(changed), NOW_MS)
+            router.broker.lanes.answer(memoryview(changed), NOW_MS)
 
     brokers[0].node.run(try_all)
-    assert router.lanes.answer(memoryview(bytearray(frame + b"\0")), NOW_MS) is None
+    assert router.broker.lanes.answer(memoryview(bytearray(frame + b"\0")), NOW_MS) is None

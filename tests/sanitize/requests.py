@@ -103,6 +103,10 @@ class Led:
         if self._random.random() < 0.3:
             raise OSError
 
+    @property
+    def lacks_replicas(self) -> bool:
+        return self._random.random() < 0.1
+
     def plain_appended(self) -> int:
         return 0
 
@@ -150,11 +154,11 @@ def plain_produce(random: Random) -> bytes:
 
 def answer_plain(random: Random) -> None:
     """Answer two requests one after the other, to partitions that accept batches."""
-    lanes = ProduceLanes(1 << 20)
+    lanes: ProduceLanes[Led] = ProduceLanes(1 << 20)
     for topic in NAMES:
         for index in (0, 1):
             led = Led(random)
-            lane = lanes.add(topic, bytes(16 - len(topic)) + topic, index, led, led, alone=random.random() < 0.9)
+            lane = lanes.add(topic, bytes(16 - len(topic)) + topic, index, led, led, alone=random.random() < 0.5)
             if random.random() < 0.05:
                 lane.close()
     for _ in range(2):

@@ -42,7 +42,7 @@ def heartbeat(broker: Broker, call: types.HeartbeatCall) -> Laid | Awaitable[Lai
     return when_answered(answer, lambda answer: _finished(call, answer))
 
 
-def answer_plain(broker: Broker, frame: memoryview, client: Client) -> Laid | None:
+def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int) -> Laid | None:
     """Return the response to a plain Heartbeat, one that is handled from its bytes without being decoded into kio's
     objects, as its group does not rebalance. None for any other Heartbeat; nothing has changed then, and the caller
     decodes and handles it."""

@@ -67,7 +67,7 @@ def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaita
     return when_answered(answer, lambda answer: _finished(call, topics, answer))
 
 
-def answer_plain(broker: Broker, frame: memoryview, client: Client) -> Laid | None:
+def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int) -> Laid | None:
     """Return the response to a plain OffsetCommit, one that is handled from its bytes without being decoded into kio's
     objects, as all its offsets can be committed at once. None for any other request, and where the client may not
     commit one of the offsets; nothing has changed then, and the caller decodes and handles the request."""

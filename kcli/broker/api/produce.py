@@ -75,7 +75,7 @@ import struct
 from collections import Counter
 from collections.abc import Awaitable, Container, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from formats.file_name import INTERNAL_TOPICS
@@ -93,9 +93,11 @@ from kcli.broker.coordinators.transaction_check import (
 )
 from kcli.broker.partition.long_batches import Batches, Checked, Place, check_apart, long_batches
 from kcli.broker.partition.partitions import Partition
-from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, HangUp, Laid, Later
+from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, Encoded, HangUp, Laid, Later
+from kcli.broker.wire.call import Client
 from kcli.broker.wire.layout import NO_TAGS
-from kcli.broker.wire.produce_layout import PartitionAnswer, lay_out
+from kcli.broker.wire.messages import Messages, messages
+from kcli.broker.wire.produce_layout import PartitionAnswer, lay_out, read_back
 from kcli.broker.wire.produce_request import PartitionProduceData, TopicData
 from kcli.log.live.partition_log import LogFailed
 from kcli.log.live.validator import NO_KEY, AppendRefused, AppendRules, CheckedBatch, refused_reason
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     from kcli.broker.wire.types import produce as types
 
 log = logging.getLogger("kcli.broker")
+PRODUCE = 0
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 CODEC_MASK, ZSTD = 7, 4
 LENGTH_AT, MAGIC_AT, ATTRIBUTES_AT = 8, 16, 22  # positions in a batch; that of the low byte of the attributes
@@ -144,6 +147,53 @@ Transactional = tuple[str | ErrorCode, int, memoryview | None, Producer]
 Waits = list[tuple[PartitionAnswer, Partition, int]]
 """Appended batches with acks=-1 that are not committed yet: the result, the partition, and the high watermark at which
 the batch is committed."""
+
+
+class Reply(NamedTuple):
+    """Where a response goes: the version and correlation id of the request, and the listener of the client."""
+
+    messages: Messages
+    correlation_id: int
+    listener: str
+
+    @classmethod
+    def to(cls, call: types.ProduceCall) -> Reply:
+        """Of the response to a decoded request."""
+        return cls(call.messages, call.header.correlation_id, call.listener)
+
+
+def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int) -> Laid | Later | None:
+    """Return the kernel's response to a plain Produce request, an empty frame with acks=0; a Later while other replicas
+    lack a batch with acks=-1; None for a request that has to be decoded, and nothing has changed. The kernel checks no
+    quotas. Raises HangUp with acks=0 if a batch could not be written."""
+    lanes = broker.lanes
+    response = lanes.answer(frame, now_ms, broker.access.writes_unaudited(client))
+    if response is None:
+        return None
+    if not response and lanes.has_failed:
+        raise HangUp(REFUSED_WITHOUT_ACKS)
+    waits = [each for each in lanes.waits if each[0].log.high_watermark < each[1]]
+    if not waits:
+        return Encoded([response])
+    timeout_s = max(lanes.timeout_ms, 0) / 1000
+    outcomes = {number: partition.wait_committed(offset, timeout_s) for partition, offset, number in waits}
+    reply = Reply(
+        messages(PRODUCE, int.from_bytes(frame[2:4])), int.from_bytes(frame[4:8], signed=True), client.listener
+    )
+    return Later(_all_of(list(outcomes.values())), partial(_plain_committed, broker, reply, response, outcomes))
+
+
+def _plain_committed(
+    broker: Broker, reply: Reply, response: bytes, outcomes: dict[int, asyncio.Future[ErrorCode]], _: object
+) -> Laid:
+    """The response, with the errors of the waits. outcomes: the wait for each batch, by its number in the request."""
+    codes = {number: outcome.result() for number, outcome in outcomes.items()}
+    if not any(codes.values()):
+        return Encoded([response])
+    answers = read_back(reply.messages.version, response)
+    for number, each in enumerate(each for _, partitions in answers for each in partitions):
+        each.error_code = each.error_code or codes.get(number, ErrorCode.NONE).value
+    return _answer(broker, reply, answers, failed=True)
 
 
 def produce(broker: Broker, call: types.ProduceCall) -> Laid | Later | Awaitable[Laid | None] | None:
@@ -349,14 +399,14 @@ def _append_all(
         return None
     if waits:
         return _wait(broker, call, answers, waits)
-    return _answer(broker, call, answers, failed=failed)
+    return _answer(broker, Reply.to(call), answers, failed=failed)
 
 
-def _answer(broker: Broker, call: types.ProduceCall, answers: Answers, *, failed: bool) -> Laid:
+def _answer(broker: Broker, reply: Reply, answers: Answers, *, failed: bool) -> Laid:
     """The response. failed: some batch has an error; where it is NOT_LEADER_OR_FOLLOWER, the response names the
     leader."""
     endpoints = NO_TAGS
-    if failed and call.version >= LEADERS_VERSION:
+    if failed and reply.messages.version >= LEADERS_VERSION:
         leaders = []
         for topic, partitions in answers:
             for each in partitions:
@@ -364,8 +414,8 @@ def _answer(broker: Broker, call: types.ProduceCall, answers: Answers, *, failed
                     leader = current_leader(broker.image, _topic_named(broker, topic), each.index)
                     each.leader = leader_field(leader)
                     leaders.append(leader)
-        endpoints = endpoints_field(broker.image, call.listener, leaders)
-    return lay_out(call.messages, call.header.correlation_id, answers, endpoints)
+        endpoints = endpoints_field(broker.image, reply.listener, leaders)
+    return lay_out(reply.messages, reply.correlation_id, answers, endpoints)
 
 
 def _topic_named(broker: Broker, topic: str | UUID) -> str:
@@ -381,13 +431,13 @@ def _wait(broker: Broker, call: types.ProduceCall, answers: Answers, waits: Wait
     timeout_s = max(call.request.timeout, 0) / 1000
     call.request = None  # type: ignore[assignment]  # the batches are in the log: drop the reference to their frame
     futures = [partition.wait_committed(offset, timeout_s) for _, partition, offset in waits]
-    if len(futures) == 1:
-        return Later(futures[0], partial(_committed, broker, call, answers, waits, futures))
     return Later(_all_of(futures), partial(_committed, broker, call, answers, waits, futures))
 
 
-def _all_of(futures: list[asyncio.Future[ErrorCode]]) -> asyncio.Future[None]:
+def _all_of(futures: list[asyncio.Future[ErrorCode]]) -> asyncio.Future[Any]:
     """A future that is done when the last of the futures is."""
+    if len(futures) == 1:
+        return futures[0]
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     left = len(futures)
 
@@ -414,9 +464,8 @@ def _committed(
         code = future.result()
         if code != ErrorCode.NONE:
             answer.error_code = code.value
-    return _answer(
-        broker, call, answers, failed=any(each.error_code for _, partitions in answers for each in partitions)
-    )
+    failed = any(each.error_code for _, partitions in answers for each in partitions)
+    return _answer(broker, Reply.to(call), answers, failed=failed)
 
 
 def _key_of(topic: TopicData) -> str | UUID:

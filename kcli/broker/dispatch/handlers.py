@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.dispatch.inputs import Inputs
     from kcli.broker.dispatch.parts import Handler
-    from kcli.broker.wire.answers import Answer, Laid
+    from kcli.broker.wire.answers import Answer, Laid, Later
     from kcli.broker.wire.call import Call, Client
     from kcli.broker.wire.messages import Message
 
@@ -52,10 +52,10 @@ def state_of(api_key: int) -> Callable[[Broker, str], Hashable] | None:
 
 
 @cache
-def plain_of(api_key: int) -> Callable[[Broker, memoryview, Client], Laid | None] | None:
+def plain_of(api_key: int) -> Callable[[Broker, memoryview, Client, int], Laid | Later | None] | None:
     """Return the function `answer_plain` of an API: it answers plain requests, those whose bytes it handles without
-    decoding them into kio's objects, and returns None for others. None for an API without that function. Raises
-    KeyError for an unknown key."""
+    decoding them into kio's objects, and returns None for others. Its last parameter is the time in ms. None for an API
+    without that function. Raises KeyError for an unknown key."""
     return getattr(_module(api_key), "answer_plain", None)
 
 

@@ -12,7 +12,7 @@ from kcli.broker.broker import Broker
 from kcli.broker.dispatch.handlers import answer, handler, plain_of, state_of
 from kcli.broker.dispatch.kept import KeptAnswers
 from kcli.broker.metadata.errors import NotController
-from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, Answer, Encoded, HangUp, Laid
+from kcli.broker.wire.answers import Answer, Laid, Later
 from kcli.broker.wire.apis import CONTROLLERS, LOOKED_AT_FIRST, Api
 from kcli.broker.wire.call import Call, Client
 from kcli.broker.wire.failures import failed
@@ -23,7 +23,6 @@ from kcli.security.authorizer import AuthorizerNotReady
 if TYPE_CHECKING:
     from kcli.broker.wire.types.fetch import FetchCall
 
-PRODUCE: Final = 0
 FETCH: Final = 1
 DESCRIBE_QUORUM: Final = 55
 NOT_TOLD_WHO_IS_ACTIVE: Final = frozenset((20, 49, 70))
@@ -37,13 +36,12 @@ class Router:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.quotas = broker.quotas
-        self.lanes = broker.lanes
         self.now_ms = broker.clock.now_ms
         self.kept = KeptAnswers(broker, self.route)
         self._controllers = frozenset(broker.config.controller_listener_names)
-        self._at_once: dict[int, Callable[[memoryview, Client], Laid | None] | None] = {}
+        self._at_once: dict[int, Callable[[memoryview, Client], Laid | Later | None] | None] = {}
 
-    def at_once(self, frame: memoryview, client: Client) -> Laid | None:
+    def at_once(self, frame: memoryview, client: Client) -> Laid | Later | None:
         """Return the response to a plain request, one that can be answered from its bytes without decoding it. None,
         with nothing changed, for a request that has to be decoded and handled: also for every request on a controller
         listener, and while there are client quotas, which count the time of each request."""
@@ -52,7 +50,7 @@ class Router:
         find = self._at_once.get(int.from_bytes(frame[:2]))
         return None if find is None else find(frame, client)
 
-    def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | None] | None:
+    def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | Later | None] | None:
         """The function that answers an API's plain requests; None for an API that has none. Called when
         a request of the API is handled, so that its modules are imported already."""
         if state_of(api_key) is not None:
@@ -60,21 +58,9 @@ class Router:
         broker, answer_plain = self.broker, plain_of(api_key)
         if broker.is_read_only:
             return None
-        if api_key == PRODUCE:
-            return self._plain_produce
         if answer_plain is None:
             return None
-        return lambda frame, client: answer_plain(broker, frame, client)
-
-    def _plain_produce(self, frame: memoryview, client: Client) -> Laid | None:
-        """Return the kernel's response to a plain Produce request, an empty frame with acks=0; None for a request that
-        has to be decoded. The kernel checks no quotas. Raises HangUp with acks=0 where a batch could not be written."""
-        response = self.lanes.answer(frame, self.now_ms(), self.broker.access.writes_unaudited(client))
-        if response is None:
-            return None
-        if not response and self.lanes.has_failed:
-            raise HangUp(REFUSED_WITHOUT_ACKS)
-        return Encoded([response])
+        return lambda frame, client: answer_plain(broker, frame, client, self.now_ms())
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """The kept answer to the request, or the response that `route` returns."""

@@ -141,7 +141,8 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
 
 
 class _Pending:
-    """A place in the queue of responses. call: the request, None while a thread decodes it. answer: the response, a
+    """A place in the queue of responses. call: the request; None for a plain Produce request, which is not decoded, and
+    while a thread decodes the request. answer: the response, a
     Later, or an awaitable. task: awaits or encodes the response; None where no task does, and once it is done.
     began_ns: when the handler was called. size_bytes: the bytes of request memory (request_memory.py) that the request
     holds until it is answered."""
@@ -161,7 +162,7 @@ class _Pending:
     @property
     def holds_up_all(self) -> bool:
         """Whether no further request is taken before this response is sent, not even a Produce request."""
-        return self.task is not None or self.call is None or self.call.header.api_key != PRODUCE
+        return self.task is not None or (self.call is not None and self.call.header.api_key != PRODUCE)
 
     def give_up(self) -> None:
         """Cancel the task or the future that makes the response."""
@@ -483,7 +484,7 @@ class Connection:
             if step is not None:
                 self._authenticate(step)
                 return
-        if not self._pending and self._answer_at_once(frame):
+        if self._answer_at_once(frame):
             return
         header = read_header(frame)
         api = self._apis.get(header.api_key)
@@ -508,8 +509,9 @@ class Connection:
         self._enter(HELD_UP)
 
     def _answer_at_once(self, frame: memoryview) -> bool:
-        """Queue the response to a plain request, which is made of its bytes alone. False: the request has to be decoded
-        and handled, and nothing has been done. Raises HangUp."""
+        """Queue the response to a plain request, which is made of its bytes alone. While responses are pending, only
+        Produce requests come here (`_may_join`). False: the request has to be decoded and handled, and nothing has been
+        done. Raises HangUp."""
         try:
             answer = self._server.at_once(frame, self)
         except HangUp:
@@ -519,7 +521,12 @@ class Connection:
             return True
         if answer is None:
             return False
-        self._out.add(answer)
+        if self._pending or isinstance(answer, Later):
+            self._pending.append(_Pending(None, answer, 0))
+            if isinstance(answer, Later):
+                answer.future.add_done_callback(self._answer_pending)
+        else:
+            self._out.add(answer)
         return True
 
     def _request_max_bytes(self) -> int:
@@ -660,12 +667,14 @@ class Connection:
         while pending and pending[0].is_complete:
             first = pending.popleft()
             answer, call = first.answer, first.call
-            assert call is not None, "a request that is not read yet is not complete"
             try:
                 response = answer.finish(answer.future) if isinstance(answer, Later) else answer
-                self._answer(call, response, first.began_ns)
+                if call is None:
+                    self._out.add(response)
+                else:
+                    self._answer(call, response, first.began_ns)
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (as in _handle)
-                self._fail(APIS[call.header.api_key], error)
+                self._fail(APIS[PRODUCE if call is None else call.header.api_key], error)
                 return
             finally:
                 if first.size_bytes:

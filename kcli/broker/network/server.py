@@ -39,7 +39,7 @@ from kcli.security.principals import ANONYMOUS
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.quotas.client import Quotas
-    from kcli.broker.wire.answers import Answer, Laid
+    from kcli.broker.wire.answers import Answer, Laid, Later
     from kcli.broker.wire.apis import Api
     from kcli.broker.wire.call import Call, Client
     from kcli.metadata.changes import QuotaEntity
@@ -70,7 +70,7 @@ class Requests(Protocol):
     def now_ms(self) -> int:
         """The current time in ms since 1970: the time at which a request is received."""
 
-    def at_once(self, frame: memoryview, client: Client) -> Laid | None:
+    def at_once(self, frame: memoryview, client: Client) -> Laid | Later | None:
         """The response to a plain request, made of its bytes alone; None, with nothing changed, where it has to be
         decoded and handled. frame: without the size in front."""
 
@@ -95,7 +95,7 @@ class _Held:
     is_due: bool = False
 
 
-def _not_at_once(_frame: memoryview, _client: Client) -> Laid | None:
+def _not_at_once(_frame: memoryview, _client: Client) -> Laid | Later | None:
     return None
 
 
@@ -123,7 +123,7 @@ class Server:
         self.connections: set[Connection] = set()
         self.yielding = 0
         """How many connections wait for their next turn."""
-        self.at_once: Callable[[memoryview, Client], Laid | None] = _not_at_once
+        self.at_once: Callable[[memoryview, Client], Laid | Later | None] = _not_at_once
         self._handle: Handle
         self._requests: Requests | None = None
         self._listening: list[tuple[socket.socket, str]] = []

@@ -301,7 +301,7 @@ class Partition:
             self._appended(log)
         return appended
 
-    def open_lane(self, lanes: ProduceLanes) -> None:
+    def open_lane(self, lanes: ProduceLanes[Partition]) -> None:
         """Let plain Produce requests append to the log of this leader, without this object, until the partition's
         state changes. The topic is not an internal one."""
         log = self._log

@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from formats.kernels.append import RefusedRecords
+from formats.message import read_uvarint
 from formats.varint import uvarint
 from kcli.broker.wire.answers import Laid
 from kcli.broker.wire.layout import NO_TAGS, length, string
 from kcli.broker.wire.messages import Messages, cut_message
 
-START_OFFSET, RECORD_ERRORS, FLEXIBLE = 5, 8, 9
+START_OFFSET, RECORD_ERRORS, FLEXIBLE, IDS = 5, 8, 9, 13
+UUID_BYTES = 16
 RECORD_ERRORS_MAX = 1 << 16
 """The greatest number of invalid records that one response names: they take some megabytes. Kafka has no limit."""
 _PARTITION = struct.Struct(">ihqq")
@@ -87,6 +89,36 @@ def lay_out(
     frame += b"\0\0\0\0" + (endpoints if flexible else b"")
     frame[:4] = (len(frame) - 4).to_bytes(4)
     return answer
+
+
+def read_back(version: int, frame: bytes) -> list[tuple[str | UUID, list[PartitionAnswer]]]:
+    """Return the topics of a response that the kernel for plain requests has laid out, which has no error messages, no
+    errors of records and no tagged fields. frame: with the size in front."""
+    flexible = version >= FLEXIBLE
+    partition = _PARTITION_5 if version >= START_OFFSET else _PARTITION
+    end_bytes = (len(_NO_ERRORS[flexible]) if version >= RECORD_ERRORS else 0) + flexible
+    position = 8 + flexible  # behind size, correlation id and tagged fields
+
+    def read_length(size: int = 4) -> int:
+        nonlocal position
+        if flexible:
+            value, position = read_uvarint(frame, position)
+            return value - 1
+        position += size
+        return int.from_bytes(frame[position - size : position])
+
+    topics: list[tuple[str | UUID, list[PartitionAnswer]]] = []
+    for _ in range(read_length()):
+        size = UUID_BYTES if version >= IDS else read_length(2)
+        key = frame[position : position + size]
+        position += size
+        partitions = []
+        for _ in range(read_length()):
+            partitions.append(PartitionAnswer(*partition.unpack_from(frame, position)))
+            position += partition.size + end_bytes
+        topics.append((UUID(bytes=key) if version >= IDS else key.decode(), partitions))
+        position += flexible
+    return topics
 
 
 def _put_errors(answer: PartitionAnswer, frame: bytearray, most: int, *, flexible: bool) -> int:

@@ -14,7 +14,7 @@ import pytest
 
 from kcli.broker import authorization
 from kcli.broker.audit import LOGGER
-from kcli.broker.wire.answers import Laid
+from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.call import Client as Peer
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
@@ -128,7 +128,7 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
             assert request(member) == ALLOWED  # the first request opens lanes and imports what the next ones need
         at_once = node.node.server.at_once
 
-        def noted(frame: memoryview, peer: Peer) -> Laid | None:
+        def noted(frame: memoryview, peer: Peer) -> Laid | Later | None:
             answer = at_once(frame, peer)
             plain.append(answer is not None)
             return answer
@@ -199,7 +199,7 @@ CHECKS = [found for path in sorted(ROOT.rglob("*.py")) if path != Path(authoriza
 
 
 def test_there_are_checks() -> None:
-    assert {path.stem for path, _ in CHECKS} == {"heartbeat", "offset_commit", "routing"}
+    assert {path.stem for path, _ in CHECKS} == {"heartbeat", "offset_commit", "produce"}
 
 
 @pytest.mark.parametrize(("path", "line"), CHECKS, ids=[f"{path.stem}-{line}" for path, line in CHECKS])
