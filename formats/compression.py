@@ -130,7 +130,7 @@ def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
 
 
 def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """Return the same as `_gzip_file` for zstd frames."""
+    """Return for zstd frames what `_gzip_file` returns for gzip members."""
     import zstandard
 
     context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
@@ -434,7 +434,7 @@ def _zstd_frame_end(data: memoryview) -> int:
     while not last and position + 3 <= len(data):
         header = int.from_bytes(data[position : position + 3], "little")
         last = bool(header & 1)
-        position += 3 + (1 if header >> 1 & 0b11 == 1 else header >> 3)  # type 1 repeats one byte
+        position += 3 + (1 if header >> 1 & 0b11 == 1 else header >> 3)  # a block of type 1 is one byte to repeat
     if not last:
         return len(data) + 1
     return position + (4 if data[4] & 0b100 else 0)  # content checksum

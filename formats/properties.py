@@ -35,9 +35,9 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[\\=:#! \t\n\r\f]|[^ -~]")
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 READ_AT_ONCE_BYTES = 8192
-"""Bytes that a Java BufferedReader decodes before it returns the first line."""
+"""How many bytes a Java BufferedReader decodes before it returns the first line."""
 ZERO_ID = "A" * 22
-"""The id of no topic."""
+"""The zero UUID, which Kafka never assigns to a topic."""
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = {char: letter for letter, char in _LETTERS.items()}
 

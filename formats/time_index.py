@@ -40,9 +40,9 @@ class TimeIndex:
 
 
 def parse(data: bytes) -> TimeIndex:
-    """Return the time index that `data` holds; neither order nor values of the entries are checked.
+    """Return the time index that `data` holds. It checks neither the order nor the values of the entries.
 
-    Raises BadLength, at the end of the last whole entry, where `data` is not a whole number of entries.
+    Raises BadLength if `data` is not a whole number of entries; its position is the end of the last whole entry.
     """
     entries = ENTRY.unpack_all(data)
     used = len(data) if len(data) == ENTRY.size else ENTRY.used(data)

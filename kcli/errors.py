@@ -46,7 +46,7 @@ class UnreadableInput(KcliError):
 
     @classmethod
     def of(cls, path: object, error: OSError) -> Self:
-        """The system's error at a path."""
+        """Return the UnreadableInput for an OSError at a path."""
         return cls(str(path), error.strerror or str(error), error.errno)
 
     @property
@@ -56,7 +56,7 @@ class UnreadableInput(KcliError):
 
     @property
     def is_disk_error(self) -> bool:
-        """Whether the disk does not return the bytes."""
+        """Whether the error is EIO: the disk does not return the file's bytes."""
         return self.errno == EIO
 
 

@@ -14,7 +14,7 @@ class BatchRow(NamedTuple):
     base_offset: int
     last_offset: int
     leader_epoch: int  # -1 for magic 0 and 1
-    magic: int  # 0 or 1: a message, or a wrapper of compressed ones
+    magic: int  # with 0 or 1 the row is a message, or a wrapper of compressed messages
     attributes: int
     crc: int  # as stored
     crc_computed: int  # over the bytes in the window

@@ -58,7 +58,7 @@ def options(java: Java) -> str:
     if path is None or not path.exists():
         return ""
     with suppress(OSError):
-        os.utime(path)  # its last use, for _forget_old
+        os.utime(path)  # the time of the last use, for _forget_old
     return f"{shlex.quote(f'-XX:SharedArchiveFile={path}')} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 

@@ -89,9 +89,9 @@ class Findings:
     def settle(self, *, read_from: str | None = None, is_missed: bool = True) -> None:
         """Settle all pending damage.
 
-        read_from: directory of the replica from which the damaged offsets are read, None where no replica has them.
-        is_missed: whether offsets that the split must read are lost by the damage. Raises CorruptLog with
-        onCorruption=fail where offsets are lost and no replica has them.
+        read_from: directory of the replica from which the damaged offsets are read, None if no replica has them.
+        is_missed: whether the damage contains offsets that the split must read. Raises CorruptLog with
+        onCorruption=fail if it does and no replica has them.
         """
         for row, error in self._pending:
             self._rows[row]["readFrom"] = read_from
