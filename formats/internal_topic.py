@@ -8,7 +8,7 @@
     __remote_log_metadata  null                          frame 1, type, version as unsigned varints, message
 
 In a GroupMetadataValue whose protocolType is "consumer", the subscription and assignment of each member are messages
-of their own (version int16, message): they become {"version", "data"}, or stay bytes where they do not parse.
+of their own (version int16, message): they become {"version", "data"}, or stay bytes if they do not parse.
 Kafka's coordinators ignore bytes behind a message; they are kept in `key_rest` and `value_rest`. Behind a metadata
 record they are an error. Source: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `ConsumerProtocol`.
 """

@@ -6,7 +6,7 @@ A value is a plain dict with the fields of that version in schema order, under K
     string   str; bytes that are not UTF-8 become lone surrogates (surrogateescape), which `build` turns back
     bytes    bytes                                       uuid     22 characters of url-safe base64, as Kafka prints it
     array    list        struct   dict                   null     None
-    unknown tagged fields        a list of (tag, bytes) under UNKNOWN_TAGS, where there are any
+    unknown tagged fields        a list of (tag, bytes) under UNKNOWN_TAGS, if there are any
 
 `parse` uses the compiled reader, `build` the Construct definition, which is imported at first use. For bytes that Kafka
 wrote, `build` of the parsed value returns the same bytes. Source: Kafka's message generator; KIP-482 for tagged fields.

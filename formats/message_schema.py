@@ -51,7 +51,7 @@ _FILES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, both ends included; it is empty where `low` is above `high`."""
+    """A range of versions, both ends included; it is empty if `low` is above `high`."""
 
     low: int
     high: int
@@ -118,7 +118,7 @@ class Struct:
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One field in one version. `flexible`: lengths are unsigned varints plus one. `element`: the struct's layout,
-    where the type is a struct or an array of structs.
+    if the type is a struct or an array of structs.
     """
 
     name: str
@@ -166,7 +166,7 @@ class MessageSchema:
     _layouts: dict[int, Layout] = field(default_factory=dict, repr=False, compare=False)
 
     def check(self, version: int) -> None:
-        """Check that the message has that version. Raises UnknownVersion where it does not."""
+        """Check that the message has that version. Raises UnknownVersion if it does not."""
         if version not in self.versions:
             raise UnknownVersion(f"{self.name} has no version {version}, only {self.versions}", 0)
 

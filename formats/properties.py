@@ -1,7 +1,7 @@
 r"""Properties: `meta.properties` of a log directory and `partition.metadata` of a partition.
 
     meta.properties      a Java properties file
-      version            1 (KRaft), or 0 (ZooKeeper) with broker.id in place of node.id; 0 where it is missing
+      version            1 (KRaft), or 0 (ZooKeeper) with broker.id in place of node.id; 0 if it is missing
       cluster.id         of the cluster that the directory belongs to; required in version 1
       node.id            of the node that the directory belongs to; required in version 1
       directory.id       22 characters of base64: the id of the log directory (KIP-858), optional
@@ -164,7 +164,7 @@ def _uuid(name: str, text: str, position: int | None = None) -> str:
 
 
 def _int32(text: str) -> int | None:
-    """Return the number that Java's `Integer.parseInt` returns; None where that throws an exception."""
+    """Return the number that Java's `Integer.parseInt` returns; None if that throws an exception."""
     number = int(text) if _INT.fullmatch(text) else 2**31
     return number if -(2**31) <= number < 2**31 else None
 

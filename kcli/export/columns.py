@@ -1,8 +1,8 @@
 """The columns of a table: those of Spark's Kafka source, in its order, and further fields of records and batches.
 
-STANDARD key value topic partition offset timestamp timestampType, as in spark.read.format("kafka") headers present with
-the option includeHeaders; null for a record without headers others present if the option `columns` names them; a number
-that a record lacks is -1, as in Kafka
+STANDARD   key value topic partition offset timestamp timestampType, as in spark.read.format("kafka")
+headers    present with the option includeHeaders; null for a record without headers
+others     present if the option `columns` names them; a number that a record lacks is -1, as in Kafka
 """
 
 from __future__ import annotations

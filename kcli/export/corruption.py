@@ -2,9 +2,9 @@
 
     topic partition segment   the segment with the damage
     position length           the damaged bytes of the segment, from the first wrong byte on
-    firstOffset lastOffset    offsets from the batch's header; null where no header can be read
+    firstOffset lastOffset    offsets from the batch's header; null if no header can be read
     kind reason               the fault, in the same words as `kcli verify`
-    readFrom                  directory of the replica that had these offsets; null where no replica has them
+    readFrom                  directory of the replica that had these offsets; null if no replica has them
 
 Each split writes a Parquet file named after the split, so that a task that Spark runs twice leaves one file.
 """
@@ -62,7 +62,7 @@ class Findings:
         self._pending: list[tuple[int, FormatError]] = []
 
     def add(self, error: FormatError, position: int, length: int, batch: BatchRow | None = None) -> None:
-        """Add damage of the bytes [position, position + length) as pending. batch: the damaged batch, None where its
+        """Add damage of the bytes [position, position + length) as pending. batch: the damaged batch, None if its
         header cannot be read.
         """
         self._pending.append((len(self._rows), error))

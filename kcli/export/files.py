@@ -91,7 +91,7 @@ def list_directory(address: str) -> list[Entry]:
 
 
 def _entry(found: os.DirEntry[str]) -> Entry | None:
-    """Return the entry of a file in a local directory; None where the file was deleted after the directory was
+    """Return the entry of a file in a local directory; None if the file was deleted after the directory was
     listed."""
     try:
         if found.is_dir():
@@ -106,7 +106,7 @@ def _entry(found: os.DirEntry[str]) -> Entry | None:
 
 
 def stat(address: str) -> Entry | None:
-    """Return the file or directory at an address as an entry, None where nothing exists. Raises UnreadableInput."""
+    """Return the file or directory at an address as an entry, None if nothing exists. Raises UnreadableInput."""
     try:
         if not is_remote(address):
             path = local(address)

@@ -11,7 +11,7 @@
     damage          damaged bytes that were skipped: topic, partition, segment, position, length, reason
 
 Readers of Parquet directories (pyarrow, Spark) skip names that begin with an underscore; for DuckDB the path is
-`*.parquet`. A file is part of the export where the manifest names it. Only an interrupted commit leaves other files,
+`*.parquet`. A file is part of the export if the manifest names it. Only an interrupted commit leaves other files,
 and the next run finishes that commit (commit.py).
 """
 

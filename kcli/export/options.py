@@ -37,8 +37,8 @@ class Isolation(StrEnum):
 
 
 class OnCorruption(StrEnum):
-    """What to do at damaged bytes. FAIL: raise CorruptLog. SKIP: continue after them. REPORT: do the same, and write
-    them to a damage table."""
+    """What to do at damaged bytes. FAIL: raise CorruptLog. SKIP: read on after them. REPORT: read on after them, and
+    write them to a damage table."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -59,7 +59,7 @@ class Bound:
     time_ms: int | None = None
 
     def time_of(self, partition: TopicPartition) -> int | None:
-        """Return the timestamp that bounds a partition, in epoch ms; None where an offset bounds it."""
+        """Return the timestamp that bounds a partition, in epoch ms; None if an offset bounds it."""
         return self.times_ms.get(partition) if self.time_ms is None else self.time_ms
 
     def offset_of(self, partition: TopicPartition) -> int:

@@ -1,7 +1,7 @@
 """The columns of an export that a restore reads, converted to the input of the kernel that builds batches.
 
     needed     topic, partition (or directories topic=…, partition=…), offset, timestamp or timestampMs, key, value
-    headers    headers, where the column exists
+    headers    headers, if the column exists
     batches    batchOffset, batchLastOffset, batchPosition, batchTimestamp: records return to their original batches
     producers  attributes, producerId, producerEpoch, sequence: with all four columns transactions and control records
                are restored; without one of them producers, transactions and control records are left out
@@ -180,8 +180,8 @@ class Layout:
         return pc.not_equal(pc.bit_wise_and(attributes, CONTROL), 0)
 
     def _segments(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return, for each row, the base offset in the file name that column `segment` gives; NO_SEGMENT where it gives
-        none."""
+        """Return, for each row, the base offset in the file name in column `segment`; NO_SEGMENT for a row without a
+        file name."""
         if not self.has("segment"):
             return _constant(NO_SEGMENT, batch.num_rows)
         names = batch.column("segment").cast(pa.string()).dictionary_encode()
@@ -192,7 +192,7 @@ class Layout:
 def layout(path: str, schema: pa.Schema, directories: Mapping[str, str]) -> Layout:
     """Return the columns that a restore reads of a file with this schema.
 
-    directories: columns from the names of its directories (date=2026-11-20). Raises UnreadableInput where a needed
+    directories: columns from the names of its directories (date=2026-11-20). Raises UnreadableInput if a needed
     column is missing, or has a type that cannot be converted back.
     """
     present = set(schema.names)

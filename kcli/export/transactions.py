@@ -2,8 +2,8 @@
 
 A transactional batch is committed or aborted by the next marker of its producer. The log is searched for markers only
 from the first transactional batch of a split on, to the split's end and beyond it until no transaction of the split is
-open, so logs without transactions cost nothing more. Where the batch of an abort marker is damaged, the entry of the
-transaction index (`.txnindex`) is used instead; an entry is ignored where the log has a sound batch at the marker's
+open, so logs without transactions cost nothing more. If the batch of an abort marker is damaged, the entry of the
+transaction index (`.txnindex`) is used instead; an entry is ignored if the log has a sound batch at the marker's
 offset. The records of a transaction without a marker are delivered, as a Kafka consumer does; a sound log has none
 below the last stable offset, where splits end.
 """

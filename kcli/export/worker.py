@@ -118,9 +118,9 @@ def _lengths(batch: pa.RecordBatch, name: str) -> Any:
 class TaskReport:
     """The result of one task.
 
-    files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: what it
-    read. failure: the error that ended it, None for success. surveys: of keys and of values. columns: (name, type) of
-    the table's columns.
+    files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: a report for
+    each split that the task read. failure: the error that ended the task, None for success. surveys: those of the keys
+    and of the values. columns: (name, type) of the table's columns.
     """
 
     files: list[StagedFile] = field(default_factory=list)
@@ -265,7 +265,7 @@ def _batches(work: Work, split: Split, columns: Sequence[str]) -> Iterator[pa.Re
 
 
 def _bytes_of(split: Split) -> tuple[int, int | None]:
-    """Return the byte position where a split ends, and the CRC-32C of its bytes, None for a remote segment."""
+    """Return the byte position if a split ends, and the CRC-32C of its bytes, None for a remote segment."""
     if split.size == 0 or is_remote(split.segment):
         return split.start + split.size, None
     return split.start + split.size, sum_bytes(split.segment, split.start, split.start + split.size)

@@ -60,7 +60,7 @@ class NodeOutput:
 
 
 def to_stderr(lines: bytes) -> None:
-    """Write the lines to stderr; they are lost where stderr is a pipe whose reader has closed it."""
+    """Write the lines to stderr; they are lost if stderr is a pipe whose reader has closed it."""
     with suppress(OSError):
         while lines:
             lines = lines[os.write(2, lines) :]

@@ -54,7 +54,7 @@ def open_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> Sec
     """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are
     replaced.
 
-    Raises NotSecure where the cluster was made without --secure, UsageError, UnreadableInput, OSError.
+    Raises NotSecure if the cluster was made without --secure, UsageError, UnreadableInput, OSError.
     """
     is_closed = all(each.listeners <= {PROTOCOL, *SECURED_LISTENERS.controllers} for each in plans)
     if not is_closed or not beside(home).is_dir():

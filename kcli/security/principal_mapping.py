@@ -50,7 +50,7 @@ class _Rule:
     case: str
 
     def apply(self, name: str) -> str | None:
-        """Return the name of the principal; None where the rule does not apply."""
+        """Return the name of the principal; None if the rule does not apply."""
         if not self.regex.matches(name):
             return None
         result = self.regex.replace_all(name, self.replacement)

@@ -41,8 +41,8 @@ class Login:
 
 
 Conversation = Generator[bytes, bytes, None]
-"""The client's side of an exchange, a generator: yields the bytes to send, is sent the broker's answers, and ends after
-the last one.
+"""The client's side of a SASL exchange: a generator that yields the bytes to send to the broker and receives the
+broker's answers; it returns after the last answer.
 
 It raises NotTrusted.
 """

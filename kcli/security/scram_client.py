@@ -20,7 +20,7 @@ def converse(
 ) -> Conversation:
     """Log in. with_token: the name is the id of a delegation token, the password its HMAC in base64.
 
-    Raises NotTrusted, also where the server demands fewer iterations than the mechanism's minimum: a proof with few
+    Raises NotTrusted, also if the server demands fewer iterations than the mechanism's minimum: a proof with few
     iterations would help a false server to guess the password.
     """
     first = f"n={sasl_name(name)},r={nonce}" + (f",{EXTENSION}=true" if with_token else "")

@@ -38,7 +38,7 @@ WANTS = {"acls", "config", "process", "security", "seed"}
 @dataclass(frozen=True)
 class BrokerSpec:
     """The broker that a test asks for: its configuration, where it runs, the topics and records of its seed, how
-    clients connect, and what they may do. security: None for plain text; acls: None where everybody may do
+    clients connect, and what they may do. security: None for plain text; acls: None if everybody may do
     everything."""
 
     config: Mapping[str, str]

@@ -44,7 +44,7 @@ CLIENT_ID = "kcli-testing"
 BATCH_BYTES, BATCH_RECORDS = 256 << 10, 1_000
 TIMEOUT_MS = 30_000
 DEFAULTS = {
-    "connections.max.idle.ms": "-1",  # or moving the clock would close the clients' connections
+    "connections.max.idle.ms": "-1",  # otherwise moving the clock would close the clients' connections
     "group.initial.rebalance.delay.ms": "0",  # as in Kafka's own image for Docker
     "metadata.max.idle.interval.ms": "0",  # no NoOpRecord every half second
     "num.recovery.threads.per.data.dir": "1",  # a few small logs load faster than threads start

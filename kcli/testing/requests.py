@@ -104,7 +104,7 @@ def without_records(request: ProduceRequest) -> ProduceRequest:
 
 
 Targets = tuple[tuple[str, int | None], ...]
-"""Pairs of topic and partition; the partition is None where the request has none."""
+"""Pairs of topic and partition; the partition is None if the request has none."""
 
 
 class RequestLog:

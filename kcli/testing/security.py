@@ -173,7 +173,7 @@ class Security:
 
 
 def authorizing() -> dict[str, str]:
-    """Return the configurations of a broker with an authorizer, where nobody may do anything without an ACL."""
+    """Return the configurations of a broker with an authorizer that allows nothing without an ACL."""
     return {"authorizer.class.name": CLASS_NAME}
 
 
@@ -212,7 +212,7 @@ def plain_config(library: str, bootstrap_servers: str) -> dict[str, Any]:
 
 def _token_provider(library: str, *homes: str) -> Any:
     """Return the library's base class of token providers, from the first of the modules `homes` that can be imported.
-    Raises UsageError where none can: the test must install the library, as kcli does not need it."""
+    Raises UsageError if none can be: the test must install the library, as kcli does not depend on it."""
     for home in homes:
         try:
             return import_module(home).AbstractTokenProvider

@@ -139,7 +139,7 @@ def read_authority(pem: bytes, valid: dt.timedelta = YEARS_10) -> Authority:
 
 
 def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
-    """Return the host names and addresses of the first certificate in the PEM text. None are returned where the
+    """Return the host names and addresses of the first certificate in the PEM text. None are returned if the
     certificate has expired at `now`, or has no alternative names, as only a certificate of a server has."""
     from cryptography.x509 import (
         DNSName,
@@ -161,7 +161,7 @@ def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
 
 
 def write_secret(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner may read (0600), and sync it to disk. Raises OSError, also where the file
+    """Write a new file that only its owner may read (0600), and sync it to disk. Raises OSError, also if the file
     exists."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:

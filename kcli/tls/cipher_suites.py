@@ -34,7 +34,7 @@ def openssl_name(suite: str) -> str | None:
 
 
 def older_suites(suites: tuple[str, ...]) -> str | None:
-    """Return OpenSSL's list of the suites of TLS 1.2 among those named; None where there is none.
+    """Return OpenSSL's list of the suites of TLS 1.2 among those named; None if there is none.
 
     Raises InvalidTlsSetting for a text that is not the name of a suite.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_replacement(old: TlsContext, new: TlsContext, *, allows_names: bool, allows_hosts: bool) -> None:
-    """Raise InvalidTlsSetting where a listener with the old context may not change to the new one.
+    """Raise InvalidTlsSetting if a listener with the old context may not change to the new one.
 
     allows_names, allows_hosts: ssl.allow.dn.changes and ssl.allow.san.changes.
     """

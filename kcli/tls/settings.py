@@ -45,7 +45,7 @@ class InvalidTlsSetting(KcliError):
 @dataclass(frozen=True, slots=True)
 class Store:
     """A file of keys or of trusted certificates. prefix: "ssl.keystore" or "ssl.truststore"; kind: "JKS", "PKCS12" or
-    "PEM"; path: None where no file is configured, or the PEM text is in the settings themselves."""
+    "PEM"; path: None if no file is configured, or the PEM text is in the settings themselves."""
 
     prefix: str
     kind: str
@@ -85,7 +85,7 @@ class TlsSettings:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that the context depends on: when one of them changes, a new context is due."""
+        """The files from which the SSLContext is made: when one of them changes, a new context must be made."""
         return tuple(store.path for store in (self.keys, self.trust) if store.path is not None)
 
 

@@ -2,7 +2,7 @@
 
     true, 3, 3.5, "text"    boolean, bigint (double beyond 64 bits), double, string
     [..], {..}              array of the common type of all items, struct of all fields, sorted by name
-    null, {}, []            unknown; where no other value occurs, a string
+    null, {}, []            unknown; if no other value occurs, a string
 
 Integers and fractions in one place become double, from 2^53 on the nearest double, as in Spark.
 Values without a common type (3 and "x") become string; each string is the JSON text of its value.

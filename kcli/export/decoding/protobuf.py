@@ -5,7 +5,7 @@
     int64, sint64, sfixed64                        bigint
     uint32, fixed32                                bigint
     uint64, fixed64                                decimal(20)
-    enum                                           string: the symbol, or the number where it has no symbol
+    enum                                           string: the symbol, or the number if it has no symbol
     message                                        struct; a message within itself, or without fields: binary
     repeated, map                                  list, map
     google.protobuf.Timestamp                      timestamp (UTC)

@@ -60,7 +60,7 @@ class Node:
             yield from child.walk()
 
     def child(self, name: str) -> Node | None:
-        """Return the column of a struct's field, None where the struct lacks the field."""
+        """Return the column of a struct's field, None if the struct lacks the field."""
         return self.children[self.names.index(name)] if name in self.names else None
 
 
@@ -152,7 +152,7 @@ def kernel_payloads(payloads: pa.BinaryArray) -> Payloads:
 
 def _array(node: Node, columns: list[kernel.FinishedColumn], *, nullable: bool = True) -> pa.Array:
     rows, nulls, validity, data, offsets = columns[node.column]
-    if not nullable:  # Parquet's writer refuses nulls here, even where the struct itself is null
+    if not nullable:  # Parquet's writer refuses nulls here, even if the struct itself is null
         nulls, validity = 0, None
     buffers = [None if validity is None else pa.py_buffer(validity)]
     buffers += [pa.py_buffer(part) for part in (offsets, data) if part is not None]
