@@ -70,11 +70,11 @@ def build(name: str, version: int, value: dict[str, Any]) -> bytes:
 
 @cache
 def reader(name: str, version: int) -> Reader:
-    """Return the compiled reader of a message: a function of bytes and a position that returns the value and the
-    position behind it.
+    """Return the compiled reader of a message: a function of bytes and of the position where a message begins, which
+    returns the message's value and the position behind the message.
 
-    A version that the message does not have is read as Kafka's classes read it: as the nearest version, with
-    UnknownVersion at the first struct.
+    A version that the message does not have is read as Kafka's classes read it: as the nearest version, but with
+    UnknownVersion at the first struct that refuses the version (message_schema.Struct).
     """
     message = schema(name)
     layout = message.layout(version)

@@ -71,7 +71,7 @@ class StartRefused(KcliError):
 
 
 def error_text(error: object) -> str:
-    """The text of an error, one line; for an OSError the path, if it has one, and the system's reason."""
+    """Return the text of an error as one line; for an OSError its path, if it has one, and the system's reason."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

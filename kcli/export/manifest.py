@@ -5,7 +5,8 @@
     options         the options of the export (columns, formats, isolation, layout...), with which --check reads again
     columns         [name, Arrow type] of each column of the files; the columns of `layout` are in the paths instead
     files           path, increment, bytes, crc32c, records, and per partition its records and first and last offset
-    sources         per read part of a segment: path, bytes [start, stop), crc32c, records, first and last offset
+    sources         for each part of a segment that was read: path, bytes [start, stop), crc32c, records, first and last
+                    offset
     partitions      per partition: the exported offsets from start to end (exclusive), records, gaps
     dead_letters    files of the dead-letter table (records that did not decode), in the form of `files`
     damage          damaged bytes that were skipped: topic, partition, segment, position, length, reason

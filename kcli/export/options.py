@@ -47,7 +47,7 @@ class OnCorruption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The start or the end of each partition in a query. All offsets may be EARLIEST or LATEST.
+    """The start or the end of each partition in a query. Each offset may be EARLIEST or LATEST.
 
     time_ms: a timestamp (epoch ms) for all partitions. times_ms, offsets: by partition. default: the offset of
     partitions without an entry.
@@ -174,7 +174,7 @@ _MEANINGLESS: Final = re.compile(
 
 
 class _RemainingOptions:
-    """Option strings by lower-case name. Each method removes the option that it returns; the rest is unknown."""
+    """Option strings by lower-case name. Each method removes the option that it returns; all left are unknown."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options

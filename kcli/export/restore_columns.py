@@ -45,8 +45,8 @@ ROW_SCHEMA: Final = BUILD_SCHEMA.append(pa.field("segment", pa.int64()))
 class Layout:
     """The columns of one Parquet file that a restore reads.
 
-    names: columns in the file. constants: topic and partition from the names of its directories. text: those of key and
-    value that are text. has_producers: whether all of PRODUCER_COLUMNS exist.
+    names: columns in the file. constants: topic and partition from the names of its directories. text: which of the
+    columns key and value are text. has_producers: whether all of PRODUCER_COLUMNS exist.
     """
 
     path: str

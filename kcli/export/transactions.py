@@ -63,7 +63,7 @@ class _Markers:
     def __init__(self, indexed: dict[int, AbortedTxn]) -> None:
         self._indexed = indexed
         self._without_marker = sorted(indexed)
-        self._found: dict[int, list[tuple[int, int, int]]] = {}  # (offset, kind, lowest first offset)
+        self._found: dict[int, list[tuple[int, int, int]]] = {}  # (offset, type, first offset or BEFORE_ALL)
         self.open: set[int] = set()
 
     def add(self, window: Window, *, opens: bool, until: int | None) -> None:

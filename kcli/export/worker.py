@@ -265,7 +265,7 @@ def _batches(work: Work, split: Split, columns: Sequence[str]) -> Iterator[pa.Re
 
 
 def _bytes_of(split: Split) -> tuple[int, int | None]:
-    """Return the byte position if a split ends, and the CRC-32C of its bytes, None for a remote segment."""
+    """Return the byte position where a split ends, and the CRC-32C of its bytes, None for a remote segment."""
     if split.size == 0 or is_remote(split.segment):
         return split.start + split.size, None
     return split.start + split.size, sum_bytes(split.segment, split.start, split.start + split.size)

@@ -64,7 +64,7 @@ def check_claims(claims: Mapping[str, Any], config: OAuthConfig, now_ms: int) ->
     """Check the claims of a token with a valid signature; return those that a login uses. now_ms: the time, in ms since
     1970.
 
-    Raises InvalidToken. A token with an audience is refused even if no audience is expected, as by Kafka.
+    Raises InvalidToken. As in Kafka, a token with an audience is refused if no audience is expected.
     """
     _check_audience(claims.get("aud"), config.audiences)
     for name in ("iss", "jti", "sub"):

@@ -1,4 +1,4 @@
-"""ssl.principal.mapping.rules: the distinguished name of a client's certificate to the name of its principal.
+"""ssl.principal.mapping.rules: maps the distinguished name of a client's certificate to the name of its principal.
 
     RULE:pattern/replacement/[LU]    a name that the pattern matches as a whole: each match within it is replaced
                                      ($1, ${name}), the result in lower or upper case

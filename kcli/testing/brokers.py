@@ -1,9 +1,10 @@
 """The brokers of a test run: shared brokers, one for each configuration that tests ask for, and brokers of a single
 test.
 
-A shared broker is a host and a snapshot of the broker's state before the first test. For each test a node starts on a
-copy of the snapshot, at a new port, so that a client which an earlier test left running cannot reach it. Data is in
-shared memory if that has room: creating a file takes microseconds there, and most of the time of a restore on a disk.
+A shared broker is a host (a thread or a process, see host.py) and a snapshot of the broker's state before the first
+test. For each test a node starts on a copy of the snapshot, at a new port, so that a client which an earlier test left
+running cannot reach it. Data is in shared memory if there is room: creating a file takes microseconds there, but takes
+most of the time of a restore on a disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ssl.cipher.suites: Java's names of cipher suites, which are IANA's, to OpenSSL's.
+"""ssl.cipher.suites: translates Java's names of cipher suites, which are IANA's, to OpenSSL's.
 
     TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256     ECDHE-RSA-AES128-GCM-SHA256
     TLS_RSA_WITH_AES_256_CBC_SHA256           AES256-SHA256

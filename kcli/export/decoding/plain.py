@@ -14,7 +14,7 @@ class RawDecoder:
     type: pa.DataType = pa.binary()
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Return the payloads, with no reasons."""
+        """Return the payloads unchanged, and null reasons."""
         return payloads, no_reasons(len(payloads))
 
 
