@@ -42,7 +42,8 @@ class WrongPassword(BadChecksum):
 
 @dataclass(frozen=True, slots=True)
 class LockedKey:
-    """A private key. locked: its EncryptedPrivateKeyInfo (DER); chain: certificates (DER), its own one first."""
+    """A private key. locked: the key as an EncryptedPrivateKeyInfo (DER); chain: the key's certificates (DER), the one
+    for the key itself first."""
 
     alias: str
     locked: bytes
@@ -59,7 +60,7 @@ class LockedKey:
 
 @dataclass(frozen=True, slots=True)
 class JavaKeyStore:
-    """The entries in their order. trusted: aliases and certificates (DER)."""
+    """The entries of a key store, in the order of the file. trusted: (alias, certificate in DER)."""
 
     keys: tuple[LockedKey, ...]
     trusted: tuple[tuple[str, bytes], ...]

@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class Held:
-    """A SIGINT that is deferred. then: called in a new thread when SIGINT arrives."""
+    """Keeps a SIGINT until `deliver` raises it. then: called in a new thread when SIGINT arrives."""
 
     def __init__(self, then: Callable[[], None] | None) -> None:
         self._then = then

@@ -1,4 +1,4 @@
-"""The columns of an export that a restore reads, converted to the input of the kernel that builds batches.
+"""The columns of an export that a restore reads, converted to the input of formats.kernels.arrow.builder.
 
     needed     topic, partition (or directories topic=…, partition=…), offset, timestamp or timestampMs, key, value
     headers    headers, if the column exists

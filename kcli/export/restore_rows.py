@@ -83,12 +83,12 @@ class Found:
 
 
 class Export:
-    """The Parquet files of an export: those in a directory, or a single file. Raises UnreadableInput, also in its
-    methods.
+    """The Parquet files of an export: those in a directory, or a single file. The constructor and all methods raise
+    UnreadableInput.
 
-    topics: the topics to restore, () for all. memory_bytes: about the size of the rows that may be in memory. fan_in:
-    the number of runs that are merged at a time. bytes: the size of all files. advance: called with the number of bytes
-    of the files that were read since the last call.
+    topics: the topics to restore, () for all. memory_bytes: about the maximum size of all rows in memory. fan_in: the
+    number of runs that are merged at a time. bytes: the size of all files. advance: called with the number of bytes of
+    the files that were read since the last call.
     """
 
     def __init__(

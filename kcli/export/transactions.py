@@ -94,8 +94,8 @@ class _Markers:
             del self._without_marker[first : bisect_right(self._without_marker, table.field(i, LAST_OFFSET))]
 
     def ranges(self) -> array[int]:
-        """Return the aborted transactions in one array, as aborted_ranges does: producer id, first and last offset of
-        each."""
+        """Return the aborted transactions in the array that aborted_ranges returns: producer id, first and last offset
+        of each."""
         for offset in self._without_marker:
             entry = self._indexed[offset]
             self._found.setdefault(entry.producer_id, []).append((offset, ABORT, entry.first_offset))

@@ -19,7 +19,7 @@ Put = Callable[[bytes], None]
 
 
 class NodeOutput:
-    """The pipe from which a node's output is read. put: called with whole lines, to which the node id has been
+    """The pipe from which a node's output is read. put: called with whole lines, in which the node id has been
     added."""
 
     def __init__(self, node: int, put: Put, *, json_lines: bool) -> None:

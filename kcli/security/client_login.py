@@ -11,7 +11,7 @@ from kcli.security.sasl import Conversation
 from kcli.security.scram_client import converse
 
 MECHANISMS: Final = (plain.MECHANISM, *scram.MECHANISMS)
-"""The mechanisms of which kcli has the client's side."""
+"""The SASL mechanisms by which kcli can log in as a client."""
 
 
 @dataclass(frozen=True, slots=True)

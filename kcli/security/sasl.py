@@ -26,8 +26,8 @@ class AuthenticationFailed(KcliError):
 
 
 class Unanswered(AuthenticationFailed):
-    """The end of an exchange after a message on which Kafka's own code fails: the connection is closed without an
-    answer."""
+    """The end of an exchange after a message at which Kafka's own code fails: the connection is closed without a
+    response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,8 +77,8 @@ class UnsyncedDisk(Disk):
 
 
 class Controls:
-    """A broker that can be stopped and started, and what is kept while it is stopped: request log, fault rules,
-    clock."""
+    """A broker that can be stopped and started. The request log, the fault rules and the clock stay while it is
+    stopped."""
 
     def __init__(self, loop: MovingLoop) -> None:
         self._loop = loop

@@ -273,7 +273,7 @@ class Kafka:
         confluent-kafka.
 
         user: who connects, if the broker's security has users. A user who logs in by SCRAM is made at the first
-        call. Raises UsageError for another library or one that is not installed, and for a user if there are none.
+        call. Raises UsageError for another library or one that is not installed, and for a user if the broker has no users.
         """
         from kcli.testing.security import plain_config
 

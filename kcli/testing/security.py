@@ -41,7 +41,8 @@ _TOKEN_HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBeare
 
 
 class Security:
-    """The security of one broker. protocol: of its listener, and the listener's name."""
+    """The security of one broker. protocol: the security protocol of its listener, which is also the listener's
+    name."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         """kind: one of KINDS. directory: a new one, for keys and certificates. Raises UsageError."""

@@ -57,9 +57,9 @@ class Store:
 class TlsSettings:
     """The settings ssl.*, checked one by one and against each other; no file is read yet. `repr` has no secret.
 
-    key_pem, chain_pem, trusted_pem: the PEM texts in the settings; protocols: the lowest and the highest version;
-    cipher_suites: Java's names, none for the default suites; checks_host: whether a node that kcli connects to must
-    have a certificate for its host.
+    key_pem, chain_pem, trusted_pem: the PEM texts in the settings. protocols: the lowest and the highest version.
+    cipher_suites: Java's names, empty for the default suites. checks_host: whether the certificate of a node that kcli
+    connects to must be for the node's host name.
     """
 
     keys: Store

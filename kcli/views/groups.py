@@ -32,7 +32,7 @@ class NoSuchGroup(KcliError):
 
 
 class Listing(NamedTuple):
-    """A group in a list."""
+    """A group in the answer to a listing."""
 
     group: str
     type: str

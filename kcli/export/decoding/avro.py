@@ -1,4 +1,4 @@
-"""Avro schemas as Arrow types, and as programs of the kernel that decodes Avro.
+"""Avro schemas as Arrow types, and as programs for the compiled Avro decoder (formats.kernels.payload.avro).
 
     null                              string (always null)
     boolean, int, long, float, double, bytes, string     the same type; fixed: binary
@@ -13,7 +13,7 @@
     other logical types               the type of their encoding
 
 All values may be null: a field that the writer's schema lacks is null. Source: the Avro 1.12 specification, Spark's
-SchemaConverters. fastavro parses the schemas; tests compare the kernel's values with fastavro's.
+SchemaConverters. fastavro parses the schemas; tests compare the decoder's values with fastavro's.
 """
 
 from __future__ import annotations

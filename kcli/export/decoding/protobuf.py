@@ -1,4 +1,4 @@
-"""Protobuf descriptors as Arrow types, and as programs of the kernel that decodes Protobuf.
+"""Protobuf descriptors as Arrow types, and as programs for the compiled decoder (formats.kernels.payload.protobuf).
 
     double, float, bool, string, bytes             the same type
     int32, sint32, sfixed32                        int
@@ -12,7 +12,7 @@
     google.protobuf.Int64Value, other wrappers     the type of their field `value`
 
 A field that is not in a payload is null; with implicit presence (plain fields of proto3) it is zero or empty. protoc
-from grpcio-tools compiles .proto files; tests compare the kernel's values with those of protobuf's Python runtime.
+from grpcio-tools compiles .proto files; tests compare the decoder's values with those of protobuf's Python runtime.
 Source: protobuf.dev, "Encoding", "Field Presence"; Confluent's wire format for the message's indexes.
 """
 
