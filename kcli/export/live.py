@@ -113,7 +113,8 @@ class LiveEnd:
 
 
 def steady(look: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that calls `look` again, up to twice, if it raises UnreadableInput for a deleted file."""
+    """Return a function that calls `look`, and calls it again, up to twice, if it raises UnreadableInput, as for a file
+    that has been deleted meanwhile."""
 
     @wraps(look)
     def again(*arguments: P.args, **named: P.kwargs) -> T:

@@ -38,9 +38,9 @@ WANTS = {"acls", "config", "process", "security", "seed"}
 
 @dataclass(frozen=True)
 class BrokerSpec:
-    """The broker that a test asks for: its configuration, where it runs, the topics and records of its seed, how
-    clients connect, and what they may do. security: None for plain text; acls: None if everybody may do
-    everything."""
+    """The broker that a test asks for. config: broker configurations. process: "thread" or "child". seed: the first
+    topics and records. security: how clients connect, None for plain text. acls: what users may do, None if everybody
+    may do everything."""
 
     config: Mapping[str, str]
     process: Process

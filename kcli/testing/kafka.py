@@ -272,8 +272,8 @@ class Kafka:
         """Return what a client needs to connect: keyword arguments of kafka-python and aiokafka, properties of
         confluent-kafka.
 
-        user: who connects, if the broker's security has users. A user who logs in by SCRAM is made at the first
-        call. Raises UsageError for another library or one that is not installed, and for a user if the broker has no users.
+        user: who connects, if the broker's security has users. A user who logs in by SCRAM is made at the first call.
+        Raises UsageError for another library or one that is not installed, and for a user if the broker has no users.
         """
         from kcli.testing.security import plain_config
 

@@ -173,8 +173,8 @@ class DumpedRegistry:
             raise UnknownSchema(f"{self.name} has no schema {schema_id}") from None
 
     def referred(self, reference: Reference) -> RegisteredSchema:
-        """Return the schema at a reference's subject and version, or, if there is none, at the reference's name
-        taken as a path in the dump. Raises UnknownSchema."""
+        """Return the schema at a reference's subject and version. If the dump has none there, return the schema whose
+        path in the dump is the reference's name. Raises UnknownSchema."""
         found = self._by_version.get((reference.subject, reference.version)) or self._by_path.get(reference.name)
         if found is None:
             raise UnknownSchema(f"{self.name} has no version {reference.version} of {reference.subject}")
