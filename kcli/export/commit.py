@@ -180,8 +180,8 @@ def is_interrupted(directory: Path) -> bool:
 
 
 def _parents(places: Sequence[Path], top: Path) -> list[Path]:
-    """Return the directories of files, and the directories above them up to `top` for files below `top`; deepest
-    first."""
+    """Return the directories that contain these files and, for files below `top`, also the directories between them and
+    `top`, and `top` itself; deepest first."""
     found: set[Path] = set()
     for place in places:
         parent = place.parent

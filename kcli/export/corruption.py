@@ -100,8 +100,8 @@ class Findings:
         self._pending.clear()
 
     def write(self) -> None:
-        """Write the split's file of the damage table. Nothing is written if there is no damage, or unless
-        onCorruption=report. Raises UnreadableInput."""
+        """Write the split's file of the damage table, if there is damage and onCorruption=report. Raises
+        UnreadableInput."""
         split = self._split
         if split.corruption_report is None or not self._rows:
             return

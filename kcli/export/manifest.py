@@ -102,7 +102,7 @@ class Extent:
         return cls(**{**value, "gaps": tuple((first, last) for first, last in value["gaps"])})
 
     def then(self, later: Extent) -> Extent:
-        """Return one extent for this and a later one of the same partition; offsets between them are a gap."""
+        """Return this extent and a later extent of the same partition as one; the offsets between them are a gap."""
         between = [(self.end, later.start - 1)] if later.start > self.end else []
         gaps = joined([*self.gaps, *between, *later.gaps])
         missing = self.missing + later.missing + sum(last - first + 1 for first, last in between)
@@ -161,7 +161,7 @@ class Manifest:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read the manifest of an export. Raises UnreadableInput: no export, or one of another version."""
+    """Read the manifest of an export. Raises UnreadableInput if there is none, or one of another version."""
     path = directory / MANIFEST
     try:
         data = path.read_bytes()

@@ -186,7 +186,8 @@ def offset_for_time(files: PartitionFiles, time_ms: int) -> int | None:
 
 
 def find(source: Source, segment: SegmentFile, selection: Selection) -> int:
-    """Return the byte position at which to begin reading a segment for an offset or a timestamp, from its indexes."""
+    """Return the byte position at which to begin reading a segment for an offset or a timestamp, looked up in the
+    segment's indexes."""
     return seek(source, segment.base_offset, index_reader(segment), selection)
 
 

@@ -114,9 +114,10 @@ class SourceOptions:
     def parse(options: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
         """Return the options of a query from Spark's option strings by name.
 
-        stream: startingOffsets is `latest` by default, and beyondHighWatermark true, because the high watermark in the
-        checkpoint of a running broker is some seconds old.
-        Raises UsageError: an unknown option, an invalid value, options that exclude each other, no path.
+        stream: whether the query is a streaming query, in which startingOffsets is `latest` by default, and
+        beyondHighWatermark true, because the high watermark in the checkpoint of a running broker is some seconds old.
+
+        Raises UsageError for an unknown option, an invalid value, options that exclude each other, and without a path.
         """
         given = _RemainingOptions({name.lower(): value for name, value in options.items()})
         paths = given.paths()

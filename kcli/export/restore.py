@@ -95,7 +95,7 @@ class Restored:
 
 
 def survey(export: Export) -> Iterator[Restored]:
-    """Yield each partition of the export as a dry run shows it, by topic and partition."""
+    """Yield each partition of the export as a dry run shows it, in the order of topic and partition."""
     for (topic, partition), found in sorted(export.partitions.items()):
         span = found.last_offset - found.first_offset + 1
         yield Restored(topic, partition, found.first_offset, found.last_offset, found.rows, max(0, span - found.rows))

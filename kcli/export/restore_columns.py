@@ -155,9 +155,10 @@ class Layout:
         return batch.column("headers").cast(BUILD_SCHEMA.field("headers").type)
 
     def _attributes(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return column `attributes`, or without it attributes with the bits of codec and timestampType.
+        """Return the attributes of each row's batch: the column `attributes`; without it, attributes with only the bits
+        that the columns codec and timestampType give. Raises UnreadableInput for an unknown codec.
 
-        Without batchTimestamp, which has the delete horizon, the delete horizon's bit is cleared.
+        Without the column batchTimestamp, which has the delete horizon, the delete horizon's bit is cleared.
         """
         if self.has("attributes"):
             attributes = self._numbers(batch, "attributes", 0)

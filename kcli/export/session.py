@@ -137,7 +137,7 @@ def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
 
 @contextmanager
 def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
-    """Start Spark without Spark SQL, which takes a third of the start; stop it at the end of the `with`.
+    """Start Spark without Spark SQL, which saves a third of the start's time; stop Spark at the end of the `with`.
 
     Raises UsageError (no Java, an unknown master), NotInstalled (pyspark, pyarrow) and SparkFailed, also for errors of
     Spark's that the body of the `with` raises.

@@ -190,7 +190,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(map(LivePartition, self._parts(ranges)))
 
     def _parts(self, ranges: list[Range]) -> list[LiveRange]:
-        """Cut ranges into tasks of about 64 MB, smaller ones as minPartitions and maxRecordsPerPartition demand."""
+        """Cut ranges into tasks of about 64 MB, or smaller ones if minPartitions or maxRecordsPerPartition requires
+        them."""
         by_bytes = [part for each in ranges for part in _cut(each, splits([each], unshared(self._options)))]
         most = self._options.max_records_per_partition
         parts = [

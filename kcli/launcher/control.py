@@ -47,8 +47,8 @@ class ControlServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen. A socket file that exists was left by a launcher that has died, since this one holds the directory's
-        lock. Raises OSError."""
+        """Listen on the socket. An existing socket file is replaced: a launcher that has died left it, since this
+        launcher holds the directory's lock. Raises OSError."""
         path = self._cluster.control_socket
         path.unlink(missing_ok=True)
         before = os.umask(0o177)

@@ -11,7 +11,8 @@ from kcli.security.scram import EXTENSION, ScramMechanism, sasl_name
 
 _HEADER: Final = "n,,"
 _ITERATIONS_MAX: Final = 1_000_000
-"""The maximum number of iterations that kcli's client accepts from a server: more would take it a second and longer."""
+"""The maximum number of iterations that kcli's client accepts from a server: more would take the client a second or
+longer."""
 _SHOWN_MAX: Final = 200
 
 

@@ -140,7 +140,7 @@ class Controls:
         return sorted(each.name for each in self.node.broker.image.topics.values())
 
     async def seed(self, topics: Sequence[SeedTopic]) -> None:
-        """Create the topics that do not exist, and append the records of all. Raises Refused."""
+        """Create the topics that do not exist, and append the records of all topics. Raises Refused."""
         image = self.node.broker.image
         new = [each for each in topics if image.topic(each.name) is None]
         await self._create(new)

@@ -73,8 +73,9 @@ class RegistryDecoder(ProgramDecoder):
 
     The type is the common type of the schemas whose prefixes the survey found. A schema whose id is first met while
     decoding is requested from the registry; its payloads decode if all of its fields fit into the common type.
-    Otherwise their values are null, each with a reason. sources: schemas by prefix. refused: reasons by prefix, for
-    prefixes whose schema cannot be used.
+    Otherwise their values are null, each with a reason.
+
+    sources: schemas by prefix. refused: reasons by prefix, for prefixes whose schema cannot be used.
     """
 
     def __init__(self, language: Language, registry: Registry, headers: frozenset[bytes]) -> None:
