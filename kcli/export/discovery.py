@@ -2,7 +2,7 @@
 
     path of a segment's file           that segment alone
     directory with segments            one partition, by the directory's name (no number: topic <name>, partition 0)
-    directory of such directories      a log directory with its checkpoints; a directory of several; tiered storage
+    directory of such directories      a log directory with its checkpoints, several log directories, or tiered storage
     *, ?, [...] in a path              every match
 
 Left out, unless a path names them: files and directories that Kafka deletes or moves (`-delete`, `-future`, `-stray`,

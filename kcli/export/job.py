@@ -1,4 +1,4 @@
-"""The export: plan, read and write on Spark's workers, commit.
+"""The steps of an export, which reads and writes on Spark's workers.
 
     plan      splits (splits.py), grouped into tasks of about the size of a file, about two tasks for each core
     survey    only if the types of decoded keys or values are inferred: a first pass over the records

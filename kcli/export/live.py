@@ -1,6 +1,6 @@
 """A log that changes while it is read: it grows and rolls, segments are compacted into others, and deleted.
 
-    log end offset   after the last batch of the last segment that is whole and sound (see offsets.py); LiveEnd reads
+    log end offset   the offset after the last whole and sound batch (see offsets.py) of the last segment; LiveEnd reads
                      only the bytes appended since its previous call. Torn bytes or zeros after that batch are a batch
                      that the broker is writing, or preallocated space (`preallocate`)
     range to read    given by offsets, not bytes: the files that contain these offsets are looked up when the range is

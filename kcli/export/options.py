@@ -175,7 +175,8 @@ _MEANINGLESS: Final = re.compile(
 
 
 class _RemainingOptions:
-    """Option strings by lower-case name. Each method removes the option that it returns; all left are unknown."""
+    """Option strings by lower-case name. Each method removes the option that it returns; options that are left at the
+    end are unknown."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options

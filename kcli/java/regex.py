@@ -1,9 +1,9 @@
 """Java's regular expressions and replacements, as they are in an operator's configuration, matched by RE2.
 
-RE2 finds what Java finds, in time linear in the text, if the text has no line break. It has no look-around, no
-reference to a group within the pattern, and no possessive quantifier: a pattern with one is refused, and so is what
-Java reads in a way of its own (nested classes, \\b, \\p, flags other than a leading (?i), the repetition of a group
-that captures and may be empty).
+RE2 finds what Java finds, in time linear in the text, if the text has no line break. RE2 has no look-around, no
+reference to a group within the pattern, and no possessive quantifier: a pattern with any of these is refused, and so is
+what Java reads in a way of its own (nested classes, \\b, \\p, flags other than a leading (?i), the repetition of a
+group that captures and may be empty).
 
     .             all but a line break          $        the end of the text
     \\d \\w \\s     of ASCII                      (?i)     of ASCII

@@ -1,6 +1,6 @@
 """The nodes of a cluster on one machine, and the server.properties of each.
 
-    combined    nodes 1..N, each broker and controller
+    combined    nodes 1..N, each of which is broker and controller
     separate    brokers 1..N, controllers 3001..3000+M
 
 Each broker has every listener for clients and brokers, each controller every controller listener: PLAINTEXT and

@@ -1,4 +1,4 @@
-"""The nodes of `kcli serve --secure --nodes`: every listener is one of SASL_SSL, with a certificate for each node.
+"""The nodes of `kcli serve --secure --nodes`: every listener uses SASL_SSL, with a certificate for each node.
 
     clients      log in by SCRAM; the admin is among the first records of the metadata log
     nodes        log in by PLAIN as the user `node`, a super user, at the brokers' and at the controllers' listener:

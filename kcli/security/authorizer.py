@@ -7,7 +7,7 @@
     5. the resource has no ACL: denied, or allowed with allow.everyone.if.no.acl.found
 
 An ACL concerns an access if resource, principal, host and operation match. An ALLOW of READ, WRITE, DELETE or ALTER
-allows DESCRIBE as well, and one of ALTER_CONFIGS allows DESCRIBE_CONFIGS; a DENY denies its own operation alone.
+allows DESCRIBE as well, an ALLOW of ALTER_CONFIGS allows DESCRIBE_CONFIGS; a DENY denies its own operation alone.
 
 The authorizer decides by the ACLs of the metadata image: `follow` is called after every change of them. Until the
 metadata log is loaded it can allow super users only. Source: StandardAuthorizer, StandardAuthorizerData; KIP-11,

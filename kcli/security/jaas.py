@@ -7,8 +7,8 @@ modules.
     entry    module flag option* ";"        flag: required, requisite, sufficient, optional, in any case
     option   key "=" value
 
-A word consists of letters, digits and . - _ $; one that begins with a digit, "." or "-" is a number, which Kafka does
-not accept as a value. Everything else is quoted, by " or ', on one line, with the escapes of C. // and /* */ are
+A word consists of letters, digits and . - _ $; a word that begins with a digit, "." or "-" is a number, which Kafka
+does not accept as a value. Everything else is quoted, by " or ', on one line, with the escapes of C. // and /* */ are
 comments, and any other slash outside quotes comments out the rest of its line. In a file * is a letter too, words are
 quoted by " alone, and Java replaces ${name} in a value by a system property; kcli has no system properties, and refuses
 such a value.

@@ -49,7 +49,7 @@ It raises NotTrusted.
 
 
 class NotTrusted(Exception):
-    """The broker does not know the password, or its answer is malformed."""
+    """The broker does not know the password, or the broker's message is malformed."""
 
 
 class SaslServer(Protocol):

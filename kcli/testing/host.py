@@ -126,7 +126,7 @@ class ChildHost(Host):
                 self._pipe.close()
                 self._process.wait(TIMEOUT_S)
             except Gone:
-                pass  # it has ended already
+                pass  # the process has ended already
             finally:
                 if self._process.poll() is None:
                     self.kill()

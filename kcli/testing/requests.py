@@ -76,7 +76,7 @@ class LoggedRequest:
         return cls(name.removesuffix("Request"), call.header, call.client_host, call.now_ms, request, targets)
 
     def for_tests(self) -> Request:
-        """Return the request in the form for tests."""
+        """Return the Request that a test reads."""
         header = self.header
         return Request(
             self.api,

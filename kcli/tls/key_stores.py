@@ -1,7 +1,7 @@
 """Private keys with their certificates, and trusted certificates, from stores of type PEM, PKCS12 and JKS.
 
-    PEM      one private key (PKCS #8, encrypted with ssl.key.password if that is set) and its certificates, its own
-             one first; or the trusted certificates
+    PEM      one private key (PKCS #8, encrypted with ssl.key.password if that is set) and its certificates, the
+             key's own first; or the trusted certificates
     PKCS12   a private key under ssl.keystore.password, and its certificates; or the trusted certificates
     JKS      private keys under ssl.key.password, or if that is not set under ssl.keystore.password; or the trusted
              certificates

@@ -1,8 +1,8 @@
 """The settings ssl.* of a listener, or of the connections to other nodes, as Kafka names them.
 
-A setting that kcli cannot apply as Kafka does ends the start with one line that names the setting: providers, key and
-trust managers, random numbers and engines other than Java's default ones. TLSv1 and TLSv1.1 may be named, but no
-connection uses them, as in Kafka on a Java whose jdk.tls.disabledAlgorithms has them. Source: SslConfigs,
+A setting that kcli cannot apply as Kafka does keeps kcli from starting, with one line that names the setting. Such are
+providers, key and trust managers, random numbers and engines other than Java's default ones. TLSv1 and TLSv1.1 may be
+named, but no connection uses them, as in Kafka on a Java whose jdk.tls.disabledAlgorithms has them. Source: SslConfigs,
 BrokerSecurityConfigs, DefaultSslEngineFactory.
 """
 

@@ -1,6 +1,6 @@
 """JSON schemas as Arrow types. Keywords that do not change the type (`required`, `minimum`, ...) are ignored.
 
-    object with properties            struct; without, but with additionalProperties of one schema: map
+    object with properties            struct; without properties, but with additionalProperties of one schema: map
     array with items                  list
     integer, number, boolean          bigint, double, boolean
     string                            string; with format date or date-time: date, timestamp (UTC)
