@@ -32,7 +32,7 @@ class NoSuchGroup(KcliError):
 
 
 class Listing(NamedTuple):
-    """A group in the answer to a listing."""
+    """A group in a list of groups: its id, type and state."""
 
     group: str
     type: str

@@ -79,8 +79,8 @@ class AvroSchema:
     def look_up(self, schema: Schema) -> tuple[str, dict[str, Any]]:
         """Return the kind of a schema ("record", "array", "long") and the schema itself as a dict.
 
-        A name is replaced by the named type. The dict of a union is {"members": its schemas}, that of a primitive type
-        empty.
+        A name is replaced by the named type. The dict of a union is {"members": its schemas}; for the name of a
+        primitive type it is empty.
         """
         if isinstance(schema, str):
             if schema in _SIMPLE:
