@@ -166,7 +166,7 @@ def _record_faults(window: Window, i: int, row: BatchRow, limit_bytes: int) -> l
 
 def is_readable(window: Window, i: int) -> bool:
     """Whether consumers can read batch i of a window whose records have been decoded (`decode` sets the fault bits). A
-    payload that only exceeds kcli's limit, or has bytes behind it that Java ignores, is readable. Source: Kafka's
+    payload that only exceeds kcli's limit, or has bytes after it that Java ignores, is readable. Source: Kafka's
     DefaultRecordBatch, CompletedFetch."""
     row = BatchRow._make(window.batches.row(i))
     faults = row.faults & ENDS_CONSUMERS

@@ -1,6 +1,6 @@
 """A broker's log directory: its lock, its meta.properties, its checkpoints, and the partitions in it.
 
-    .lock                   locked as a whole file by the broker that uses the directory
+    .lock                   is locked, as a whole file, by the broker that uses the directory
     .kafka_cleanshutdown    the broker shut down cleanly: a start need not check its logs
     meta.properties         the cluster and the node that the directory belongs to
     recovery-point-, log-start-, replication- and cleaner-offset-checkpoint
@@ -74,8 +74,8 @@ PASSED_OVER = {
     FileKind.CLEANER_OFFSETS: "Kafka starts, and its log cleaner ends at once",
     FileKind.REPLICATION_OFFSETS: "Kafka starts, and serves no partition of this directory",
 }
-"""What Kafka does at its start, by checkpoint, where the file has text in place of a number, or a negative count. With
-any other damage of these checkpoints it does not start, except of replication-offset-checkpoint."""
+"""What Kafka does at its start, by checkpoint file, if a number in the file is other text or the count is negative.
+With any other damage of these files Kafka does not start; only replication-offset-checkpoint may have any damage."""
 
 
 def read_properties(path: Path) -> Mapping[str, str]:
@@ -87,7 +87,7 @@ def read_properties(path: Path) -> Mapping[str, str]:
 
 
 def read_meta_properties(directory: Path) -> MetaProperties | None:
-    """Return the content of the directory's meta.properties; None where it has none. Raises FormatError,
+    """Return the content of the directory's meta.properties; None if it has none. Raises FormatError,
     UnreadableInput."""
     path = directory / FileKind.META_PROPERTIES
     return properties.meta_properties(properties.parse(read_whole(path))) if path.exists() else None
@@ -183,7 +183,7 @@ class LogDirectory:
 
     @property
     def marked_broker_epoch(self) -> int | None:
-        """The broker epoch in the clean-shutdown marker; -1 where the broker did not know its epoch; None where there
+        """The broker epoch in the clean-shutdown marker; -1 if the broker did not know its epoch; None if there
         is no marker, or none that Kafka can read. Kafka ignores what follows the JSON object."""
         try:
             with (self.path / FileKind.CLEAN_SHUTDOWN).open("rb") as marker:
@@ -203,8 +203,8 @@ class LogDirectory:
         disk.sync_directory(self.path)
 
     def offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
-        """Return the entries of a checkpoint, by partition; none where there is no such file, or where Kafka ignores
-        its damage (see `passed_over`). Raises StartRefused for any other damage, and where the file cannot be read."""
+        """Return the entries of a checkpoint, by partition; none if there is no such file, or if Kafka ignores its
+        damage (see `passed_over`). Raises StartRefused for any other damage, and if the file cannot be read."""
         path = self.path / kind
         if not path.exists():
             if path.is_symlink():
@@ -338,7 +338,7 @@ class LogDirectory:
         for each in self.partitions():
             try:
                 paths = sorted(each.path.iterdir()) if each.name.state in ("", "future") else []
-            except OSError:  # the plan of that partition reports this error
+            except OSError:  # recovery reports this error when it plans this partition
                 continue
             for path in paths:
                 name = parse(path.name)
@@ -361,7 +361,7 @@ class LogDirectory:
         for each in self.partitions():
             try:
                 found, target = each.path.stat(), each.path.resolve()
-            except (OSError, RuntimeError):  # the plan of that partition reports this error
+            except (OSError, RuntimeError):  # recovery reports this error when it plans this partition
                 continue
             by_inode.setdefault((found.st_dev, found.st_ino), []).append(each.path)
             if each.path.is_symlink() and _is_of_another(target, each.name):
@@ -375,7 +375,7 @@ class LogDirectory:
         return shared
 
     def expected_partitions(self) -> list[PartitionDirectory]:
-        """Return the same as `partitions`. Raises UnreadableInput also where there is no partition, and no file that
+        """Return the same as `partitions`. Raises UnreadableInput also if there is no partition, and no file that
         only a broker's log directory has."""
         found = self.partitions()
         if not found and not is_log_directory(self.path):
@@ -403,7 +403,7 @@ class LogDirectory:
 
 
 def _mount_points() -> set[Path]:
-    """Return the directories on which a file system is mounted, by /proc/self/mountinfo (proc(5)); none where there is
+    """Return the directories on which a file system is mounted, by /proc/self/mountinfo (proc(5)); none if there is
     no such file."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
@@ -461,7 +461,7 @@ def partition_named(name: str) -> DirectoryName | None:
 
 
 def unusable(meta: MetaProperties | None) -> str | None:
-    """Return the reason for which no broker starts with these meta.properties; None where one does."""
+    """Return the reason for which no broker starts with these meta.properties; None if one does."""
     if meta is None:
         return None
     if meta.node_id is None or meta.cluster_id is None:
@@ -474,7 +474,7 @@ def unusable(meta: MetaProperties | None) -> str | None:
 
 
 def holds_segments(path: Path) -> bool:
-    """Whether the path is a partition's directory: it has files of one or, where it is empty, the name of one."""
+    """Whether the path is a partition's directory: it has files of one or, if it is empty, the name of one."""
     kinds = _kinds(path)
     if any(kind in PARTITION_FILES for kind in kinds):
         return True

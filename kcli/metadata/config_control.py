@@ -2,7 +2,8 @@
 
 Each resource of a request is changed or refused as a whole, independently of the request's other resources; its new
 configuration is validated as a whole. The records of all are one batch: a ConfigRecord for each name, with a null value
-where it is deleted, and then, with ELR enabled, a ClearElrRecord for each new min.insync.replicas (KIP-966).
+if the configuration is deleted, and then, with ELR enabled, a ClearElrRecord for each new min.insync.replicas
+(KIP-966).
 
 A Schema knows the configurations and their valid values. Source: ConfigurationControlManager, QuorumController,
 KIP-339.
@@ -113,7 +114,8 @@ def _clear_elr(image: MetadataImage, records: Iterable[Record]) -> list[Record]:
 
 def _altered(image: MetadataImage, schema: Schema, change: ResourceChange) -> dict[str, str | None] | Error:
     """Return the configurations that the operations change: the new value by name, None for a deleted one; for brokers
-    also those whose value stays the same. Or the error INVALID_CONFIG. Raises Refused for an unknown operation."""
+    also those whose value stays the same. Returns the error INVALID_CONFIG for an invalid change. Raises Refused for an
+    unknown operation."""
     existing = image.configs(change.resource_type, change.name)
     altered: dict[str, str | None] = {}
     for name, number, value in change.operations:

@@ -171,7 +171,7 @@ def _check_needs(update: FeatureUpdate, proposed: Mapping[str, int]) -> None:
 
 
 def _elr_safety(image: MetadataImage, min_insync_replicas: int) -> list[Record]:
-    """The records that leave one min.insync.replicas for all brokers, as ELR requires: set the cluster-wide one where
+    """The records that leave one min.insync.replicas for all brokers, as ELR requires: set the cluster-wide one if
     it is missing, and delete those of single brokers."""
     records = []
     if MIN_ISR not in image.configs(BROKER_RESOURCE, ""):

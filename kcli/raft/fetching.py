@@ -62,8 +62,8 @@ def _append(core: Core, state: Follower, answer: FetchAnswer) -> None:
 
 
 def _follow_high_watermark(core: Core, state: Follower, offset: int) -> None:
-    """Raise this node's high watermark to the leader's, but no higher than the log's end. A lower one is ignored, as a
-    new leader's may be."""
+    """Raise this node's high watermark to the leader's, but no higher than the log's end. A lower offset is ignored: a
+    new leader's high watermark may be lower at first."""
     offset = min(offset, core.log.end_offset)
     if state.high_watermark is None or offset > state.high_watermark:
         state.high_watermark = offset

@@ -48,7 +48,7 @@ def join(turn: Turn, token: Token, request: JoinGroup, group: ConsumerGroup) -> 
     """Handle the JoinGroup of a classic member.
 
     Errors: MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR where the member's metadata cannot be read.
+    FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR if the member's metadata cannot be read.
     """
     try:
         answer = _join(turn, request, group)
@@ -183,7 +183,7 @@ def _member(
 
 def leave(turn: Turn, token: Token, request: LeaveGroup, group: ConsumerGroup) -> None:
     """Remove members of either protocol. Errors, by member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; of the request:
-    UNKNOWN_SERVER_ERROR where the records do not fit into one batch."""
+    UNKNOWN_SERVER_ERROR if the records do not fit into one batch."""
     leaving: dict[str, ConsumerMember] = {}
     answers = []
     for each in request.members:

@@ -80,7 +80,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def epoch_of(self, topic_id: UUID, partition: int) -> int | None:
-        """Return the member epoch at which the partition was assigned to the member; None where the member does not own
+        """Return the member epoch at which the partition was assigned to the member; None if the member does not own
         it."""
         for epochs in (self.assigned, self.revoking):
             epoch = epochs.get(topic_id, {}).get(partition)

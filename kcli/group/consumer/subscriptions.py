@@ -77,7 +77,7 @@ class Subscriptions:
 
 
 def subtract(counter: Counter[str], key: str) -> None:
-    """Decrement the key's count, and remove the key where its count becomes zero."""
+    """Decrement the key's count, and remove the key if its count becomes zero."""
     if counter[key] > 1:
         counter[key] -= 1
     else:

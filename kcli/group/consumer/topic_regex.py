@@ -53,7 +53,7 @@ def compile_regex(pattern: str) -> LinearRegex:
 class Search:
     """A search for the topics whose whole names match each pattern; a pattern that does not compile matches none.
 
-    It runs in slices of a few milliseconds, or of one pattern's compilation where that takes longer. describable: the
+    It runs in slices of a few milliseconds, or of one pattern's compilation if that takes longer. describable: the
     topics that may be found, None for all of them. matched: topics by pattern. is_over: whether all slices have run.
     """
 

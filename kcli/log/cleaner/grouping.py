@@ -1,7 +1,8 @@
 """Grouping of segments: adjacent segments whose present sizes fit into one segment are cleaned into one.
 
-A group ends where the next segment would bring the bytes above segment.bytes, an index above segment.index.bytes, or an
-offset further than an int32 from the group's base. Source: Cleaner.groupSegmentsBySize.
+A group ends before the segment with which its bytes would exceed segment.bytes, an index would exceed
+segment.index.bytes, or an offset would be further than an int32 from the group's base offset. Source:
+Cleaner.groupSegmentsBySize.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
         removals += compaction.swap(group, now_ms)                 the thread of the log
     checkpoint = compaction.done().end_offset                      for the cleaner's checkpoint
 
-The pass is aborted (CompactionAborted) where a segment that it cleans is truncated or removed, or the directory is
+The pass is aborted (CompactionAborted) if a segment that it cleans is truncated or removed, or the directory is
 renamed. The files of the current group are then removed; groups that were swapped in before stay. Source:
 LogCleanerManager (abortCleaning, checkCleaningAborted), LocalLog.replaceSegments.
 """

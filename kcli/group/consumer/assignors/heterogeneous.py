@@ -1,4 +1,4 @@
-"""The uniform assignor where members subscribe to different topics: close to even, and members keep most partitions.
+"""The uniform assignor for members with different subscriptions: close to even, and members keep most partitions.
 
 The readers of a topic are the members that subscribe to it; a member's load is the number of its partitions.
 
@@ -166,7 +166,7 @@ class _Loads:
         return self._sorted[self._least_next - 1]
 
     def next_most(self) -> int:
-        """Return the reader to take a partition from; NOBODY where none is left."""
+        """Return the reader to take a partition from; NOBODY if none is left."""
         if self._most_next < self._most_start:
             if self._most_end <= self._most_start > 0:
                 self._most_level = self._load(self._most_start - 1)

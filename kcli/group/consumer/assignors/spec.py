@@ -1,6 +1,6 @@
 """The input of an assignor, and the order in which Kafka iterates it.
 
-Kafka keeps members, topics and partitions in hash maps, and where an assignor has a choice, the iteration order
+Kafka keeps members, topics and partitions in hash maps, and when an assignor has a choice, the iteration order
 decides. Java's hash codes are fixed, so this order is fixed too: by bucket, and within a bucket by insertion. The
 mappings here are in the order of insertion: `members` as in the group, `topics` as a HashSet of their names iterates
 them (`java.hash_map_order`), a member's `assigned` as in its record. Partitions are sets, as if inserted in ascending
