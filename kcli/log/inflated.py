@@ -16,8 +16,9 @@ MAGICS = {b"\x1f\x8b\x08": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 SUFFIXES = {GZIP: ".gz", ZSTD: ".zst"}
 CHUNK_BYTES = 1 << 20
 KEPT_BYTES = 32 << 20
-"""How many decompressed bytes are kept in memory at least, for reads that go back; more than one window of batches. For
-a read of earlier bytes the file is decompressed again from its beginning."""
+"""Bytes that lie at most this far before the end of the last read stay in memory in decompressed form, for reads that
+go back; this is more than one window of batches. To read earlier bytes the file is decompressed again from its
+beginning."""
 
 
 def codec_of(path: Path) -> int | None:

@@ -1,7 +1,7 @@
 """Retention: the old segments that are deleted, from the first on, as long as each in turn meets a condition.
 
     log start offset   the next segment begins at or below it                   every log
-    retention.bytes    the log without the segment is not below this size   cleanup.policy with delete
+    retention.bytes    the log without the segment is not below this size       cleanup.policy with delete
     retention.ms       the segment's youngest record is older                   cleanup.policy with delete
 
 No segment is deleted that reaches above the high watermark, nor an active segment without batches. If all segments

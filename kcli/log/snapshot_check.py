@@ -6,7 +6,7 @@ sequences do not match it are refused. The batches below the snapshot's offset c
 
     a producer that has no batch in the log           if no batch is missing that it may have sent
     another epoch, sequence, offset, timestamp        than the producer's last batch has
-    an epoch or offset below that of a batch          of the producer, also if batches are missing
+    an epoch or offset below that of a batch          of the producer, even if batches are missing
     an open transaction that has ended, or never was  or one that is open in the log alone
     an offset that is not below the snapshot's
     no entry for a producer whose last batch is later than that of a producer with an entry, by offset and timestamp

@@ -1,9 +1,9 @@
 """The directory.id that the metadata log has for each log directory of a node. The id of a directory is
 
     right       if meta.properties has it, the node has registered it, and no other log directory of the node has it
-    decided     if it is registered, and the metadata log places in it more than half of the partitions that lie in the
-                directory; only for a directory whose meta.properties has no right id
-    not known   if this is true of no id, or if it is true of one id for two directories
+    decided     if the directory has no right id, this id is registered, and the metadata log places in it more than
+                half of the partitions that lie in the directory
+    not known   if no id is right or decided, or if the same id would be decided for two directories
 
 No two directories get the same id, and no directory gets an id that is in the meta.properties of another one.
 Partitions that the metadata log places in the right or decided id of another directory do not count: somebody has moved

@@ -49,8 +49,8 @@ from kcli.protocol.topic_partition import TopicPartition
 @dataclass(frozen=True, slots=True)
 class MissingPartition:
     """A partition that the metadata log places in a log directory, but that has no directory with its records there: no
-    directory has its name, or only a directory of a deleted topic has it, or the one that has it contains no batch
-    while another directory has the records.
+    directory has its name, or the directory of its name belongs to a deleted topic, or has no batch while another
+    directory has the records.
 
     reached: the partition's log end offset in the checkpoints; 0 if they have none. others: the nodes with the other
     replicas. renamed: the partition's directory under another name. deleted: the directory of its name that belongs to
@@ -200,7 +200,7 @@ class Placement:
 
     def in_absent_directories(self, known: Collection[str]) -> dict[str, list[TopicPartition]]:
         """Return the node's partitions that have no directory in any of its log directories, and that the metadata log
-        places in log directories whose ids are not in `known`, by that id."""
+        places in log directories with ids not in `known`. They are listed by the id of that log directory."""
         present = {each.partition for each in self.directories if not each.name.state} | self.elsewhere.keys()
         found: dict[str, list[TopicPartition]] = {}
         for topic in sorted(self.image.topics.values(), key=lambda each: each.name):

@@ -325,7 +325,8 @@ def offset_beyond_end(directory: Path, files: Files) -> UnreadableInput | None:
     controller keeps its state at the highest offset that it has replayed, and cannot append records at a lower one: the
     node does not get ready. The leader of the quorum writes LeaderChange at the log end offset and the first records
     after it, so an offset one beyond the end does no harm. Nor do a repeated batch and offsets missing between batches.
-    Raises UnreadableInput. Source: SnapshotRegistry.getOrCreateSnapshot."""
+    Raises UnreadableInput. Source: SnapshotRegistry.getOrCreateSnapshot.
+    """
     end, highest, found = 0, -1, None
     for name in _named(files, FileKind.LOG):
         source = ContentSource(str(directory / name), files[name])

@@ -66,7 +66,7 @@ class Core:
     """A raft node.
 
     out: the outcome of the call in progress. flushed_offset: the records below it are on disk. committed_offset: the
-    records below it are known to be committed, also if the high watermark of the present state is lower. refetch:
+    records below it are known to be committed, even if the high watermark of the present state is lower. refetch:
     the function that answers a parked Fetch.
     """
 

@@ -167,7 +167,7 @@ def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -
 def _backoff_ms(position: int, count: int, backoff_max_ms: int) -> int:
     """Return the time in ms that the successor at `position` of `count` waits before its election. The first one waits
     0. The last one waits half of controller.quorum.election.backoff.max.ms, the one before it half as long, and so on.
-    A node that is not among the successors (position = count) waits all of it."""
+    A node that is not among the successors (position = count) waits controller.quorum.election.backoff.max.ms."""
     if position == 0:
         return 0
     if position >= count:

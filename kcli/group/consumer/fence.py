@@ -96,7 +96,7 @@ def extend_session(turn: Turn, group_id: str, member: ConsumerMember) -> None:
 
 
 def load(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """Start the timers of a member that was read from the log. Its first session has the group's session timeout, also
+    """Start the timers of a member that was read from the log. Its first session has the group's session timeout, even
     if the member speaks the classic protocol."""
     extend_session(turn, group_id, replace(member, classic=None))
     if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -1,8 +1,8 @@
 """Rewrites a group of segments into one segment with its indexes.
 
-    windows in order  ->  find the aborted batches and the expired markers             one after the other
-                      ->  find the records that stay, build and compress batches     several threads
-                      ->  append to the new .log file, add index entries             in order
+    windows in order  ->  find the aborted batches and the expired markers         one after the other
+                      ->  find the records that stay, build and compress batches   several threads
+                      ->  append to the new .log file, add index entries           in order
 
 If the offset map has a bit for every offset, which marks the records that are the latest of their keys, the batches
 from which it was filled are not hashed again, and windows without such a record are not read again. A batch of which

@@ -439,7 +439,7 @@ class LiveSegment:
         self._release(trim=False, keep=True)
 
     def _release(self, *, trim: bool, keep: bool) -> None:
-        with ExitStack() as closing:  # closes each file, also if closing another one fails
+        with ExitStack() as closing:  # closes each file, even if closing another one fails
             if self._log is not None:
                 closing.callback(self._log.close)
                 self._log = None

@@ -240,8 +240,9 @@ class ReadOnlySegment:
         return None
 
     def _count_in_turn(self, survey: Survey, columns: Columns, positions: list[int], limit: int, count: int) -> int:
-        """Return how many of the first `count` batches to send to a client, if the batches of the file are out of
-        order: those before the next batch with lower offsets that lies elsewhere in the file."""
+        """Return how many of the first `count` batches to send to a client, for a file whose batches may be out of
+        order. The batches after these are sent later: batches of lower offsets, which lie elsewhere in the file, come
+        before them."""
         bases, lasts = columns.bases, columns.lasts
         for i in range(count):
             if bases[i] >= limit:
