@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 class Outcome:
     """What the broker must do, in this order: append the batches, send the answers, carry out the messages.
 
-    messages: of kinds that each machine defines for the broker, such as transaction markers to write.
+    messages: of kinds that each type of Machine defines for the broker, such as transaction markers to write.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Outcome:
 
 class Commits(Protocol):
     """The records of a request that `AtOnce.at_once` has handled. Once the broker has appended them, `AtOnce.committed`
-    applies them to the machine."""
+    applies them to the state."""
 
     @property
     def records(self) -> Sequence[Pair]:
@@ -69,7 +69,7 @@ class Commits(Protocol):
 
 
 class AtOnce(Protocol):
-    """A machine with a faster path for frequent requests that succeed: the broker calls `at_once`, appends the records
+    """A Machine with a faster path for frequent requests that succeed: the broker calls `at_once`, appends the records
     that it returns, and calls `committed`, without an Outcome."""
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Any:

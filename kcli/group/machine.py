@@ -6,11 +6,11 @@
     kept in memory only   sessions, pending JoinGroup and SyncGroup requests, rebalances: after a restart a classic
                group has the state of its last assignment, a consumer group the state of its last record
 
-After the log is loaded, every record of a classic group that is replayed was just appended by this machine. The group
-in memory is already newer than the record (its members have sessions and pending requests), so the record is not
+After the log is loaded, every record of a classic group that is replayed was just appended by this GroupMachine. The
+group in memory is already newer than the record (its members have sessions and pending requests), so the record is not
 applied: only loading makes classic groups from records. A consumer group, in contrast, changes only by replaying its
-records. Nothing here undoes a change whose records cannot be appended: the broker drops the machine and loads a new
-one. Source: GroupCoordinatorShard, GroupMetadataManager.
+records. Nothing here undoes a change whose records cannot be appended: the broker drops the GroupMachine and loads a
+new one. Source: GroupCoordinatorShard, GroupMetadataManager.
 """
 
 from __future__ import annotations

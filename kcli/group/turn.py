@@ -53,12 +53,12 @@ class Shard:
         return group
 
     def classic(self, group_id: str) -> ClassicGroup | None:
-        """The classic group of that id; None if there is no group, or one of another type."""
+        """The classic group of that id; None if there is no group of that id, or if it has another type."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer(self, group_id: str) -> ConsumerGroup | None:
-        """The consumer group of that id; None if there is no group, or one of another type."""
+        """The consumer group of that id; None if there is no group of that id, or if it has another type."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
@@ -85,7 +85,7 @@ class Turn:
     _following: list[Callable[[], None]] = field(default_factory=list)
 
     def answer(self, token: Token | None, response: object) -> None:
-        """Add the answer to the request of that token; None: no request waits for it."""
+        """Add the answer to the request of that token. token: None if no request waits for the answer."""
         if token is not None:
             self.outcome.answer(token, response)
 

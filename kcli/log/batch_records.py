@@ -88,7 +88,7 @@ def decode(
 
 def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) -> tuple[bytes, FormatError | None]:
     """Return the decompressed payload of batch i, and None. For a damaged payload, return the bytes before the damage
-    and the error; for one above limit_bytes, no bytes and the error."""
+    and the error; for a payload above limit_bytes, no bytes and the error."""
     start, stop = payload_bounds(data, batches, i)
     if start < 0:
         return b"", None  # payload_bounds has marked the batch

@@ -8,11 +8,11 @@ that the properties file itself has no secrets.
     DirectoryConfigProvider   PATH is a directory, KEY the name of a file in it, whose content is the value
     EnvVarConfigProvider      there is no PATH, KEY is an environment variable
 
-config.providers.NAME.param.allowed.paths names the files and directories below which the first two may read,
-...param.allowlist.pattern the environment variables that the third may read. Kafka leaves a variable as it is written
-if no provider has it, and logs in with that text as the password; kcli raises an error. Names, and what a provider
-returns, are not searched for variables. Source: AbstractConfig, ConfigTransformer, AllowedPaths; KIP-297, KIP-421,
-KIP-887, KIP-993.
+config.providers.NAME.param.allowed.paths names the files and directories below which the first two may read, and
+...param.allowlist.pattern names the environment variables that the third may read. Kafka leaves a variable as it is
+written if no provider has it, and logs in with that text as the password; kcli raises an error. Names, and what a
+provider returns, are not searched for variables. Source: AbstractConfig, ConfigTransformer, AllowedPaths; KIP-297,
+KIP-421, KIP-887, KIP-993.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ Raises InvalidConfig."""
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Properties in which every variable is replaced by its value. secrets: these values. `repr` shows neither."""
+    """Properties in which every variable is replaced by its value. secrets: the values of the variables. `repr` shows
+    neither properties nor secrets."""
 
     properties: Mapping[str, str] = field(repr=False)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
@@ -81,8 +82,8 @@ def _variables(text: str) -> Iterator[_Variable]:
 def resolve(properties: Mapping[str, str]) -> Resolved:
     """Return the properties, with each variable replaced by the value that its provider has.
 
-    Raises InvalidConfig for a provider or key that does not exist, and for a path that cannot or may not be read. Its
-    text names the property, and shows no value.
+    Raises InvalidConfig for a provider or key that does not exist, and for a path that cannot or may not be read. The
+    error names the property, and shows no value.
     """
     asked = {name: text for name, text in properties.items() if has_variable(text)}
     words = (java_trim(word) for word in properties.get(PROVIDERS, "").split(","))

@@ -101,7 +101,7 @@ class InflatedSource:
         return None
 
     def _inflate(self) -> bool:
-        """Decompress the next part of the content, and keep it. Returns whether there was one."""
+        """Decompress the next part of the content, and keep it. Returns whether there was a next part."""
         try:
             part = next(self._parts, None)
         except FormatError as error:

@@ -2,7 +2,8 @@
 
     entry   an epoch and the offset of its first record; both grow from entry to entry
 
-By it a follower finds the offset where its log and its leader's diverge (KIP-101). Source: LeaderEpochFileCache.
+A follower uses it to find the offset at which its log and its leader's log diverge (KIP-101). Source:
+LeaderEpochFileCache.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class LinkedFile:
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why Kafka does not start, or ends after it has written to the file, in words; None if it starts and keeps
-        running."""
+        """Return, in words, why Kafka does not start, or stops after it has written to the file; None if it starts and
+        keeps running."""
         active = [each for each in self.names if each.is_active]
         index = next((each for each in active if each.name.kind in _ACTIVE_INDEXES), None)
         text = next((each for each in self.names if each.directory is None), None)

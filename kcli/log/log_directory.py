@@ -1,11 +1,11 @@
 """A broker's log directory: its lock, its meta.properties, its checkpoints, and the partitions in it.
 
     .lock                   is locked, as a whole file, by the broker that uses the directory
-    .kafka_cleanshutdown    the broker shut down cleanly: a start need not check its logs
+    .kafka_cleanshutdown    exists if the broker shut down cleanly: its next start need not check the logs
     meta.properties         the cluster and the node that the directory belongs to
     recovery-point-, log-start-, replication- and cleaner-offset-checkpoint
     <topic>-<partition>     and those with -delete, -future, -stray; a directory with any other name keeps a broker from
-                            starting. The topic may have any characters: the cluster knows no topic of that name, so the
+                            starting. The topic in the name may have characters that no topic can have: then the
                             directory is a stray
 
 Source: LogManager, FileLock, MetaPropertiesEnsemble, UnifiedLog.parseTopicPartitionName.
@@ -94,7 +94,7 @@ def read_meta_properties(directory: Path) -> MetaProperties | None:
 
 
 class DirectoryLocked(KcliError):
-    """Another process, or another part of this one, uses the log directory."""
+    """Another process, or another part of this process, uses the log directory."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: in use by a running Kafka or kcli, which holds its .lock")
@@ -241,7 +241,7 @@ class LogDirectory:
 
     def refusals(self) -> list[StartRefused]:
         """Return the reasons for which no broker starts with this directory: those in meta.properties and the
-        checkpoints, and directories whose names are no partition's, or a second spelling of one.
+        checkpoints, and the directories whose names are no partition's, or a second spelling of a partition's name.
 
         A damaged replication-offset-checkpoint is no such reason. Raises UnreadableInput.
         """
@@ -291,8 +291,8 @@ class LogDirectory:
 
     def duplicates(self) -> list[tuple[PartitionDirectory, PartitionDirectory]]:
         """Return the directories whose name is a second spelling of a partition's name (`t-00` beside `t-0`), each with
-        the directory of that partition. Directories without partition.metadata are left out, as a start makes them
-        strays. Raises UnreadableInput."""
+        the directory of that partition. Directories without partition.metadata are left out, as Kafka's start renames
+        them to -stray. Raises UnreadableInput."""
         by_partition: dict[TopicPartition, list[PartitionDirectory]] = {}
         for each in self.partitions():
             if each.name.state:
@@ -353,9 +353,9 @@ class LogDirectory:
         return [paths for paths in by_inode.values() if len(paths) > 1]
 
     def shared_directories(self) -> dict[Path, Path]:
-        """Return the partitions' directories that are in fact the directory of another partition, each with that one:
-        symbolic links, also into another log directory, or one directory mounted in two places. Kafka opens a log on
-        each, and both write into the same files. Raises UnreadableInput."""
+        """Return the partitions' directories that are in fact the directory of another partition, each with the path of
+        that other directory: symbolic links, also into another log directory, or one directory mounted in two places.
+        Kafka opens a log on each, and both write into the same files. Raises UnreadableInput."""
         by_inode: dict[tuple[int, int], list[Path]] = {}
         shared: dict[Path, Path] = {}
         for each in self.partitions():

@@ -1,6 +1,7 @@
 """The producer state of a partition, and its snapshots: sequences and open transactions up to an offset.
 
-    state     per producer: epoch, its last five batches, first offset of its open transaction (kernel ProducerTable)
+    state     per producer: epoch, its last five batches, first offset of its open transaction (compiled code:
+              ProducerTable)
     snapshot  <offset>.snapshot, the state as of the records below the offset; taken at the base offset of the last two
               segments and at the end of the log, so that Kafka's start reads at most the last segment again
 
@@ -167,7 +168,8 @@ class ProducerStateManager:
         """Apply batches of the log to the state, in order, without a leader's checks. Returns the transactions that
         they abort.
 
-        None: the batches contradict the state. `table.reason` then says why, and the state must not be used any more.
+        Returns None if the batches contradict the state. `table.reason` then says why, and the state must not be used
+        any more.
         """
         how, completed = follow_producers(self.table, batches, data)
         if how != RECOVERY_MORE:

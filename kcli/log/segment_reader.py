@@ -50,8 +50,8 @@ class Window:
     spare: list[bytearray] = field(default_factory=list)
 
     def release(self) -> None:
-        """Give `data` back, to be the memory of a later window: allocating new memory takes as long as reading. It must
-        not be used afterwards."""
+        """Give `data` back, to be the memory of a later window: allocating new memory takes as long as reading. `data`
+        must not be used afterwards."""
         self.spare.append(self.data)
 
 

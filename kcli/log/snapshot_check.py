@@ -2,12 +2,12 @@
 
 A snapshot of another partition, or of an older log, is sound in itself. Kafka loads it at a clean start without a look
 at the log: transactions that are open in the snapshot hold the last stable offset back, and producers whose epochs and
-sequences do not match it are refused. The batches below the snapshot's offset contradict it by
+sequences do not match the snapshot are refused. A snapshot contradicts the batches below its offset if it has
 
-    a producer that has no batch in the log           if no batch is missing that it may have sent
-    another epoch, sequence, offset, timestamp        than the producer's last batch has
-    an epoch or offset below that of a batch          of the producer, even if batches are missing
-    an open transaction that has ended, or never was  or one that is open in the log alone
+    a producer that has no batch in the log, though no batch is missing that the producer may have sent
+    an entry with another epoch, sequence, offset or timestamp than the producer's last batch
+    an entry with an epoch or offset below that of a batch of the producer; this counts even if batches are missing
+    an open transaction that has ended, or never was; or if it lacks one that is open in the log
     an offset that is not below the snapshot's
     no entry for a producer whose last batch is later than that of a producer with an entry, by offset and timestamp
 
@@ -67,8 +67,8 @@ def contradictions(
 
 
 def _not_forgotten(entries: Sequence[ProducerEntry], check: LogCheck) -> set[int]:
-    """Return the producers of the log that have no entry, although one that Kafka would expire before them has an
-    entry."""
+    """Return the producers of the log that have no entry, although a producer that Kafka would expire before them has
+    an entry."""
     closed = [each for each in entries if each.current_txn_first_offset < 0 and each.last_offset >= 0]
     if not closed:
         return set()

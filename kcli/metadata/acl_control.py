@@ -28,7 +28,7 @@ _TOO_MANY_TO_DELETE: Final = Error(
 
 
 def check_acls(acls: Iterable[AclFields]) -> dict[AclFields, Error]:
-    """Return for each ACL that is to be created its error, or NO_ERROR. It needs no image.
+    """Return for each ACL that is to be created its error, or NO_ERROR. This does not read the image.
 
     Errors: INVALID_REQUEST. Raises Refused(UNKNOWN_SERVER_ERROR) if an ACL has a code that occurs in filters alone.
     """
@@ -86,7 +86,7 @@ def _invalid(message: str) -> Error:
 
 
 def _new_id(image: MetadataImage, used: set[str], new_id: Callable[[], UUID]) -> str:
-    """An id that no ACL has and that does not begin with "-", which tools would take for an option."""
+    """Return an id that no ACL has and that does not begin with "-", as tools would take it for an option."""
     while (text := from_uuid(new_id())) in image.acls or text in used or text.startswith("-"):
         pass
     used.add(text)

@@ -52,7 +52,7 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class NewConfigs:
-    """All configurations that one resource is to have; its others are deleted."""
+    """All configurations that one resource is to have; all other configurations of the resource are deleted."""
 
     resource_type: int
     name: str

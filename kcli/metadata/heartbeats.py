@@ -41,7 +41,7 @@ OFFSET_MAX = (1 << 63) - 1
 
 
 class State(Enum):
-    """The state of a registered broker, or the one that a heartbeat leads to."""
+    """The state of a registered broker, or the state that a heartbeat leads to."""
 
     FENCED = auto()
     UNFENCED = auto()

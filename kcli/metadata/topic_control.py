@@ -35,7 +35,8 @@ class TopicContext:
 
     num_partitions, replication_factor: the defaults. broker_properties: server.properties with the brokers' dynamic
     configurations, under the brokers' names. remote_storage: whether tiered storage is enabled. new_id: returns a new
-    topic id. charge(n): charges n partitions to create or delete to the client's quota; False refuses them.
+    topic id. charge(n): charges n partitions to create or delete to the client's quota; returns False if the quota
+    refuses them.
     """
 
     num_partitions: int = 1

@@ -465,9 +465,9 @@ class MetadataRecovery:
         return "written anew" if is_mended else None
 
     def take(self, planned: PartitionPlan) -> PartitionPlan:
-        """Set the attributes by the plan of the metadata log's start in `directory`, as `look` does. Return the plan to
-        carry out: the salvaged plan if salvage is wanted and something is lost, else `planned`. Raises
-        UnreadableInput."""
+        """Set the attributes, as `look` does. planned: what Kafka's start does to the metadata log in `directory`.
+        Return the plan to carry out: the salvaged plan if salvage is wanted and something is lost, else `planned`.
+        Raises UnreadableInput."""
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
             return planned

@@ -1,7 +1,8 @@
 """A follower's side of Fetch (1) and FetchSnapshot (59): how it applies the leader's answers to its log.
 
     diverging   truncate the log to the offset where it diverges from the leader's, never below the high watermark
-    snapshot    fetch that snapshot piece by piece, then drop the log and fetch records from the snapshot's end on
+    snapshot    fetch the leader's snapshot piece by piece, then drop the log and fetch records from the snapshot's end
+                on
     records     append them; the high watermark becomes the leader's, but no more than the log's end
 
 Source: KafkaRaftClient, handleFetchResponse, handleFetchSnapshotResponse; KIP-595, KIP-630.

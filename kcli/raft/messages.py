@@ -2,7 +2,7 @@
 
     Answer   top_error: the error of the whole response, which then has no other field; error: that of the partition
              leader_id (-1: none), epoch: the leader that the node knows; endpoints: the leader's; an answer of this
-               node has all of them, an answer of another node has only the one of the connection's listener
+             node has all of them, an answer of another node has only the one of the connection's listener
 
 Directory ids have 22 characters; None stands for the directory id of zeros. The caller checks that a request is for
 partition 0 of `__cluster_metadata`. Schemas: Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), Fetch (1),
@@ -46,8 +46,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote(Request):
-    """`replica`, whose log ends at `last`, requests the vote of `voter` in `epoch`. pre_vote: it requests only whether
-    the voter would grant it."""
+    """`replica`, whose log ends at `last`, requests the vote of `voter` in `epoch`. pre_vote: whether it only asks if
+    the voter would grant the vote."""
 
     voter: ReplicaKey | None
     replica: ReplicaKey

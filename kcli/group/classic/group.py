@@ -202,7 +202,7 @@ class ClassicGroup:
 
     def await_join(self, member: Member, token: int | None) -> None:
         """Set the member's pending JoinGroup, which is answered at the end of the rebalance. token: of that request;
-        None if the member has none."""
+        None if the member has no pending JoinGroup."""
         self._joining += (token is not None) - (member.join_token is not None)
         member.join_token = token
 
@@ -304,7 +304,7 @@ class ClassicGroup:
 
     def elect(self) -> bool:
         """Return whether a member has joined the rebalance. If the leader has not joined it, the first member that has
-        becomes the new leader."""
+        joined it becomes the new leader."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is None:

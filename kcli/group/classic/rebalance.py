@@ -1,7 +1,7 @@
 """The rebalance of a classic group, from one generation to the next, and the sessions of its members.
 
     prepare      heartbeats are answered with REBALANCE_IN_PROGRESS; members have the rebalance timeout to join again
-    initial delay an empty group waits group.initial.rebalance.delay.ms for more members, and waits again as long as a
+    initial      an empty group waits group.initial.rebalance.delay.ms for more members, and waits again as long as a
                  member has joined during the delay, up to the rebalance timeout (KIP-134)
     complete     dynamic members that have not joined again are removed, static members stay; the next generation
                  begins, and the pending JoinGroups are answered

@@ -1,9 +1,9 @@
 """Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
 The coordinator assigns, so there is no leader, and every request is answered at once: JoinGroup with the member's epoch
-as the generation, SyncGroup with the member's partitions. A heartbeat answered with REBALANCE_IN_PROGRESS makes the
-member join again, which takes its next step towards its target assignment. Source: GroupMetadataManager
-(classicGroup...ToConsumerGroup); KIP-848.
+as the generation, SyncGroup with the member's partitions. A member whose heartbeat is answered with
+REBALANCE_IN_PROGRESS joins again, and so takes its next step towards its target assignment. Source:
+GroupMetadataManager (classicGroup...ToConsumerGroup); KIP-848.
 """
 
 from __future__ import annotations

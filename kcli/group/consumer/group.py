@@ -213,7 +213,8 @@ class ConsumerGroup:
         self._refresh_ms, self._refresh_epoch = 0, 0
 
     def refreshed(self, now_ms: int, epoch: int) -> None:
-        """Note a metadata refresh at `now_ms`. epoch: the group epoch after it, whose record may still be unwritten."""
+        """Note a metadata refresh at `now_ms`. epoch: the group epoch after the refresh, whose record may still be
+        unwritten."""
         self._refresh_ms, self._refresh_epoch = now_ms + FOREVER_MS, epoch
 
     # replaying the log

@@ -59,7 +59,7 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     member = _updated(old, request)
     names_changed = note(group, old, member, records)
     regex_change = update_regex(turn, group, old, member, records, request.describable)
-    # Where a static member upgrades its classic group during a rebalance, its subscription has not changed, and Kafka
+    # If a static member upgrades its classic group during a rebalance, its subscription has not changed, and Kafka
     # leaves the member without an assignment. Here the group gets a new epoch.
     is_unassigned = classic is not None and classic.state is not State.STABLE
     has_changed = names_changed or regex_change is RegexChange.RESOLVED or is_unassigned

@@ -21,8 +21,8 @@ from uuid import UUID
 from kcli.group.requests import Protocols
 
 JOINING, LEAVING, LEAVING_STATIC = 0, -1, -2
-"""Epochs in a heartbeat that are no member epochs: the member joins; leaves; leaves as a static member that will rejoin
-under its instance id."""
+"""Epochs in a heartbeat that are no member epochs. JOINING: the member joins. LEAVING: the member leaves.
+LEAVING_STATIC: the member leaves, but will rejoin under its instance id."""
 
 Partitions = Mapping[UUID, frozenset[int]]
 """Partitions by topic id."""

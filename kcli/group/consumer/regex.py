@@ -29,7 +29,7 @@ REFRESH_INTERVAL_MIN_MS = 10_000
 
 class RegexChange(Enum):
     """How a request has changed a member's regular expression. UPDATED: the topics of the new expression are not known
-    yet. RESOLVED: they are, or the member has no expression any more."""
+    yet. RESOLVED: the topics of the new expression are known, or the member has no expression any more."""
 
     NONE = auto()
     UPDATED = auto()

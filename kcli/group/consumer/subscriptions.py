@@ -13,7 +13,7 @@ from kcli.group.consumer.member import ConsumerMember
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
     """The topics that a regular expression matches. version: of the metadata with whose topics it was matched;
-    timestamp_ms: when, in ms since 1970."""
+    timestamp_ms: when it was matched, in ms since 1970."""
 
     topics: frozenset[str]
     version: int

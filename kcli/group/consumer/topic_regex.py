@@ -32,10 +32,11 @@ RE2J_REASONS = {
 """RE2's error message -> RE2/J's for the same error."""
 
 COMPILED_AT_ONCE = 10_000
-"""How many instructions of a program RE2 compiles in some milliseconds: the limit of a slice."""
+"""The largest number of program instructions that RE2 compiles in one slice; so many take some milliseconds."""
 
 AUTHORIZED_AT_ONCE = 500
-"""How many topics an authorizer with many ACLs authorizes in some milliseconds: the limit of a slice."""
+"""The largest number of topics that are authorized in one slice; so many take an authorizer with many ACLs some
+milliseconds."""
 
 QUOTED_ESCAPED_OR_NAMED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)|\(\?P?<(\w+)>", re.DOTALL)
 

@@ -3,7 +3,7 @@
     one = CleaningPass(...)
     for group in one.groups():
         cleaned = one.clean(group)     a `.cleaned` segment to be swapped in; None if nothing is to be written
-        one.log.replace(...)           after the swap, so that the next group is made of the segments there are then
+        one.log.replace(...)           after the swap, so that the next group is made of the new segments
 
 A pass cleans the offsets that its map reaches. Source: Cleaner.doClean.
 """

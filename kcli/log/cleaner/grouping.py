@@ -20,7 +20,8 @@ def group_segments(
     segments: Sequence[StoredSegment], *, max_bytes: int, max_index_bytes: int, first_uncleanable_offset: int
 ) -> list[list[StoredSegment]]:
     """Return the groups in which adjacent segments are cleaned into one, in order. segments: those to clean, in order.
-    max_bytes: segment.bytes. max_index_bytes: segment.index.bytes."""
+    max_bytes: segment.bytes. max_index_bytes: segment.index.bytes. first_uncleanable_offset: the offset at which the
+    cleanable part of the log ends."""
     groups: list[list[StoredSegment]] = []
     log_bytes = 0
     index_bytes = dict.fromkeys(INDEXES, 0)

@@ -265,8 +265,8 @@ class CleanedSegment:
         self._file.write([batches], position)
 
     def finish(self, aborted: tuple[AbortedTxn, ...], modified_ms: int) -> None:
-        """Write the indexes, sync all files, and set their modification time, to that of the last segment that they
-        replace. aborted: the entries of the transaction index. modified_ms: ms since 1970. Raises OSError."""
+        """Write the indexes, sync all files, and set their modification time to `modified_ms`. aborted: the entries of
+        the transaction index. modified_ms: that of the last segment of the group, in ms since 1970. Raises OSError."""
         assert self._file is not None, "the segment is finished"
         self._indexes.finish()
         self._file.sync()

@@ -104,7 +104,8 @@ class LiveCompaction:
         self.is_aborted = True
 
     def clean_next(self) -> CleanedGroup | None:
-        """Clean the next group into a segment with the suffix `.swap`, and return both; None when all groups are done.
+        """Clean the next group into a segment with the suffix `.swap`, and return the group with that segment; None
+        when all groups are done.
 
         The segments swapped in before this call are durable when it returns. Raises CompactionAborted, Uncleanable
         (Kafka then no longer cleans the partition), UnreadableInput, OSError.

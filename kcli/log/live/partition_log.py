@@ -105,8 +105,9 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """How a log is opened. The offsets come from the log directory's checkpoints; clean: the log was shut down cleanly.
-    jitter(most): returns a random number in [0, most), the ms by which a segment is rolled early (segment.jitter.ms).
+    """How a log is opened. The offsets come from the log directory's checkpoints; clean: whether the log was shut down
+    cleanly. jitter(most): returns a random number in [0, most), the ms by which a segment is rolled early
+    (segment.jitter.ms).
     """
 
     clean: bool = True
@@ -537,8 +538,8 @@ class PartitionLog:
         *,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Return whole batches of one segment, from the one with `offset` on, of at most max_bytes in all; with
-        min_one_batch the first one even if it is larger.
+        """Return whole batches of one segment, from the batch with `offset` on, of at most max_bytes in all; with
+        min_one_batch the first batch is returned even if it is larger.
 
         The region stays readable until the Removal of its segment is run. Raises OffsetOutOfRange.
         """
@@ -777,8 +778,8 @@ class PartitionLog:
             self.last_flush_ms = now_ms
 
     def begin_due_flush(self, now_ms: int) -> Flush | None:
-        """Return the flush that is due: of the whole log, flush.ms after the last flush; else of rolled segments that
-        are not flushed. None if none is due."""
+        """Return the flush that is due: one of the whole log if the last flush was flush.ms ago, else one of the rolled
+        segments that are not flushed. Returns None if no flush is due."""
         if self.log_end_offset > self.recovery_point and now_ms - self.last_flush_ms >= self.config.flush_ms:
             return self.begin_flush()
         rolled = self.active_base_offset

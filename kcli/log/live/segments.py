@@ -116,7 +116,7 @@ class LiveSegments:
         min_one_batch: bool,
         with_aborted: bool,
     ) -> LogRead:
-        """Return whole batches below offset `limit`, from the one with `offset` on; see PartitionLog.read."""
+        """Return whole batches below offset `limit`, from the batch with `offset` on; see PartitionLog.read."""
         limit_base, limit_position = self._place(limit, log_end_offset)
         found = self._read_on(offset, limit_base, limit_position, log_end_offset, max_bytes, with_aborted=with_aborted)
         if found is not None:

@@ -337,8 +337,9 @@ def _check_records(
 
 
 def _unreadable(row: BatchRow, faults: int, reason: FormatError, *, is_length_bad: bool) -> AppendRefused:
-    # Kafka answers two faults with UNKNOWN_SERVER_ERROR, not as the client's: an exception of a Java stream while it
-    # decompresses, and, without compression, a bad varint of a record's length, which it reads before the record.
+    # Kafka answers two faults with UNKNOWN_SERVER_ERROR, though they are the client's: an exception of a Java stream
+    # while it decompresses, and, without compression, a bad varint of a record's length, which it reads before the
+    # record.
     is_bad_stream = isinstance(reason, BadCompression) and not isinstance(reason, BytesBehind)
     is_unexpected = faults & FAULT_BAD_PAYLOAD and is_bad_stream if row.codec else is_length_bad
     return AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR if is_unexpected else ErrorCode.INVALID_RECORD, reason.reason)

@@ -352,7 +352,7 @@ class ReadOnlyLog:
         *,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Return whole sound batches from the one with `offset` on, or from the first one after it; see
+        """Return whole sound batches, from the batch with `offset` on, or from the first one after `offset`; see
         PartitionLog.read.
 
         Raises OffsetOutOfRange, LogFailed.

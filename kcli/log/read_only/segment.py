@@ -187,10 +187,10 @@ class ReadOnlySegment:
         return Columns(window.batches, self.next_base, self._survey.unreadable)
 
     def read(self, offset: int, limit: int, max_bytes: int, *, min_one_batch: bool) -> Found | None:
-        """Return whole sound batches below offset `limit`, from the one with `offset` on, or from the first one after
-        it; None if there is no such batch.
+        """Return whole sound batches below offset `limit`, from the batch with `offset` on, or from the first one after
+        `offset`; None if there is no such batch.
 
-        max_bytes: of all batches; with min_one_batch the first one may be larger. Raises UnreadableInput, OSError.
+        max_bytes: of all batches; with min_one_batch the first batch may be larger. Raises UnreadableInput, OSError.
         """
         survey = self.survey()
         first = self._locate(survey, offset)
@@ -217,8 +217,8 @@ class ReadOnlySegment:
         return Found(region, _transactions(columns, count))
 
     def _locate(self, survey: Survey, offset: int) -> Place | None:
-        """Return the place of the batch with `offset`, else of the one with the smallest offset above it; None if
-        there is none."""
+        """Return the place of the batch with `offset`, else of the batch with the smallest offset above it; None if
+        there is no such batch."""
         best: Place | None = None
         for piece in survey.pieces_from(offset):
             if best is not None and piece.first_offset >= best.base_offset:

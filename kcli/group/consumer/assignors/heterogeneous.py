@@ -138,9 +138,9 @@ class _Loads:
 
         least loaded -> |       | <- most loaded, without readers that are excluded
 
-    A reader taken from the left is expected to gain one partition, one taken from the right to lose one. The readers at
-    either end that have been taken share one load; when that load reaches the load of the next reader, that reader is
-    taken in turn with them.
+    A reader taken from the left is expected to gain a partition, and a reader taken from the right to lose a partition.
+    The readers taken from one end have the same load; when it reaches the load of the next reader, that reader is also
+    taken, in turn with them.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:

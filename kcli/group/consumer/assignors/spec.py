@@ -69,7 +69,8 @@ def partitions_in_order(partitions: frozenset[int]) -> list[int]:
 
 
 class Target:
-    """A member's new assignment in progress: its assigned partitions, copied at the first change, and additions.
+    """A member's new assignment in progress: its previous partitions, which are copied at the first change, and the
+    partitions added since.
 
     The order of its topics follows Java's: computeIfAbsent, by which Kafka adds a topic, first resizes a full map, and
     then inserts the topic at the front of its bucket.
