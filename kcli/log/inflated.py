@@ -94,7 +94,8 @@ class InflatedSource:
         return done
 
     def _part_at(self, position: int) -> memoryview | None:
-        """Return the kept bytes from `position` to the end of the part that has it; None if they are not kept."""
+        """Return the kept bytes from `position` to the end of the part that has them; None if the byte at `position` is
+        not kept."""
         for start, part in reversed(self._kept):
             if start <= position:
                 return memoryview(part)[position - start :] if position < start + len(part) else None

@@ -138,8 +138,8 @@ def _altered(image: MetadataImage, schema: Schema, change: ResourceChange) -> di
 
 
 def combined(operation: Operation, words: list[str], others: Sequence[str]) -> list[str]:
-    """APPEND: return `words` followed by those of `others` that are not in it. SUBTRACT: return `words` without the
-    first occurrence of each of `others`."""
+    """APPEND: return `words`, followed by the items of `others` that `words` lacks. SUBTRACT: return `words` without
+    the first occurrence of each of `others`."""
     if operation is Operation.APPEND:
         known = set(words)
         return words + [word for word in dict.fromkeys(others) if word not in known]

@@ -376,7 +376,7 @@ def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
 
 
 def _epoch_start(plan: PartitionPlan) -> int | None:
-    """The start offset of the last entry in leader-epoch-checkpoint; None if there is none."""
+    """Return the start offset of the last entry in leader-epoch-checkpoint; None if there is no entry."""
     content = plan.view.original.get(LEADER_EPOCHS)
     if content is None:
         return None

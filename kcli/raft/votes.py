@@ -196,8 +196,8 @@ def _answer(core: Core, token: Token, error: ErrorCode) -> None:
 def common_answer(core: Core, answer: Answer, now_ms: int) -> bool | None:
     """Handle the fields that every answer has: error, epoch, leader.
 
-    Returns whether the answer was usable; None if these fields do not settle that, and the caller must handle the
-    rest of the answer. Raises RaftFault.
+    Returns whether the answer was usable; None if this is not decided by these fields, and the caller must handle the
+    other fields of the answer. Raises RaftFault.
     """
     if answer.top_error is not ErrorCode.NONE:
         if answer.top_error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:

@@ -83,7 +83,7 @@ def _check(transaction: Transaction, request: EndTransaction) -> bool:
 
 
 def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
-    """Do the same as `_check`, for clients of transaction versions 0 and 1."""
+    """Return the same as `_check`, for clients of transaction versions 0 and 1."""
     if transaction.producer_id != request.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != request.producer_epoch:

@@ -111,7 +111,7 @@ class Step:
 
 
 def _joined(*parts: Epochs) -> dict[UUID, Mapping[int, int]]:
-    """Return the union of these partitions, without topics that have none."""
+    """Return the union of `parts`, without topics that have no partitions."""
     joined: dict[UUID, Mapping[int, int]] = {}
     for part in parts:
         for topic_id, numbers in part.items():

@@ -200,7 +200,7 @@ class CleanerLog:
         return [segment for segment in self.segments if floor <= segment.base_offset < stop]
 
     def closed_from(self, offset: int) -> list[StoredSegment]:
-        """Return the segments from the one that holds `offset` on, without the active segment."""
+        """Return the segments from the one with `offset` on, without the active segment."""
         return self.between(offset, self.active.base_offset)
 
     def next_base_offset(self, segment: StoredSegment) -> int:

@@ -80,7 +80,8 @@ class LiveSegments:
         return sum(segment.size for segment in self.all)
 
     def end_of(self, i: int, log_end_offset: int) -> int:
-        """Return the offset after segment i: the base offset of the next segment, or the log end offset."""
+        """Return the offset after the last one of segment i: the base offset of the next segment, or the log end
+        offset."""
         return self.all[i + 1].base_offset if i + 1 < len(self.all) else log_end_offset
 
     def index_of(self, offset: int) -> int:
