@@ -25,7 +25,7 @@ from formats.errors import BadCount, BadNumber, BadValue, UnknownVersion
 
 VERSION = 0
 NULS_SHOWN = 4
-"""An error shows a line only up to the first run of so many NULs."""
+"""The least length, in characters, of a run of NULs at which an error message cuts off the line that it shows."""
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _WHITE = re.compile(r"[ \t\v\f]+")
@@ -80,8 +80,8 @@ def build_offsets(entries: Sequence[OffsetEntry]) -> bytes:
 
 
 class _NotANumberError(ValueError):
-    """The error for text that is not an integer of its size. `_parse` raises BadValue for it in lines 1 and 2,
-    BadNumber in later lines."""
+    """The error for text that is not an integer, or out of the range of its type. `_parse` raises BadValue for it in
+    lines 1 and 2, BadNumber in later lines."""
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:
@@ -132,8 +132,8 @@ def _build(entries: Sequence[EpochEntry] | Sequence[OffsetEntry]) -> bytes:
 
 
 def _shown(line: str) -> str:
-    """Return the text of a line as an error shows it: its first 100 characters, up to the first run of NULs. Of the
-    bytes from such a run on, as a crash or a full disk leaves it, only the number is shown."""
+    """Return a line of the file in the form that error messages use: its first 100 characters, but at most those before
+    the first run of NULs (left by a crash or a full disk); for the bytes from such a run on only their count."""
     if line and not line.strip("\0"):
         return f"{len(line):,} NUL {'byte' if len(line) == 1 else 'bytes'}"
     begin, _, _ = line.partition("\0" * NULS_SHOWN)

@@ -130,7 +130,7 @@ def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
 
 
 def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """Return the same as `_gzip_file` for zstd frames."""
+    """Return for zstd frames what `_gzip_file` returns for gzip members."""
     import zstandard
 
     context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
@@ -191,7 +191,7 @@ def _none_compress(data: bytes, _level: int | None, _magic: int) -> bytes:
 
 GZIP_JAVA = b"\0\xff"  # extra flags and operating system in the header, as Java's GZIPOutputStream writes them
 GZIP_MAGIC = b"\x1f\x8b\x08"
-GZIP_IGNORED = 18  # bytes of a header and a trailer: Java ignores up to so many behind the end of a member
+GZIP_IGNORED = 18  # header and trailer, in bytes: Java ignores up to this many bytes behind a member
 GZIP_STEP = 16 * 1024  # input bytes of one call, for at most 16 MB of output: then other threads can run
 
 
@@ -228,7 +228,7 @@ def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
-XERIAL_LENGTH_MAX = 64 * 1024  # above the longest block that producers write for incompressible data
+XERIAL_LENGTH_MAX = 64 * 1024  # a cut block longer than this is not decompressed in part: no producer writes one
 
 
 def _snappy_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Chunks:
@@ -244,7 +244,7 @@ def _snappy_decompress(data: memoryview, _magic: int, limit: int, step: int) -> 
                 raise BadCompression("xerial version is below 1", position + 8)
             position += 16
             continue
-        if len(data) - position < 4:  # Java's SnappyInputStream: no further block
+        if len(data) - position < 4:  # Java's SnappyInputStream ends here, without an error
             raise BytesBehind(f"{len(data) - position} bytes behind the end of the snappy stream", position)
         length = int.from_bytes(data[position : position + 4])
         for out in _snappy_block(data[position + 4 : position + 4 + length], length, limit - size, position, step):
@@ -434,7 +434,7 @@ def _zstd_frame_end(data: memoryview) -> int:
     while not last and position + 3 <= len(data):
         header = int.from_bytes(data[position : position + 3], "little")
         last = bool(header & 1)
-        position += 3 + (1 if header >> 1 & 0b11 == 1 else header >> 3)  # type 1 repeats one byte
+        position += 3 + (1 if header >> 1 & 0b11 == 1 else header >> 3)  # a block of type 1 is one byte to repeat
     if not last:
         return len(data) + 1
     return position + (4 if data[4] & 0b100 else 0)  # content checksum
@@ -469,7 +469,7 @@ def _zstd_stream(context: ZstdDecompressor, data: memoryview, limit: int, step: 
     while start < len(data) or start == 0:
         position = start
         try:
-            if bytes(data[start + 1 : start + 4]) != b"\x2a\x4d\x18":  # a skippable frame has no content to claim
+            if bytes(data[start + 1 : start + 4]) != b"\x2a\x4d\x18":  # a skippable frame states no content size
                 _within(limit, size + max(0, zstandard.frame_content_size(data[start:])), start)
             frame = context.decompressobj()
             while not frame.eof:
@@ -493,8 +493,8 @@ def _zstd_compress(data: bytes, level: int | None, _magic: int) -> bytes:
 
 class _Codec(NamedTuple):
     name: str
-    decompress: Callable[[memoryview, int, int, int], Chunks]  # data, magic, limit, step: chunks, or an error
-    compress: Callable[[bytes, int | None, int], bytes]  # data, level, magic
+    decompress: Callable[[memoryview, int, int, int], Chunks]  # of data, magic, limit, step
+    compress: Callable[[bytes, int | None, int], bytes]  # of data, level, magic
 
 
 _CODECS = (

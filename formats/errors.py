@@ -24,7 +24,7 @@ class FormatError(Exception):
     """Bytes that violate their format.
 
     `reason` is one line of text; `position` is the byte at which the faulty field, batch or entry begins, counted from
-    the start of the buffer that was parsed (after `at`: of the file), or None where no single byte can be named.
+    the start of the buffer that was parsed (after `at`: of the file), or None if no single byte can be named.
     """
 
     def __init__(self, reason: str, position: int | None = None) -> None:

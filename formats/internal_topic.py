@@ -8,7 +8,7 @@
     __remote_log_metadata  null                          frame 1, type, version as unsigned varints, message
 
 In a GroupMetadataValue whose protocolType is "consumer", the subscription and assignment of each member are messages
-of their own (version int16, message): they become {"version", "data"}, or stay bytes where they do not parse.
+of their own (version int16, message): they become {"version", "data"}, or stay bytes if they do not parse.
 Kafka's coordinators ignore bytes behind a message; they are kept in `key_rest` and `value_rest`. Behind a metadata
 record they are an error. Source: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `ConsumerProtocol`.
 """
@@ -28,7 +28,7 @@ FRAME_VERSION: Final = 1
 """The only frame version of metadata records."""
 
 EMBEDDED: Final = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
-"""The fields of a classic group's member that hold a message of the consumer protocol, and that message's name."""
+"""The fields of a classic group's member that hold a message of the consumer protocol -> the message's name."""
 
 _COORDINATORS: Final = {
     "__consumer_offsets": "consumer_offsets",
@@ -68,9 +68,9 @@ def is_internal(topic: str) -> bool:
 def decode(topic: str, key: bytes | None, value: bytes | None) -> DecodedRecord:
     """Return the fields of one record that is not a control record. The key of a metadata record is ignored.
 
-    Raises FormatError with a position in the key or the value, which its reason begins with: UnknownType,
-    UnknownVersion, BadLength for bytes behind a metadata record, BadValue for a missing key or value and for any other
-    topic.
+    Raises UnknownType, UnknownVersion, BadLength for bytes behind a metadata record, BadValue for a missing key or
+    value and for any other topic, and other FormatErrors. For a fault within the key or the value, the error's reason
+    begins with "key" or "value", and its position is in that part.
     """
     if topic in _FRAMED:
         if value is None:

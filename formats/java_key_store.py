@@ -36,12 +36,14 @@ _X509: Final = "X.509"
 
 
 class WrongPassword(BadChecksum):
-    """A digest that the password does not lead to: the password is wrong, or the bytes are damaged."""
+    """The digest computed with the password differs from the stored one: the password is wrong, or the bytes are
+    damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockedKey:
-    """A private key. locked: its EncryptedPrivateKeyInfo (DER); chain: certificates (DER), its own one first."""
+    """A private key. locked: the key as an EncryptedPrivateKeyInfo (DER); chain: the key's certificates (DER), the one
+    for the key itself first."""
 
     alias: str
     locked: bytes
@@ -58,7 +60,7 @@ class LockedKey:
 
 @dataclass(frozen=True, slots=True)
 class JavaKeyStore:
-    """The entries in their order. trusted: aliases and certificates (DER)."""
+    """The entries of a key store, in the order of the file. trusted: (alias, certificate in DER)."""
 
     keys: tuple[LockedKey, ...]
     trusted: tuple[tuple[str, bytes], ...]
@@ -95,9 +97,11 @@ def read_java_key_store(data: bytes, password: str | None) -> JavaKeyStore:
 
 
 def _unlocked(locked: bytes, password: str) -> bytes:
-    """Unlock a key: 20 bytes of salt, the key xor a stream, and SHA-1 of the password (UTF-16BE) and the key.
+    """Return a private key, decrypted. Raises Truncated, WrongPassword.
 
-    The stream's first 20 bytes are SHA-1 of password and salt, and the next ones that of password and the last 20.
+    locked: 20 bytes of salt, then the key xor a stream, then the SHA-1 of the password (UTF-16BE) and the key. The
+    stream is made in blocks of 20 bytes: the first is the SHA-1 of the password and the salt, each later one that of
+    the password and the block before it.
     """
     if len(locked) < 2 * _DIGEST_BYTES:
         raise Truncated("a private key without salt and check")

@@ -16,8 +16,8 @@ _ESCAPED: Final = re.compile(r"\\(?:u00(..)|.)")
 def java_utf8(data: bytes | memoryview) -> str:
     """Return the text that Java decodes UTF-8 bytes to.
 
-    It differs from Python's with errors="replace" in one thing: Java has one U+FFFD for a surrogate of three bytes, or
-    for its first two, where Python has one for each byte.
+    It differs from the text of bytes.decode(errors="replace") in one case: for a surrogate encoded in three bytes, or
+    for the first two of these bytes, Java has one U+FFFD, Python one U+FFFD for each byte.
     """
     raw = bytes(data)
     try:
@@ -49,7 +49,7 @@ def java_double(value: float) -> str:
 def _shortest(value: float) -> tuple[str, int]:
     """Return the shortest digits that identify the double, and the power of ten of the first digit."""
     if 2**53 <= value < 2**63:
-        # Java 17 rounds off the decimal digits that a double cannot hold, but in some numbers one digit too few.
+        # Java 17 rounds off the decimal digits that a double cannot hold, but for some numbers it keeps one of them.
         spare = len(str(2 ** max(int(value).bit_length() - 55, 0))) - 1
         digits = str((int(value) + 10**spare // 2) // 10**spare)
         return digits.rstrip("0"), len(digits) - 1 + spare

@@ -6,7 +6,7 @@ A value is a plain dict with the fields of that version in schema order, under K
     string   str; bytes that are not UTF-8 become lone surrogates (surrogateescape), which `build` turns back
     bytes    bytes                                       uuid     22 characters of url-safe base64, as Kafka prints it
     array    list        struct   dict                   null     None
-    unknown tagged fields        a list of (tag, bytes) under UNKNOWN_TAGS, where there are any
+    unknown tagged fields        a list of (tag, bytes) under UNKNOWN_TAGS, if there are any
 
 `parse` uses the compiled reader, `build` the Construct definition, which is imported at first use. For bytes that Kafka
 wrote, `build` of the parsed value returns the same bytes. Source: Kafka's message generator; KIP-482 for tagged fields.
@@ -70,11 +70,11 @@ def build(name: str, version: int, value: dict[str, Any]) -> bytes:
 
 @cache
 def reader(name: str, version: int) -> Reader:
-    """Return the compiled reader of a message: a function of bytes and a position that returns the value and the
-    position behind it.
+    """Return the compiled reader of a message: a function of bytes and of the position where a message begins, which
+    returns the message's value and the position behind the message.
 
-    A version that the message does not have is read as Kafka's classes read it: as the nearest version, with
-    UnknownVersion at the first struct.
+    A version that the message does not have is read as Kafka's classes read it: as the nearest version, but with
+    UnknownVersion at the first struct that refuses the version (message_schema.Struct).
     """
     message = schema(name)
     layout = message.layout(version)

@@ -29,7 +29,8 @@ from formats.message_schema import (
 )
 
 Reader = Callable[[bytes, int], tuple[dict[str, Any], int]]
-"""A function of the bytes and the position where a message begins; it returns the value and the position behind it."""
+"""A function of bytes and of the position where a message begins; returns the message's value and the position behind
+the message."""
 
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")

@@ -1,7 +1,7 @@
 """A message's value as Kafka's JSON converters print it.
 
     string   text, with Java's replacement characters for invalid UTF-8          bytes   base64      uuid   as it is
-    tagged   left out where the field has its default                            unknown tagged fields are left out
+    tagged   left out if the field has its default                               unknown tagged fields are left out
 
 `to_json` returns a tree of dicts and lists; `json_text` returns the same as compact text, through functions compiled
 from the schema as the readers are, since an internal topic can hold millions of records. Source: the generated

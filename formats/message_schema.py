@@ -51,7 +51,7 @@ _FILES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, both ends included; it is empty where `low` is above `high`."""
+    """A range of versions, both ends included; it is empty if `low` is above `high`."""
 
     low: int
     high: int
@@ -104,8 +104,9 @@ class Field:
 class Struct:
     """A struct of a schema.
 
-    `parent`: the versions of the structure around it, to which Kafka's class for the struct is bound. It reads any
-    other version as the nearest of them; where `limited`, it refuses a version above them.
+    `parent`: the versions in which the struct or message that contains this one exists (for a common struct: its own
+    versions); Kafka's generated class for this struct has the same range. The class reads any other version as the
+    nearest one in the range; if `limited`, it refuses a version above the range.
     """
 
     name: str
@@ -117,7 +118,7 @@ class Struct:
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One field in one version. `flexible`: lengths are unsigned varints plus one. `element`: the struct's layout,
-    where the type is a struct or an array of structs.
+    if the type is a struct or an array of structs.
     """
 
     name: str
@@ -165,7 +166,7 @@ class MessageSchema:
     _layouts: dict[int, Layout] = field(default_factory=dict, repr=False, compare=False)
 
     def check(self, version: int) -> None:
-        """Check that the message has that version. Raises UnknownVersion where it does not."""
+        """Check that the message has that version. Raises UnknownVersion if it does not."""
         if version not in self.versions:
             raise UnknownVersion(f"{self.name} has no version {version}, only {self.versions}", 0)
 
@@ -173,7 +174,8 @@ class MessageSchema:
         """Return the layout of the message in a version.
 
         A version that the message does not have counts as the one below its lowest or above its highest. Kafka's
-        classes read such a version as the nearest one; their structs refuse one above theirs.
+        generated classes read such a version as the nearest one that they have, but the classes of nested structs
+        refuse a version above their range.
         """
         version = min(max(version, self.versions.low - 1), self.versions.high + 1)
         found = self._layouts.get(version)
@@ -317,36 +319,36 @@ def _layout(struct: Struct, version: int, flexible: Versions) -> Layout:
 
 
 def cut(name: str, position: int) -> Truncated:
-    """Return the error: the bytes end inside the fixed-size field, length or count that begins at `position`."""
+    """Return the error for bytes that end inside the fixed-size field, length or count that begins at `position`."""
     return Truncated(f"the bytes end inside {name}", position)
 
 
 def is_null(name: str, position: int) -> BadValue:
-    """Return the error: a field that is not nullable is null."""
+    """Return the error for a null in a field that is not nullable."""
     return BadValue(f"non-nullable field {name} was serialized as null", position)
 
 
 def long_string(name: str, length: int, position: int) -> BadLength:
-    """Return the error: a string is longer than 32,767 bytes."""
+    """Return the error for a string of more than 32,767 bytes."""
     return BadLength(f"string field {name} had invalid length {length}", position)
 
 
 def short_bytes(length: int, rest: int, position: int) -> BadLength:
-    """Return the error: a length is negative, or exceeds the `rest` bytes that remain."""
+    """Return the error for a length that is negative, or that exceeds the `rest` bytes that remain."""
     if length < 0:
         return BadLength(str(length), position)
     return BadLength(f"Error reading byte array of {length} byte(s): only {rest} byte(s) available", position)
 
 
 def long_array(count: int, rest: int, position: int) -> BadCount:
-    """Return the error: the count of an array exceeds the `rest` bytes that remain."""
+    """Return the error for an array whose count exceeds the `rest` bytes that remain."""
     return BadCount(
         f"Tried to allocate a collection of size {count}, but there are only {rest} bytes remaining.", position
     )
 
 
 def long_varint(value: int, position: int) -> BadVarint:
-    """Return the error: a varint has more than five bytes."""
+    """Return the error for a varint of more than five bytes."""
     return BadVarint(
         f"Varint is too long, the most significant bit in the 5th byte is set, converted value: {value & 0xFFFFFFFF:x}",
         position,
@@ -354,10 +356,10 @@ def long_varint(value: int, position: int) -> BadVarint:
 
 
 def refused_version(layout: Layout, position: int) -> UnknownVersion:
-    """Return the error: a struct does not have this version."""
+    """Return the error for a struct in a version that it does not have."""
     return UnknownVersion(f"Can't read version {layout.version} of {layout.name}", position)
 
 
 def refused_tag(tag: int, version: int, position: int) -> BadValue:
-    """Return the error: a version has a tag that the schema has only in other versions."""
+    """Return the error for a tag that the schema has, but not in this version."""
     return BadValue(f"Tag {tag} is not valid for version {version}", position)

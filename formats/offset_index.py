@@ -41,7 +41,7 @@ class OffsetIndex:
 def parse(data: bytes) -> OffsetIndex:
     """Return the offset index that `data` holds. It checks neither the order nor the values of the entries.
 
-    Raises BadLength where `data` is not a whole number of entries; its position is the end of the last whole entry.
+    Raises BadLength if `data` is not a whole number of entries; its position is the end of the last whole entry.
     """
     entries = ENTRY.unpack_all(data)
     used = ENTRY.used(data)

@@ -1,7 +1,7 @@
 r"""Properties: `meta.properties` of a log directory and `partition.metadata` of a partition.
 
     meta.properties      a Java properties file
-      version            1 (KRaft), or 0 (ZooKeeper) with broker.id in place of node.id; 0 where it is missing
+      version            1 (KRaft), or 0 (ZooKeeper) with broker.id in place of node.id; 0 if it is missing
       cluster.id         of the cluster that the directory belongs to; required in version 1
       node.id            of the node that the directory belongs to; required in version 1
       directory.id       22 characters of base64: the id of the log directory (KIP-858), optional
@@ -35,9 +35,9 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[\\=:#! \t\n\r\f]|[^ -~]")
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 READ_AT_ONCE_BYTES = 8192
-"""Bytes that a Java BufferedReader decodes before it returns the first line."""
+"""How many bytes a Java BufferedReader decodes before it returns the first line."""
 ZERO_ID = "A" * 22
-"""The id of no topic."""
+"""The zero UUID, which Kafka never assigns to a topic."""
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = {char: letter for letter, char in _LETTERS.items()}
 
@@ -164,7 +164,7 @@ def _uuid(name: str, text: str, position: int | None = None) -> str:
 
 
 def _int32(text: str) -> int | None:
-    """Return the number that Java's `Integer.parseInt` returns; None where that throws an exception."""
+    """Return the number that Java's `Integer.parseInt` returns; None if that throws an exception."""
     number = int(text) if _INT.fullmatch(text) else 2**31
     return number if -(2**31) <= number < 2**31 else None
 

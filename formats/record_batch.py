@@ -52,7 +52,7 @@ DELETE_HORIZON = 0x40
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes before the records; times in milliseconds since 1970, -1 where there is none."""
+    """The 61 bytes before the records; times in milliseconds since 1970, -1 if there is none."""
 
     base_offset: int
     batch_length: int

@@ -119,7 +119,7 @@ def _text(doc: str, *, outline: bool) -> Iterator[str]:
     """Yield the mdoc lines of a docstring up to its `Source:` paragraph; later paragraphs are about the code."""
     for paragraph in doc.strip().split("\n\n"):
         lines = paragraph.splitlines()
-        if "   " in paragraph:  # columns, or indented
+        if "   " in paragraph:  # not prose: a table or indented lines
             rows = [line.removeprefix("    ") for line in lines]
             yield from _literal(row for row in rows if not (outline and row.startswith(" ")))
         else:

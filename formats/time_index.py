@@ -2,7 +2,7 @@
 
     entry  12 bytes, big endian, sorted by timestamp and offset, no header
       timestamp        int64   the largest timestamp of the segment up to the offset, ms since 1970
-      relative_offset  int32   offset of the record with it, or a later one, less the base offset of the segment
+      relative_offset  int32   offset of the record with that timestamp, or a later offset, less the base offset
 
 Kafka appends an entry together with one of the offset index, if the largest timestamp has grown since the last entry,
 and a last one when it rolls or closes the segment. Zeros behind the last entry are preallocated, as in the offset
@@ -40,9 +40,9 @@ class TimeIndex:
 
 
 def parse(data: bytes) -> TimeIndex:
-    """Return the time index that `data` holds; neither order nor values of the entries are checked.
+    """Return the time index that `data` holds. It checks neither the order nor the values of the entries.
 
-    Raises BadLength, at the end of the last whole entry, where `data` is not a whole number of entries.
+    Raises BadLength if `data` is not a whole number of entries; its position is the end of the last whole entry.
     """
     entries = ENTRY.unpack_all(data)
     used = len(data) if len(data) == ENTRY.size else ENTRY.used(data)

@@ -44,8 +44,8 @@ ENTRY = FixedLayout(
 def parse(data: bytes) -> tuple[AbortedTxn, ...]:
     """Return the aborted transactions in `data`.
 
-    Raises BadLength, at the end of the last whole entry, where `data` is not a whole number of entries; UnknownVersion
-    at an entry of another version.
+    Raises BadLength if `data` is not a whole number of entries, with the end of the last whole entry as its position;
+    UnknownVersion at an entry of another version.
     """
     entries = ENTRY.unpack_all(data)
     for index, entry in enumerate(entries):

@@ -1,6 +1,6 @@
 """Write unsigned varints: a number in groups of 7 bits, the lowest first, bit 7 set on all but the last.
 
-Varints of records are zigzag-encoded first: n becomes 2n, or -2n - 1 where n is negative. Varints are read by
+Varints of records are zigzag-encoded first: n becomes 2n, or -2n - 1 if n is negative. Varints are read by
 `formats.message.read_uvarint` and, in Construct, by `formats.primitives`. Source: Kafka's protocol guide
 (UNSIGNED_VARINT), ByteUtils.writeUnsignedVarint.
 """

@@ -27,7 +27,7 @@ def put_string(text: str) -> bytes:
 
 
 def xxh3_64(data: bytes) -> int:
-    """Return the hash as Java's signed 64-bit long."""
+    """Return the XXH3 hash of the bytes as a signed 64-bit integer, as Java has it."""
     import xxhash
 
     return (xxhash.xxh3_64_intdigest(data) ^ SIGN) - SIGN

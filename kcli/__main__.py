@@ -1,4 +1,4 @@
-"""`python -m kcli`."""
+"""The entry point of `python -m kcli`."""
 
 from kcli.cli import main
 

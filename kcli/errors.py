@@ -33,7 +33,7 @@ class NotInstalled(UsageError):
 class UnreadableInput(KcliError):
     """A file or directory that is not there, not readable, or not of a kind kcli knows.
 
-    errno: the operating system's error number; None where kcli, not the system, rejects the file.
+    errno: the operating system's error number; None if kcli, not the system, rejects the file.
     """
 
     exit_status = 2
@@ -46,7 +46,7 @@ class UnreadableInput(KcliError):
 
     @classmethod
     def of(cls, path: object, error: OSError) -> Self:
-        """The system's error at a path."""
+        """Return the UnreadableInput for an OSError at a path."""
         return cls(str(path), error.strerror or str(error), error.errno)
 
     @property
@@ -56,7 +56,7 @@ class UnreadableInput(KcliError):
 
     @property
     def is_disk_error(self) -> bool:
-        """Whether the disk does not return the bytes."""
+        """Whether the error is EIO: the disk does not return the file's bytes."""
         return self.errno == EIO
 
 
@@ -71,7 +71,7 @@ class StartRefused(KcliError):
 
 
 def error_text(error: object) -> str:
-    """The text of an error, one line; for an OSError the path, where it has one, and the system's reason."""
+    """Return the text of an error as one line; for an OSError its path, if it has one, and the system's reason."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

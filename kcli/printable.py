@@ -8,9 +8,9 @@ begin a line:
     separators    U+2028 line, U+2029 paragraph
     bidirectional U+061C, U+200E, U+200F, U+202A..U+202E, U+2066..U+2069
 
-They are escaped wherever text leaves kcli for people: `\x1b`, `\n`, `\u202e`; in JSON as `\u001b`. The kernels print
-the same for keys and values (`hidden_size`). --format kafka and a format string of `kcli consume` are left as they are:
-these are for programs that read what Kafka's tools and kcat print.
+They are escaped wherever text leaves kcli for people: `\x1b`, `\n`, `\u202e`; in JSON as `\u001b`.
+formats.kernels.text escapes keys and values in the same way (`hidden_size`). --format kafka and a format string of
+`kcli consume` leave them as they are: these are for programs that read what Kafka's tools and kcat print.
 """
 
 import re
@@ -34,7 +34,7 @@ def has_hidden(text: str) -> bool:
 
 
 def printable(text: object) -> str:
-    """Text (a path, an error) on one line, its hidden characters escaped as Python escapes them.
+    """Return a text (a path, an error) as one line, in which hidden characters are escaped as Python escapes them.
 
     Bytes of a file's name that are not UTF-8, which Python has as surrogates, are kept, except C1 control characters.
     """
@@ -42,7 +42,8 @@ def printable(text: object) -> str:
 
 
 def printable_json(text: str) -> str:
-    """JSON on one line, its hidden characters escaped as JSON escapes them: the value is the same.
+    """Return JSON as one line, in which hidden characters are escaped as JSON escapes them, so that its value is
+    unchanged.
 
     Surrogates, by which Python replaces bytes of a file's name that are not UTF-8, are escaped too: the JSON is always
     valid UTF-8.

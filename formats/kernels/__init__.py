@@ -1,6 +1,7 @@
-"""The formats in bulk: compiled kernels that process whole windows of a log as tables and columns.
+"""Compiled code, called kernels, that reads and writes the formats in bulk: whole windows of a log as tables and
+columns.
 
-They do no I/O and create no Python object per record; long loops run without the GIL. The Construct definitions in
+Kernels do no I/O and create no Python object per record; long loops run without the GIL. The Construct definitions in
 `formats.record_batch` and `formats.legacy` specify the bytes, and property tests check that the kernels agree.
 
     reading a log       scan finds batches -> batches.BatchTable -> records.RecordTable; columns: named tuples of rows
@@ -9,10 +10,10 @@ They do no I/O and create no Python object per record; long loops run without th
     compaction          cleaner
     output              text, summary
     export              arrow: records as columns and back; payload: Avro, JSON and Protobuf as columns
-    requests            wire: checks the bytes of a request before objects are made of it; group_requests: frequent ones
-                        produce: answers plain Produce requests
+    requests            wire: checks the bytes of a request before objects are made of it; group_requests: the frequent
+                        requests of group members; produce: answers plain Produce requests
 
 A module is NAME.pyx. NAME.pxd declares its C interface for other kernels, NAME.pyi its Python interface. A function
-that another module calls for each record is `cdef inline` in a .pxd, where the C compiler can inline it. The modules
+that another module calls for each record is `cdef inline` in a .pxd, so that the C compiler can inline it. The modules
 that have only a .pxd (numbers, varint, utf8) consist of such functions.
 """

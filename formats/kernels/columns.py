@@ -1,4 +1,4 @@
-"""Named tuples for single rows of the kernels' tables; bulk work reads the tables as buffers."""
+"""Named tuples for single rows of BatchTable and RecordTable; bulk work reads these tables as buffers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class BatchRow(NamedTuple):
     base_offset: int
     last_offset: int
     leader_epoch: int  # -1 for magic 0 and 1
-    magic: int  # 0 or 1: a message, or a wrapper of compressed ones
+    magic: int  # with 0 or 1 the row is a message, or a wrapper of compressed messages
     attributes: int
     crc: int  # as stored
     crc_computed: int  # over the bytes in the window
-    base_timestamp: int  # ms since 1970; the delete horizon where attribute bit 6 is set
+    base_timestamp: int  # ms since 1970; the delete horizon if attribute bit 6 is set
     max_timestamp: int  # ms since 1970
     producer_id: int
     producer_epoch: int

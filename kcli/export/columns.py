@@ -1,8 +1,8 @@
 """The columns of a table: those of Spark's Kafka source, in its order, and further fields of records and batches.
 
 STANDARD   key value topic partition offset timestamp timestampType, as in spark.read.format("kafka")
-headers    with option includeHeaders; null for a record without headers
-others     by name, with option `columns`; a number that a record lacks is -1, as in Kafka
+headers    present with the option includeHeaders; null for a record without headers
+others     present if the option `columns` names them; a number that a record lacks is -1, as in Kafka
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Column:
     """One column: its name, Arrow type, type in Spark's DDL and meaning (`about`).
 
-    kernel: the column's name in formats.kernels.arrow.rows.ARROW_COLUMNS; "" for a column that the kernel does not
-    fill.
+    kernel: the column's name in formats.kernels.arrow.rows.ARROW_COLUMNS; "" for a column that formats.kernels.arrow
+    does not fill.
     """
 
     name: str

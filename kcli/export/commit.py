@@ -124,8 +124,8 @@ class Staging:
         os.close(self._lock)
 
     def _drop(self, directory: Path) -> None:
-        """Remove a directory. Where a worker that outlives its driver still writes files there, the next run removes
-        them."""
+        """Remove a directory. If a worker that outlives its driver still writes files there, the directory is left to
+        the next run, which removes it."""
         with suppress(OSError):
             self._disk.remove_tree(directory)
 
@@ -143,7 +143,7 @@ class Staging:
     def commit(self, renames: Mapping[Path, Path], writes: Mapping[Path, bytes]) -> None:
         """Rename files (staged path -> final path) and replace other files (path -> content), all or none.
 
-        Raises OSError. Where it is raised before the intent is written the table is unchanged; later, the next run
+        Raises OSError. If it is raised before the intent is written, the table is unchanged; if later, the next run
         finishes the commit.
         """
         intent = Intent(
@@ -151,7 +151,7 @@ class Staging:
             {str(staged): str(place) for staged, place in renames.items()},
             {str(path): data.decode() for path, data in writes.items()},
         )
-        with held():  # a started commit is finished before Ctrl-C counts
+        with held():  # Ctrl-C takes effect only after the commit
             self._disk.make_directory(self.directory)
             self._disk.sync_directory(self.directory.parent)
             self._disk.write_file(self.directory / INTENT, intent.to_json())
@@ -180,8 +180,8 @@ def is_interrupted(directory: Path) -> bool:
 
 
 def _parents(places: Sequence[Path], top: Path) -> list[Path]:
-    """Return the directories of files, and the directories above them up to `top` for files below `top`; deepest
-    first."""
+    """Return the directories that contain these files and, for files below `top`, also the directories between them and
+    `top`, and `top` itself; deepest first."""
     found: set[Path] = set()
     for place in places:
         parent = place.parent

@@ -2,9 +2,9 @@
 
     topic partition segment   the segment with the damage
     position length           the damaged bytes of the segment, from the first wrong byte on
-    firstOffset lastOffset    offsets from the batch's header; null where no header can be read
+    firstOffset lastOffset    offsets from the batch's header; null if no header can be read
     kind reason               the fault, in the same words as `kcli verify`
-    readFrom                  directory of the replica that had these offsets; null where no replica has them
+    readFrom                  directory of the replica that had these offsets; null if no replica has them
 
 Each split writes a Parquet file named after the split, so that a task that Spark runs twice leaves one file.
 """
@@ -62,7 +62,7 @@ class Findings:
         self._pending: list[tuple[int, FormatError]] = []
 
     def add(self, error: FormatError, position: int, length: int, batch: BatchRow | None = None) -> None:
-        """Add damage of the bytes [position, position + length) as pending. batch: the damaged batch, None where its
+        """Add damage of the bytes [position, position + length) as pending. batch: the damaged batch, None if its
         header cannot be read.
         """
         self._pending.append((len(self._rows), error))
@@ -89,9 +89,9 @@ class Findings:
     def settle(self, *, read_from: str | None = None, is_missed: bool = True) -> None:
         """Settle all pending damage.
 
-        read_from: directory of the replica from which the damaged offsets are read, None where no replica has them.
-        is_missed: whether offsets that the split must read are lost by the damage. Raises CorruptLog with
-        onCorruption=fail where offsets are lost and no replica has them.
+        read_from: directory of the replica from which the damaged offsets are read, None if no replica has them.
+        is_missed: whether the damage contains offsets that the split must read. Raises CorruptLog with
+        onCorruption=fail if it does and no replica has them.
         """
         for row, error in self._pending:
             self._rows[row]["readFrom"] = read_from
@@ -100,7 +100,7 @@ class Findings:
         self._pending.clear()
 
     def write(self) -> None:
-        """Write the split's file of the damage table, with onCorruption=report and any damage. Raises
+        """Write the split's file of the damage table, if there is damage and onCorruption=report. Raises
         UnreadableInput."""
         split = self._split
         if split.corruption_report is None or not self._rows:

@@ -2,11 +2,11 @@
 
     path of a segment's file           that segment alone
     directory with segments            one partition, by the directory's name (no number: topic <name>, partition 0)
-    directory of such directories      a log directory with its checkpoints; a directory of several; tiered storage
+    directory of such directories      a log directory with its checkpoints, several log directories, or tiered storage
     *, ?, [...] in a path              every match
 
 Left out, unless a path names them: files and directories that Kafka deletes or moves (`-delete`, `-future`, `-stray`,
-`.deleted`, `.cleaned`). A `.swap` file counts as a segment where no `.log` of its base offset exists yet.
+`.deleted`, `.cleaned`). A `.swap` file counts as a segment if no `.log` of its base offset exists yet.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SegmentFile:
         return name_of(self.address)
 
     def index(self, kind: FileKind) -> str | None:
-        """Return the address of the index file of a kind, None where the segment has none."""
+        """Return the address of the index file of a kind, None if the segment has none."""
         if kind not in self.indexes:
             return None
         name = parse(self.name)
@@ -71,7 +71,7 @@ class PartitionFiles:
     """One replica of a partition: its segments in the order of base offsets, and its producer snapshots as (offset,
     address).
 
-    log_start_offset, high_watermark: from the log directory's checkpoints, None where the partition has no entry there.
+    log_start_offset, high_watermark: from the log directory's checkpoints, None if the partition has no entry there.
     unreadable: (address, why) of each of the replica's `.log` files, or of the directory, that cannot be read.
     """
 
@@ -122,9 +122,9 @@ def refresh(directory: str) -> PartitionFiles:
 
 
 def _expand(path: str) -> list[str]:
-    """Return the addresses that a path matches, sorted; the path itself where it has no wildcard.
+    """Return the addresses that a path matches, sorted; the path itself if it has no wildcard.
 
-    Raises UnreadableInput where the wildcards match nothing.
+    Raises UnreadableInput if the wildcards match nothing.
     """
     if not is_remote(path) and (stat(path) is not None or not MAGIC_CHARACTERS.search(path)):
         return [path]
@@ -261,7 +261,7 @@ def _segment(directory: str, entry: Entry, name: FileName, indexes: frozenset[Fi
 
 @lru_cache(maxsize=64)
 def _checkpoint(directory: str, kind: FileKind) -> dict[TopicPartition, int]:
-    """Return a checkpoint's offsets by (topic, partition); {} where the file is missing or damaged."""
+    """Return a checkpoint's offsets by (topic, partition); {} if the file is missing or damaged."""
     address = join(directory, kind)
     try:
         if stat(address) is None:

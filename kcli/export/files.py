@@ -36,7 +36,7 @@ def is_remote(address: str) -> bool:
 
 
 def local(address: str) -> Path:
-    """The path of an address that is not remote."""
+    """Return the local path of an address that is not remote."""
     return Path(address.removeprefix(FILE_SCHEME))
 
 
@@ -46,12 +46,12 @@ def absolute(address: str) -> str:
 
 
 def name_of(address: str) -> str:
-    """The last part of an address."""
+    """Return the last part of an address."""
     return _parted(address)[0].rstrip("/").rpartition("/")[2]
 
 
 def parent_of(address: str) -> str:
-    """The address of the directory that contains the file or directory at `address`."""
+    """Return the address of the directory that contains the file or directory at `address`."""
     if not is_remote(address):
         return _parted(address)[0].rpartition("/")[0] or "/"
     path, query = _parted(address)
@@ -91,7 +91,7 @@ def list_directory(address: str) -> list[Entry]:
 
 
 def _entry(found: os.DirEntry[str]) -> Entry | None:
-    """Return the entry of a file in a local directory; None where the file was deleted after the directory was
+    """Return the entry of a file in a local directory; None if the file was deleted after the directory was
     listed."""
     try:
         if found.is_dir():
@@ -99,14 +99,14 @@ def _entry(found: os.DirEntry[str]) -> Entry | None:
         size = found.stat().st_size
         error = None if found.is_file() else "not a regular file"
         return Entry(found.name, is_directory=False, size=size, error=error)
-    except OSError as failed:  # a link in a circle, or to nothing
+    except OSError as failed:  # a link into a circle of links, or to a missing file
         if isinstance(failed, FileNotFoundError) and not found.is_symlink():
             return None
         return Entry(found.name, is_directory=False, size=0, error=_reason(failed))
 
 
 def stat(address: str) -> Entry | None:
-    """Return the file or directory at an address as an entry, None where nothing exists. Raises UnreadableInput."""
+    """Return the file or directory at an address as an entry, None if nothing exists. Raises UnreadableInput."""
     try:
         if not is_remote(address):
             path = local(address)

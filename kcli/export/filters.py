@@ -22,7 +22,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def narrow(filters: Iterable[Filter], so_far: Narrowed) -> tuple[Narrowed, list[Filter]]:
-    """Return `so_far`, narrowed by the filters that apply here, and the filters that Spark still has to apply."""
+    """Return `so_far`, narrowed by the filters that this module applies, and the filters that Spark still has to
+    apply."""
     left: list[Filter] = []
     for each in filters:
         column = ".".join(getattr(each, "attribute", ()))
@@ -54,7 +55,7 @@ def _narrower(column: str, given: Filter, value: Any, so_far: Narrowed) -> tuple
 
 def _offsets(given: Filter, value: Any) -> tuple[int, int, bool] | None:
     """Return the first offset and the exclusive end offset that a filter selects, and whether it selects all offsets
-    between them; None for a filter that is not applied here."""
+    between them; None for a filter that this module does not apply."""
     first, last = 0, (1 << 63) - 1
     if isinstance(given, EqualTo):
         return value, value + 1, True

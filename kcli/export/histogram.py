@@ -72,8 +72,11 @@ class Histogram:
         known[1] += size
 
     def series(self, points: int) -> tuple[int, int, list[tuple[int, int]]]:
-        """Return the first and last ms, and (records, bytes) for each of at most `points` equal spans of the time from
-        the first to the last."""
+        """Return (first, last, spans) of the records: the ms at which the lowest bucket begins and the highest one
+        ends, and (records, bytes) for each of the equal spans of time between these. 0, 0 and [] without records.
+
+        points: the maximum number of spans; buckets are joined until there are no more than that.
+        """
         if not self.buckets:
             return 0, 0, []
         shown = self

@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class Held:
-    """A SIGINT that is deferred. then: called in a new thread when SIGINT arrives."""
+    """Keeps a SIGINT until `deliver` raises it. then: called in a new thread when SIGINT arrives."""
 
     def __init__(self, then: Callable[[], None] | None) -> None:
         self._then = then
@@ -25,7 +25,7 @@ class Held:
             threading.Thread(target=self._then, daemon=True).start()
 
     def deliver(self) -> None:
-        """Raise KeyboardInterrupt where SIGINT has arrived."""
+        """Raise KeyboardInterrupt if SIGINT has arrived."""
         if self._came:
             raise KeyboardInterrupt
 
@@ -34,7 +34,7 @@ class Held:
 def held(then: Callable[[], None] | None = None) -> Iterator[Held]:
     """Defer SIGINT inside the `with`; the caller calls `deliver` to raise it. Does nothing outside the main thread.
 
-    The previous handler is restored at the end, also where the body installs one of its own, as PySpark does.
+    The previous handler is restored at the end, also if the body installs one of its own, as PySpark does.
     """
     hold = Held(then)
     if threading.current_thread() is not threading.main_thread():

@@ -1,7 +1,7 @@
-"""The export: plan, read and write on Spark's workers, commit.
+"""The steps of an export, which reads and writes on Spark's workers.
 
     plan      splits (splits.py), grouped into tasks of about the size of a file, about two tasks for each core
-    survey    only where the types of decoded keys or values are inferred: a first pass over the records
+    survey    only if the types of decoded keys or values are inferred: a first pass over the records
     write     each task reads its splits and writes Parquet itself (table_writer.py), and reports the files it wrote
     order     only with --sort or --latest-by-key: Spark sorts or groups the Parquet files of the write step, and
               further tasks write the table from Spark's output
@@ -80,8 +80,8 @@ STAGED = TableFormat(codec="lz4", file_bytes=256 << 20)
 class ExportOptions:
     """What to export, in which format, and to which directory.
 
-    source.columns: the columns of the table. sort: column names, `-` before a name for descending order. state: the
-    STATE file of incremental exports.
+    source.columns: the columns of the table. sort: column names to sort by, `-` before a name for descending order.
+    state: the STATE file of incremental exports, None for an export of one run.
     """
 
     source: SourceOptions
@@ -111,8 +111,8 @@ class ExportOptions:
 
     @property
     def manifest_options(self) -> dict[str, Any]:
-        """The options that the manifest records, with which --check reads the sources again. All but `paths` must be
-        the same in each increment."""
+        """The options that the manifest records, with which --check reads the sources again. Except for `paths`, an
+        increment must have the same options as the ones before it."""
         return {
             "paths": [*self.source.paths],
             "columns": [*self.source.columns],
@@ -224,8 +224,8 @@ class Job:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
 
     def _quick(self, settings: SparkSettings) -> SparkSettings:
-        """Return the settings, with Java options for a quick start added where Spark is local and neither sorts nor
-        groups rows."""
+        """Return the settings. Java options for a quick start are added if Spark's workers run on this machine and
+        Spark need not sort or group rows."""
         if self._in_order or not settings.is_local:
             return settings
         return replace(settings, conf={**QUICK_START, **settings.conf})
@@ -234,7 +234,7 @@ class Job:
     def _in_order(self) -> bool:
         return bool(self._options.sort) or self._options.latest_by_key
 
-    # the increments before
+    # earlier increments of the table
 
     def _before(self) -> tuple[Manifest | None, State | None]:
         options = self._options
@@ -306,8 +306,8 @@ class Job:
         return key, value
 
     def _decoder(self, spec: DecoderSpec, known: Survey | None = None) -> Decoder | None:
-        """Return the decoder of a spec. Return None for `raw`, and also where the type is inferred and its survey,
-        `known`, is None."""
+        """Return the decoder of a spec. Return None for `raw`, and if the type must be inferred but `known`, the survey
+        of the payloads, is None. Raises as make_decoder does."""
         if spec.format == "raw" or (spec.infers and known is None):
             return None
         try:
@@ -364,7 +364,7 @@ class Job:
     def _polling(self, spark: SparkContext, step: str, counted: tuple[Any, Any, int, int] | None) -> _Poll:
         return _Poll(spark, step, counted, self._watch)
 
-    # the end
+    # the commit
 
     def _commit(
         self, staging: Staging, before: Manifest | None, state: State | None, reports: _Reports, began: float
@@ -430,8 +430,8 @@ class Job:
 class _Reports:
     """The reports of a job's tasks.
 
-    read: of the tasks that read splits. made: of the tasks that wrote the table's files. dead_first: dead letters that
-    the first step of a sorted export wrote, the one that reads the splits.
+    read: reports of the tasks that read splits. made: reports of the tasks that wrote the table's files. dead_first:
+    the files of dead letters that the tasks of `read` wrote in a sorted export, in which other tasks write the table.
     """
 
     read: Sequence[TaskReport]
@@ -440,11 +440,11 @@ class _Reports:
 
 
 class _Poll:
-    """A context manager with a thread that polls Spark's progress every POLL_S while a step runs, and passes it to
+    """A context manager with a thread that, while a step runs, polls Spark's progress every POLL_S and passes it to
     `watch`.
 
-    counted: the accumulators of records and bytes, the number of tasks and the bytes of input; None where only Spark's
-    own count of tasks is known.
+    counted: the accumulator of records, that of bytes, the step's number of tasks and its bytes of input; None if only
+    the number of finished tasks is known, which Spark counts.
     """
 
     def __init__(
@@ -486,12 +486,14 @@ class _Poll:
 
 
 def dead_letter_directory(out: Path) -> Path:
-    """The directory of the dead-letter table: beside the table, so that no reader takes dead letters for its rows."""
+    """Return the directory of the dead-letter table. It is beside the table, so that no reader takes dead letters for
+    rows of the table."""
     return out.resolve().with_name(out.resolve().name + ".dead-letters")
 
 
 def damage_directory(out: Path) -> Path:
-    """The directory of the damage table, beside the table: the bytes that onCorruption=report skipped."""
+    """Return the directory of the damage table, which lists the bytes that onCorruption=report skipped. It is beside
+    the exported table."""
     return out.resolve().with_name(out.resolve().name + ".damage")
 
 
@@ -529,8 +531,8 @@ def _bytes(splits: Sequence[Split]) -> int:
 
 
 def _refuse_taken(out: Path, state: Path | None) -> None:
-    """Raise UsageError where `out` cannot take the export: it is a file, a directory with other files, or holds an
-    export and no STATE is given."""
+    """Raise UsageError if the export cannot be written to `out`: it is a file, a directory with other files, or holds
+    an export and no STATE is given."""
     if out.is_dir():
         others = [each.name for each in out.iterdir() if not each.name.startswith("_kcli_")]
         if (out / MANIFEST).exists():

@@ -1,10 +1,10 @@
 """A log that changes while it is read: it grows and rolls, segments are compacted into others, and deleted.
 
-    log end offset   after the last batch of the last segment that is whole and sound (see offsets.py); LiveEnd reads
+    log end offset   the offset after the last whole and sound batch (see offsets.py) of the last segment; LiveEnd reads
                      only the bytes appended since its previous call. Torn bytes or zeros after that batch are a batch
                      that the broker is writing, or preallocated space (`preallocate`)
     range to read    given by offsets, not bytes: the files that contain these offsets are looked up when the range is
-                     read, and again where a file was deleted, or replaced under its name, meanwhile (reading.py)
+                     read, and again if a file was deleted, or replaced under its name, meanwhile (reading.py)
 
 An open file keeps its content after its name is deleted or replaced. Source: UnifiedLog, LocalLog.replaceSegments.
 """
@@ -84,7 +84,7 @@ class LiveEnd:
     def _grow(self, source: Source) -> bool:
         """Read the bytes from `position` on; move `position` and the log end offset past the last sound batch in them.
 
-        Return False where no batch begins at `position`: the log may have been truncated and appended to since.
+        Return False if no batch begins at `position`: the log may have been truncated and appended to since.
         """
         begin = self.position
         if _is_room(source, begin):
@@ -102,7 +102,7 @@ class LiveEnd:
         return True
 
     def stable(self, files: PartitionFiles, end: int) -> int:
-        """Return the last stable offset, where a read_committed consumer stops; `end` where no transaction is open
+        """Return the last stable offset, at which a read_committed consumer stops; `end` if no transaction is open
         below it. Raises UnreadableInput."""
         if not 0 <= self._transactions_end <= end:
             self._transactions_end, self._unfinished = offsets.snapshot_transactions(files, end)
@@ -113,7 +113,8 @@ class LiveEnd:
 
 
 def steady(look: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that calls `look` again, up to twice, where it raises UnreadableInput for a deleted file."""
+    """Return a function that calls `look`, and calls it again, up to twice, if it raises UnreadableInput, as for a file
+    that has been deleted meanwhile."""
 
     @wraps(look)
     def again(*arguments: P.args, **named: P.kwargs) -> T:
@@ -149,7 +150,7 @@ def unshared(options: SourceOptions) -> SourceOptions:
 def read_live(live_range: LiveRange, columns: Sequence[str], options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range as Arrow record batches with these columns, each record once.
 
-    Where a file is deleted or damaged meanwhile, the rest of the range is looked up and read again, up to twice in a
+    If a file is deleted or damaged meanwhile, the rest of the range is looked up and read again, up to twice in a
     row. Raises UnreadableInput, CorruptLog with onCorruption=fail, DataLoss.
     """
     read_columns = columns if "offset" in columns else [*columns, "offset"]

@@ -5,13 +5,14 @@
     options         the options of the export (columns, formats, isolation, layout...), with which --check reads again
     columns         [name, Arrow type] of each column of the files; the columns of `layout` are in the paths instead
     files           path, increment, bytes, crc32c, records, and per partition its records and first and last offset
-    sources         per read part of a segment: path, bytes [start, stop), crc32c, records, first and last offset
+    sources         for each part of a segment that was read: path, bytes [start, stop), crc32c, records, first and last
+                    offset
     partitions      per partition: the exported offsets from start to end (exclusive), records, gaps
     dead_letters    files of the dead-letter table (records that did not decode), in the form of `files`
     damage          damaged bytes that were skipped: topic, partition, segment, position, length, reason
 
 Readers of Parquet directories (pyarrow, Spark) skip names that begin with an underscore; for DuckDB the path is
-`*.parquet`. A file is part of the export where the manifest names it. Only an interrupted commit leaves other files,
+`*.parquet`. A file is part of the export if the manifest names it. Only an interrupted commit leaves other files,
 and the next run finishes that commit (commit.py).
 """
 
@@ -101,7 +102,7 @@ class Extent:
         return cls(**{**value, "gaps": tuple((first, last) for first, last in value["gaps"])})
 
     def then(self, later: Extent) -> Extent:
-        """Return one extent for this and a later one of the same partition; offsets between them are a gap."""
+        """Return this extent and a later extent of the same partition as one; the offsets between them are a gap."""
         between = [(self.end, later.start - 1)] if later.start > self.end else []
         gaps = joined([*self.gaps, *between, *later.gaps])
         missing = self.missing + later.missing + sum(last - first + 1 for first, last in between)
@@ -160,7 +161,7 @@ class Manifest:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read the manifest of an export. Raises UnreadableInput: no export, or one of another version."""
+    """Read the manifest of an export. Raises UnreadableInput if there is none, or one of another version."""
     path = directory / MANIFEST
     try:
         data = path.read_bytes()

@@ -6,7 +6,7 @@
                          producer snapshot and from the batches above it
 
 A batch is sound if its CRC, magic and header are right, so that a consumer accepts it; another file is sound if it can
-be parsed and its checksum, where it has one, is right. Source: UnifiedLog, ProducerStateManager.
+be parsed and its checksum, if it has one, is right. Source: UnifiedLog, ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def log_start(files: PartitionFiles) -> int:
 
 
 def _first_offset(segment: SegmentFile) -> int:
-    """Return the base offset in a segment's name, or that of its first batch where that batch is sound and its base
-    offset is smaller."""
+    """Return the base offset in a segment's name, or the base offset of its first batch if that batch is sound and its
+    base offset is smaller."""
     source = open_source(segment.address)
     try:
         row = batch_at(source, 0)
@@ -151,7 +151,7 @@ def indexed_aborts(files: PartitionFiles) -> list[AbortedTxn]:
             try:
                 found += txn_index.parse(read_file(address))
             except (FormatError, UnreadableInput):
-                continue  # the log has transaction markers for the same transactions
+                continue  # skip a damaged index: the log has markers of the same transactions
     return found
 
 
@@ -162,7 +162,7 @@ def _latest_snapshot(files: PartitionFiles, end: int) -> tuple[int, list[Produce
             try:
                 return at, list(parse_snapshot(read_file(address)).entries)
             except (FormatError, UnreadableInput):
-                continue  # the batches in the log give the same producer state
+                continue  # skip a damaged snapshot: an older one and the batches above it give the same state
     return 0, []
 
 
@@ -186,7 +186,8 @@ def offset_for_time(files: PartitionFiles, time_ms: int) -> int | None:
 
 
 def find(source: Source, segment: SegmentFile, selection: Selection) -> int:
-    """Return the byte position at which to begin reading a segment for an offset or a timestamp, from its indexes."""
+    """Return the byte position at which to begin reading a segment for an offset or a timestamp, looked up in the
+    segment's indexes."""
     return seek(source, segment.base_offset, index_reader(segment), selection)
 
 

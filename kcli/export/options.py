@@ -37,8 +37,8 @@ class Isolation(StrEnum):
 
 
 class OnCorruption(StrEnum):
-    """What to do at damaged bytes. FAIL: raise CorruptLog. SKIP: continue after them. REPORT: do the same, and write
-    them to a damage table."""
+    """What to do at damaged bytes. FAIL: raise CorruptLog. SKIP: read on after them. REPORT: read on after them, and
+    write them to a damage table."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -47,7 +47,7 @@ class OnCorruption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The start or the end of each partition in a query. All offsets may be EARLIEST or LATEST.
+    """The start or the end of each partition in a query. Each offset may be EARLIEST or LATEST.
 
     time_ms: a timestamp (epoch ms) for all partitions. times_ms, offsets: by partition. default: the offset of
     partitions without an entry.
@@ -59,7 +59,7 @@ class Bound:
     time_ms: int | None = None
 
     def time_of(self, partition: TopicPartition) -> int | None:
-        """Return the timestamp that bounds a partition, in epoch ms; None where an offset bounds it."""
+        """Return the timestamp that bounds a partition, in epoch ms; None if an offset bounds it."""
         return self.times_ms.get(partition) if self.time_ms is None else self.time_ms
 
     def offset_of(self, partition: TopicPartition) -> int:
@@ -114,9 +114,10 @@ class SourceOptions:
     def parse(options: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
         """Return the options of a query from Spark's option strings by name.
 
-        stream: startingOffsets is `latest` by default, and beyondHighWatermark true, because the high watermark in the
-        checkpoint of a running broker is some seconds old.
-        Raises UsageError: an unknown option, an invalid value, options that exclude each other, no path.
+        stream: whether the query is a streaming query, in which startingOffsets is `latest` by default, and
+        beyondHighWatermark true, because the high watermark in the checkpoint of a running broker is some seconds old.
+
+        Raises UsageError for an unknown option, an invalid value, options that exclude each other, and without a path.
         """
         given = _RemainingOptions({name.lower(): value for name, value in options.items()})
         paths = given.paths()
@@ -174,7 +175,8 @@ _MEANINGLESS: Final = re.compile(
 
 
 class _RemainingOptions:
-    """Option strings by lower-case name. Each method removes the option that it returns; the rest is unknown."""
+    """Option strings by lower-case name. Each method removes the option that it returns; options that are left at the
+    end are unknown."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options

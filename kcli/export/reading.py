@@ -99,7 +99,7 @@ def read(
 def _anew(split: Split) -> list[Split]:
     """Return new splits for the offsets of a split whose segment was cleaned or deleted after planning.
 
-    Raises DataLoss where no replica has the offsets any more, and UnreadableInput. With `split.may_vanish` it raises
+    Raises DataLoss if no replica has the offsets any more, and UnreadableInput. With `split.may_vanish` it raises
     neither, but logs a warning and returns splits for what can still be read.
     """
     first, last = max(split.first_offset, split.from_offset), min(split.next_offset, split.to_offset)
@@ -251,8 +251,8 @@ class _Reader:
         drop_batches(batches, faults=UNSOUND)
 
     def _check_offsets(self, window: Window) -> None:
-        """Report and drop batches whose offsets are all outside the segment or in earlier batches of the split; where
-        only some are in earlier batches, drop the records with these offsets."""
+        """Report and drop batches whose offsets are all outside the segment or in earlier batches of the split. If only
+        some of a batch's offsets are in earlier batches, drop the records with these offsets."""
         batches = window.batches
         high = self._split.base_offset + OFFSETS_PER_SEGMENT
         row, last = odd_offsets(batches, self._last, LOW, min(high, self._ceiling))
@@ -321,7 +321,7 @@ class _Reader:
 
     def _settle(self, last: int, to_offset: int, *, at_end: bool = False) -> Iterator[pa.RecordBatch]:
         """Settle the damage that hides the offsets between `last` and `to_offset`, both exclusive: yield their records
-        from the replica that has most of them. Raises CorruptLog where no replica has any, with onCorruption=fail.
+        from the replica that has most of them. Raises CorruptLog if no replica has any, with onCorruption=fail.
 
         at_end: the damage is at the end of the segment.
         """
@@ -342,7 +342,7 @@ class _Reader:
 
     def _best_copy(self, first: int, behind: int) -> tuple[Range, int] | None:
         """Return the offsets [first, behind) as a range of the replica that has most records of them, and the number of
-        these records; None where no replica has one."""
+        these records; None if no replica has one."""
         found: list[tuple[Range, int]] = []
         for directory in self._split.copies:
             try:
@@ -394,7 +394,8 @@ class _Reader:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _other(self, name: str, count: int) -> pa.Array:
-        """Return a column that the kernel does not fill: `decoded`, or one with the same value in all rows."""
+        """Return a column that formats.kernels.arrow does not fill: `decoded`, or a column with the same value in all
+        rows."""
         if self._decoder is not None and name == "decoded":
             return pa.array(self._decoded, pa.string())
         known = self._constants.get(name)
@@ -406,7 +407,7 @@ class _Reader:
 
 
 def _next_unsound(batches: BatchTable, i: int) -> int:
-    """Return the row of the first unsound batch from row i on, -1 where there is none."""
+    """Return the row of the first unsound batch from row i on, -1 if there is none."""
     i = batches.first_fault(i)
     while i >= 0 and not batches.field(i, FAULTS) & UNSOUND:
         i = batches.first_fault(i + 1)
@@ -430,7 +431,8 @@ def _offsets(window: Window, i: int) -> set[int]:
 
 
 def _array(name: str, count: int, buffers: tuple[object, ...]) -> pa.Array:
-    """Return a column of `count` rows from the kernel's buffers (validity, offsets, data, as its type needs them)."""
+    """Return a column of `count` rows, made of the buffers that formats.kernels.arrow has filled (validity, offsets and
+    data, as far as the column's type needs them)."""
     kind = COLUMNS[name].arrow
     made = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     if name == "headers":

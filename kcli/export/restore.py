@@ -1,6 +1,6 @@
 """The restore of a log directory from an export: the records of Parquet files become segments again.
 
-    rows in the order of their offsets  ->  batches (kernel)  ->  segments  ->  indexes and snapshots (log recovery)
+    rows in the order of their offsets  ->  batches  ->  segments  ->  indexes and snapshots (log recovery)
 
 This module writes only the `.log` files. Then each partition is recovered, as a broker does after a crash, by the code
 of `kcli recover`: its batches are read back and checked, and its indexes, aborted transactions, producer snapshots and
@@ -44,7 +44,7 @@ INT_MAX: Final = (1 << 31) - 1
 ORDER_FAULT: Final = 1
 LOG_OVERHEAD_BYTES: Final = 12
 LAST_OFFSET_DELTA: Final = slice(23, 27)
-NEVER_MS: Final = 1 << 62  # so that the restore removes no expired producer: the broker does
+NEVER_MS: Final = 1 << 62  # the restore removes no expired producers: the broker does
 SORTED: Final = ".sorted"
 
 
@@ -72,7 +72,7 @@ class Restored:
     """A restored partition. In a dry run only the attributes that the survey of the export gives are set; the others
     are None.
 
-    missing: the number of offsets between the first and the last without a record. left_out: the number of control
+    missing: the number of offsets between the first and the last that have no record. left_out: the number of control
     records that were not restored (see restore_columns). has_open_ends: whether the export has transactional records
     but no control record, so that it is unknown whether the transactions were committed; such records are restored
     outside any transaction.
@@ -95,7 +95,7 @@ class Restored:
 
 
 def survey(export: Export) -> Iterator[Restored]:
-    """Yield each partition of the export as a dry run shows it, by topic and partition."""
+    """Yield each partition of the export as a dry run shows it, in the order of topic and partition."""
     for (topic, partition), found in sorted(export.partitions.items()):
         span = found.last_offset - found.first_offset + 1
         yield Restored(topic, partition, found.first_offset, found.last_offset, found.rows, max(0, span - found.rows))
@@ -111,7 +111,7 @@ def restore(
 ) -> Iterator[Restored]:
     """Write the log directory `target`, which must not exist; yield each partition once it is restored.
 
-    Where the restore fails, nothing of the directory remains. finish: called with the complete directory before it is
+    If the restore fails, nothing of the directory remains. finish: called with the complete directory before it is
     renamed to `target`. Raises TargetExists, UnreadableInput, DoubledOffset, OSError.
     """
     disk = Disk() if disk is None else disk
@@ -206,7 +206,7 @@ class _PartitionWriter:
         """Recover the log as a broker does after a crash, which builds indexes and snapshots; return its offsets and
         the number of its segments.
 
-        Raises UnreadableInput where Kafka would not start with this log, or would truncate it.
+        Raises UnreadableInput if Kafka would not start with this log, or would truncate it.
         """
         loading = LoadOptions(now_ms=self._options.now_ms, producer_expiration_ms=NEVER_MS)
         try:

@@ -1,7 +1,7 @@
-"""The columns of an export that a restore reads, converted to the input of the kernel that builds batches.
+"""The columns of an export that a restore reads, converted to the input of formats.kernels.arrow.builder.
 
     needed     topic, partition (or directories topic=…, partition=…), offset, timestamp or timestampMs, key, value
-    headers    headers, where the column exists
+    headers    headers, if the column exists
     batches    batchOffset, batchLastOffset, batchPosition, batchTimestamp: records return to their original batches
     producers  attributes, producerId, producerEpoch, sequence: with all four columns transactions and control records
                are restored; without one of them producers, transactions and control records are left out
@@ -45,8 +45,8 @@ ROW_SCHEMA: Final = BUILD_SCHEMA.append(pa.field("segment", pa.int64()))
 class Layout:
     """The columns of one Parquet file that a restore reads.
 
-    names: columns in the file. constants: topic and partition from the names of its directories. text: those of key and
-    value that are text. has_producers: whether all of PRODUCER_COLUMNS exist.
+    names: columns in the file. constants: topic and partition from the names of its directories. text: which of the
+    columns key and value are text. has_producers: whether all of PRODUCER_COLUMNS exist.
     """
 
     path: str
@@ -155,9 +155,10 @@ class Layout:
         return batch.column("headers").cast(BUILD_SCHEMA.field("headers").type)
 
     def _attributes(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return column `attributes`, or without it attributes with the bits of codec and timestampType.
+        """Return the attributes of each row's batch: the column `attributes`; without it, attributes with only the bits
+        that the columns codec and timestampType give. Raises UnreadableInput for an unknown codec.
 
-        Without batchTimestamp, which has the delete horizon, the delete horizon's bit is cleared.
+        Without the column batchTimestamp, which has the delete horizon, the delete horizon's bit is cleared.
         """
         if self.has("attributes"):
             attributes = self._numbers(batch, "attributes", 0)
@@ -180,8 +181,8 @@ class Layout:
         return pc.not_equal(pc.bit_wise_and(attributes, CONTROL), 0)
 
     def _segments(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return, for each row, the base offset in the file name that column `segment` gives; NO_SEGMENT where it gives
-        none."""
+        """Return, for each row, the base offset in the file name in column `segment`; NO_SEGMENT for a row without a
+        file name."""
         if not self.has("segment"):
             return _constant(NO_SEGMENT, batch.num_rows)
         names = batch.column("segment").cast(pa.string()).dictionary_encode()
@@ -192,7 +193,7 @@ class Layout:
 def layout(path: str, schema: pa.Schema, directories: Mapping[str, str]) -> Layout:
     """Return the columns that a restore reads of a file with this schema.
 
-    directories: columns from the names of its directories (date=2026-11-20). Raises UnreadableInput where a needed
+    directories: columns from the names of its directories (date=2026-11-20). Raises UnreadableInput if a needed
     column is missing, or has a type that cannot be converted back.
     """
     present = set(schema.names)

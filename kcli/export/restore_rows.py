@@ -5,7 +5,7 @@
     survey    read topic, partition and offset of all rows: the range of offsets of each row group, and whether it is in
               order
     sort      row groups with several partitions, or out of order, are sorted slice by slice into runs on disk
-    merge     row groups and runs are read in the order of their first offsets, and merged where their offsets overlap
+    merge     row groups and runs are read in the order of their first offsets, and merged if their offsets overlap
 
 Files and directories whose names begin with _ or . are no part of a table (Spark, Hive).
 """
@@ -37,8 +37,8 @@ from kcli.protocol.topic_partition import TopicPartition
 SURVEY_ROWS = 1 << 18
 READ_BUFFER_BYTES = 1 << 16
 LEAST_ROWS, MOST_ROWS = 64, 1 << 16
-ROW_BYTES = 8 * len(ROW_SCHEMA)  # for columns that are constant, or smaller in a file
-COPIES = 4  # of rows in memory: as read, with ROW_SCHEMA, sorted, concatenated
+ROW_BYTES = 8 * len(ROW_SCHEMA)  # added to a row's size in the file, which may lack columns or have smaller ones
+COPIES = 4  # of each row in memory: as read, with ROW_SCHEMA, sorted, concatenated
 LARGEST_PARTITION = (1 << 31) - 1
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -83,12 +83,12 @@ class Found:
 
 
 class Export:
-    """The Parquet files of an export: those in a directory, or a single file. Raises UnreadableInput, also in its
-    methods.
+    """The Parquet files of an export: those in a directory, or a single file. The constructor and all methods raise
+    UnreadableInput.
 
-    topics: the topics to restore, () for all. memory_bytes: about the size of the rows that may be in memory. fan_in:
-    the number of runs that are merged at a time. bytes: the size of all files. advance: called with the number of bytes
-    of the files that were read since the last call.
+    topics: the topics to restore, () for all. memory_bytes: about the maximum size of all rows in memory. fan_in: the
+    number of runs that are merged at a time. bytes: the size of all files. advance: called with the number of bytes of
+    the files that were read since the last call.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Export:
         """Yield the partition's rows with restore_columns.ROW_SCHEMA, in the order of their offsets; call `sort`
         before.
 
-        An offset that two rows have is yielded twice. directory: for the files of merged runs, where more than `fan_in`
+        An offset that two rows have is yielded twice. directory: for the files of merged runs, if more than `fan_in`
         runs overlap. Raises OSError.
         """
         runs = sorted(self.partitions[partition].runs, key=_offsets)
@@ -298,8 +298,8 @@ class _Head:
         return int(self._batch.column("offset")[-1].as_py())
 
     def take(self, until: int) -> pa.RecordBatch:
-        """Remove and return the rows of the current batch with offsets at or below `until`. Where that leaves no row,
-        the run's next batch becomes the current one; where the run has no next batch, `is_left` becomes false."""
+        """Remove and return the rows of the current batch with offsets at or below `until`. If no row is left, the
+        run's next batch becomes the current one; if the run has no next batch, `is_left` becomes false."""
         taken = self._batch
         cut = bisect_right(_numbers(taken.column("offset")), until)
         if cut < taken.num_rows:
@@ -314,7 +314,7 @@ class _Head:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return the Parquet files of an export, or the file at `path` itself. Raises UnreadableInput where there is
+    """Return the Parquet files of an export, or the file at `path` itself. Raises UnreadableInput if there is
     none."""
     if path.is_file():
         return [path]
@@ -373,7 +373,8 @@ def _increases(offsets: pa.Array) -> bool:
 
 
 def _rows_within(size: int, rows: int, memory_bytes: int) -> int:
-    """Return how many rows fit into memory_bytes, where `rows` rows take `size` bytes."""
+    """Return how many rows may be read at a time, so that all copies of them fit into memory_bytes. size: what `rows`
+    rows take, in bytes."""
     return max(LEAST_ROWS, min(MOST_ROWS, memory_bytes * rows // (COPIES * max(1, size))))
 
 

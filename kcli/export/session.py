@@ -1,6 +1,6 @@
 """A Spark session that starts quietly, on any master, and whose errors are one sentence.
 
-The output of the JVM and of the Python workers is written to a log file of the session, not to the terminal. Where
+The output of the JVM and of the Python workers is written to a log file of the session, not to the terminal. If
 Spark fails, the error names the cause, and --debug shows the whole log. Workers run this Python interpreter
 (PYSPARK_PYTHON); executors on other machines can receive a packed Python through `SparkSettings.environment`.
 """
@@ -71,8 +71,8 @@ class SparkFailed(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to start Spark. conf: further Spark properties; environment: an archive with the Python environment in which
-    executors run."""
+    """How to start Spark. conf: further Spark properties. environment: an archive of a Python environment, which
+    executors unpack and run."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def _checked_master(master: str) -> str:
     """Return the master URL to give to Spark; `local[N]` becomes `local[N,4]`, so that Spark retries a failed task.
 
     A standalone master (spark://host:port) is connected to here, because Spark takes 90 s to report one that does not
-    answer, with another error. Raises UsageError for an unknown master, SparkFailed where no standalone master answers.
+    answer, with another error. Raises UsageError for an unknown master, SparkFailed if no standalone master answers.
     """
     if re.fullmatch(r"local(\[(\d+|\*)\])?", master):
         cores = "1" if master == "local" else master[6:-1]
@@ -137,7 +137,7 @@ def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
 
 @contextmanager
 def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
-    """Start Spark without Spark SQL, which takes a third of the start; stop it at the end of the `with`.
+    """Start Spark without Spark SQL, which saves a third of the start's time; stop Spark at the end of the `with`.
 
     Raises UsageError (no Java, an unknown master), NotInstalled (pyspark, pyarrow) and SparkFailed, also for errors of
     Spark's that the body of the `with` raises.

@@ -16,7 +16,7 @@ from kcli.export.columns import COLUMNS, arrow_schema
 from kcli.export.decoding.decoder import Decoder
 
 PLACE = ("topic", "partition", "offset", "timestamp")
-"""Columns that every batch has while it is processed, also where the table leaves them out."""
+"""Columns that every batch has while it is processed, even if the table lacks them."""
 DEAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 
 
@@ -46,8 +46,8 @@ class Shape:
         )
 
     def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        """Return the rows of the table, which have the columns of PLACE in any case, and the rows of the dead-letter
-        table, None where there are none."""
+        """Return the rows of the table, which always have the columns of PLACE, and the rows of the dead-letter table,
+        None if there are none."""
         arrays = {name: batch.column(name) for name in dict.fromkeys((*self.columns, *PLACE))}
         reasons: dict[str, pa.Array] = {}
         for name, decoder in (("key", self.key), ("value", self.value)):
@@ -68,9 +68,9 @@ def dead_schema() -> pa.Schema:
 
 
 def dead_rows(batch: pa.RecordBatch, dead: pa.Array, reasons: dict[str, pa.Array]) -> pa.RecordBatch:
-    """Return the rows of the dead-letter table for the records where the mask `dead` is true.
+    """Return the rows of the dead-letter table for the records that the mask `dead` marks.
 
-    reasons: for `key` and for `value`, why each record's does not decode; null where it does.
+    reasons: of `key` and of `value`: for each record, why that part of it does not decode; null if it decodes.
     """
     none = pa.nulls(batch.num_rows, pa.string())
     arrays: Sequence[pa.Array] = [

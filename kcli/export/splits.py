@@ -50,11 +50,11 @@ class Split:
     """Batches of a segment from byte `start` to byte `stop` (None: the segment's end), and of these batches the records
     with offsets in [from_offset, to_offset).
 
-    first_offset, next_offset: the offsets [first_offset, next_offset) that an undamaged log has in these bytes. Where
+    first_offset, next_offset: the offsets [first_offset, next_offset) that an undamaged log has in these bytes. If
     the file's inode is not `inode` (0: unknown) any more, because the segment was cleaned or deleted, the reader looks
     for these offsets in the partition's present segments.
     size: bytes. committed: leave out the records of aborted transactions. aborted: the aborted transactions that the
-    transaction indexes list. copies: directories of other replicas of the partition, read where this one is damaged.
+    transaction indexes list. copies: directories of other replicas of the partition, read if this one is damaged.
     corruption_report: the directory of the damage table. may_vanish: whether files that are deleted before they are
     read are no error.
     """
@@ -118,7 +118,7 @@ def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Rang
 
 def partitions(options: SourceOptions, found: Iterable[PartitionFiles]) -> Iterator[list[PartitionFiles]]:
     """Yield the replicas of each selected partition, ordered by the highest log end offset, then the lowest log start
-    offset, then the largest size. Replicas with a `.log` file that cannot be read are left out where another replica
+    offset, then the largest size. Replicas with a `.log` file that cannot be read are left out if another replica
     can be read.
 
     Raises UnreadableInput for unreadable files with onCorruption=fail, and for a directory whose name is not UTF-8,
@@ -277,7 +277,7 @@ class SparseIndex:
     """The entries of a segment's offset index: `offsets`, absolute last offsets of batches, and `positions`, the bytes
     where these batches begin.
 
-    Empty where the index file is missing or damaged, or its entries are not in order. Each entry is checked against the
+    Empty if the index file is missing or damaged, or its entries are not in order. Each entry is checked against the
     batch in the log before it is used.
     """
 
@@ -305,19 +305,19 @@ class SparseIndex:
             self.positions = array("q", positions)
 
     def batch(self, source: Source, slot: int) -> BatchRow | None:
-        """Return the sound batch that entry `slot` points to; None where the log has no such batch there."""
+        """Return the sound batch that entry `slot` points to; None if the log has no such batch there."""
         return indexed_batch(
             source, self._base, OffsetIndexEntry(self.offsets[slot] - self._base, self.positions[slot])
         )
 
     def begin(self, source: Source, offset: int) -> int:
-        """Return the position of the last batch in the index whose last offset is at most `offset`; 0 where there is
+        """Return the position of the last batch in the index whose last offset is at most `offset`; 0 if there is
         none."""
         slot = bisect_right(self.offsets, offset) - 1
         return self.positions[slot] if slot >= 0 and self.batch(source, slot) else 0
 
     def end(self, source: Source, offset: int) -> int | None:
-        """Return the position of a batch in the index from which on all offsets are at or above `offset`; None where
+        """Return the position of a batch in the index from which on all offsets are at or above `offset`; None if
         there is none.
 
         The batch of the first entry whose last offset reaches `offset` may itself begin below `offset`, so the entry

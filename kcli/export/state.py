@@ -40,7 +40,7 @@ class State:
 
 
 def read_state(path: Path) -> State | None:
-    """Read a STATE file; return None where it does not exist. Raises UnreadableInput."""
+    """Read a STATE file; return None if it does not exist. Raises UnreadableInput."""
     try:
         value = json.loads(path.read_bytes())
         if value["kcli_state"] != VERSION:

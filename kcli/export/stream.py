@@ -76,7 +76,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 (Spark's name)
         """Return the offsets at which a new query begins. Raises UnreadableInput, UsageError, DataLoss.
 
-        Spark calls this twice, and checkpoints offsets only as the end of a batch. Where a start offset depends on the
+        Spark calls this twice, and checkpoints offsets only as the end of a batch. If a start offset depends on the
         log end offset, the first batch is therefore empty: the start is in the checkpoint before a record is read.
         """
         if self._initial is None:
@@ -88,7 +88,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return as_json(self._initial)
 
     def _begin(self, key: TopicPartition, copies: list[PartitionFiles], latest: Offsets) -> tuple[int, bool]:
-        """Return the start offset of a partition in a new query, and whether it is fixed: false where it is the log end
+        """Return the start offset of a partition in a new query, and whether it is fixed: false if it is the log end
         offset, which grows."""
         begin, best = self._options.start, copies[0]
         if (at := begin.time_of(key)) is not None:
@@ -137,7 +137,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the replicas of each selected partition that exists now; a log directory may still be empty.
 
         known: partitions that may be missing, because an earlier batch has read them; all other partitions that the
-        options name must exist, else UsageError is raised. None: none must exist.
+        options name must exist. None: no partition need exist. Raises UsageError for a partition that must exist and
+        does not, UnreadableInput.
         """
         found = discover(filter(_has_logs, self._options.paths))
         if known is not None:
@@ -189,7 +190,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(map(LivePartition, self._parts(ranges)))
 
     def _parts(self, ranges: list[Range]) -> list[LiveRange]:
-        """Cut ranges into tasks of about 64 MB, smaller ones as minPartitions and maxRecordsPerPartition demand."""
+        """Cut ranges into tasks of about 64 MB, or smaller ones if minPartitions or maxRecordsPerPartition requires
+        them."""
         by_bytes = [part for each in ranges for part in _cut(each, splits([each], unshared(self._options)))]
         most = self._options.max_records_per_partition
         parts = [

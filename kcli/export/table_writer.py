@@ -94,8 +94,8 @@ class StagedFile:
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is being written, and its buffered rows. ranges: by (topic, partition), the number of rows, their
-    first and their last offset."""
+    """A file that is being written, and its buffered rows. ranges: (topic, partition) -> number of rows, first offset,
+    last offset."""
 
     staged: str
     directory: str

@@ -2,8 +2,8 @@
 
 A transactional batch is committed or aborted by the next marker of its producer. The log is searched for markers only
 from the first transactional batch of a split on, to the split's end and beyond it until no transaction of the split is
-open, so logs without transactions cost nothing more. Where the batch of an abort marker is damaged, the entry of the
-transaction index (`.txnindex`) is used instead; an entry is ignored where the log has a sound batch at the marker's
+open, so logs without transactions cost nothing more. If the batch of an abort marker is damaged, the entry of the
+transaction index (`.txnindex`) is used instead; an entry is ignored if the log has a sound batch at the marker's
 offset. The records of a transaction without a marker are delivered, as a Kafka consumer does; a sound log has none
 below the last stable offset, where splits end.
 """
@@ -63,7 +63,7 @@ class _Markers:
     def __init__(self, indexed: dict[int, AbortedTxn]) -> None:
         self._indexed = indexed
         self._without_marker = sorted(indexed)
-        self._found: dict[int, list[tuple[int, int, int]]] = {}  # (offset, kind, lowest first offset)
+        self._found: dict[int, list[tuple[int, int, int]]] = {}  # (offset, type, first offset or BEFORE_ALL)
         self.open: set[int] = set()
 
     def add(self, window: Window, *, opens: bool, until: int | None) -> None:
@@ -94,8 +94,8 @@ class _Markers:
             del self._without_marker[first : bisect_right(self._without_marker, table.field(i, LAST_OFFSET))]
 
     def ranges(self) -> array[int]:
-        """Return the aborted transactions in one array, as aborted_ranges does: producer id, first and last offset of
-        each."""
+        """Return the aborted transactions in the array that aborted_ranges returns: producer id, first and last offset
+        of each."""
         for offset in self._without_marker:
             entry = self._indexed[offset]
             self._found.setdefault(entry.producer_id, []).append((offset, ABORT, entry.first_offset))

@@ -118,9 +118,9 @@ def _lengths(batch: pa.RecordBatch, name: str) -> Any:
 class TaskReport:
     """The result of one task.
 
-    files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: what it
-    read. failure: the error that ended it, None for success. surveys: of keys and of values. columns: (name, type) of
-    the table's columns.
+    files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: a report for
+    each split that the task read. failure: the error that ended the task, None for success. surveys: those of the keys
+    and of the values. columns: (name, type) of the table's columns.
     """
 
     files: list[StagedFile] = field(default_factory=list)

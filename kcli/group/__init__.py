@@ -1,2 +1,2 @@
-"""The group coordinator without I/O: classic groups, consumer groups and committed offsets, one machine for each
-partition of __consumer_offsets. Begin with `machine.GroupMachine`."""
+"""The group coordinator without I/O: classic groups, consumer groups and committed offsets. Each partition of
+__consumer_offsets has a state machine of its own. Begin with `machine.GroupMachine`."""

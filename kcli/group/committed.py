@@ -1,7 +1,7 @@
 """The committed offsets of all groups of one partition of __consumer_offsets, built from the records of its log.
 
     committed   group -> topic, partition -> offset: the committed offsets that OffsetFetch returns
-    pending     producer id -> group -> topic, partition -> offset: committed in the producer's open transaction
+    pending     producer id -> group -> topic, partition -> offset: the offsets in the producer's open transaction
     open        group -> topic, partition -> ids of the producers that have pending offsets there
 
 A transaction's pending offset becomes the committed offset when the COMMIT marker is replayed, unless a record with a
@@ -21,9 +21,9 @@ NONE = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset and the other fields of its commit. expire_timestamp_ms: NONE where the broker's
-    offsets.retention.minutes applies. record_offset: the offset of the commit's record in __consumer_offsets, NONE
-    before that record is appended."""
+    """A committed offset and the other fields of its commit. expire_timestamp_ms: NONE if the broker's
+    offsets.retention.minutes decides when the offset expires. record_offset: the offset of the commit's record in
+    __consumer_offsets, NONE before that record is appended."""
 
     offset: int
     commit_timestamp_ms: int
@@ -68,8 +68,8 @@ class Committed:
     def of_topic(self, topic: str, topic_id: str) -> Iterator[tuple[str, TopicPartition]]:
         """Yield the groups and partitions that have an offset, committed or pending, for the topic.
 
-        An offset is included where it was committed with this topic id or without a topic id; offsets of a topic of the
-        same name that was deleted, or was created later, are not. A pair may come more than once.
+        An offset is included if it was committed with this topic id or without a topic id. Offsets of another topic of
+        that name, deleted before or created later, are left out. A pair may be yielded more than once.
         """
         for by_group in (self._committed, *self._pending.values()):
             for group_id, offsets in by_group.items():

@@ -11,8 +11,8 @@ class GroupConfig:
 
     classic_new_member_join_timeout_ms: the session timeout of a new member until its first rebalance is complete; the
     member's own session timeout applies after that.
-    consumer_migration_policy: whether a classic group may become a consumer group while it has members, and a consumer
-    group a classic group: bidirectional, upgrade, downgrade or disabled.
+    consumer_migration_policy: in which direction groups with members may change between the classic and the consumer
+    protocol: bidirectional, upgrade (to the consumer protocol), downgrade (to the classic one) or disabled.
     batch_bytes_max: the largest batch that the coordinator appends (message.max.bytes), bytes.
     """
 

@@ -27,16 +27,16 @@ class Group(Protocol):
         """Whether the group has no members."""
 
     def check_commit(self, request: CommitOffsets) -> None:
-        """Raises GroupError where the member may not commit these offsets now."""
+        """Raises GroupError if the member may not commit these offsets now."""
 
     def check_delete_offsets(self) -> None:
-        """Raises GroupError where OffsetDelete is refused for the whole group."""
+        """Raises GroupError if OffsetDelete is refused for the whole group."""
 
     def check_delete(self) -> None:
-        """Raises GroupError where DeleteGroups is refused."""
+        """Raises GroupError if DeleteGroups is refused."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic, or may, where subscriptions are unknown."""
+        """Whether a member subscribes to the topic, or may, if subscriptions are unknown."""
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
         """Return the time from which the offset's retention is counted, in ms since 1970; None while the offset must

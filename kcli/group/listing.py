@@ -29,7 +29,7 @@ def list_groups(turn: Turn, token: Token, request: ListGroups) -> None:
 
 
 def describe_group(turn: Turn, token: Token, request: DescribeGroup) -> None:
-    """Answer with a classic group and its members. Error: GROUP_ID_NOT_FOUND where there is no group of that id, or
+    """Answer with a classic group and its members. Error: GROUP_ID_NOT_FOUND if there is no group of that id, or
     the group is not classic."""
     group = turn.shard.groups.get(request.group_id)
     if isinstance(group, ClassicGroup):

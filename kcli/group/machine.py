@@ -6,11 +6,11 @@
     kept in memory only   sessions, pending JoinGroup and SyncGroup requests, rebalances: after a restart a classic
                group has the state of its last assignment, a consumer group the state of its last record
 
-After the log is loaded, every record of a classic group that is replayed was just appended by this machine. The group
-in memory is already newer than the record (its members have sessions and pending requests), so the record is not
+After the log is loaded, every record of a classic group that is replayed was just appended by this GroupMachine. The
+group in memory is already newer than the record (its members have sessions and pending requests), so the record is not
 applied: only loading makes classic groups from records. A consumer group, in contrast, changes only by replaying its
-records. Nothing here undoes a change whose records cannot be appended: the broker drops the machine and loads a new
-one. Source: GroupCoordinatorShard, GroupMetadataManager.
+records. Nothing here undoes a change whose records cannot be appended: the broker drops the GroupMachine and loads a
+new one. Source: GroupCoordinatorShard, GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
 class GroupMachine:
     """The group coordinator of one partition of __consumer_offsets.
 
-    new_id, new_consumer_id: return a random id for a member of a classic group and of a consumer group.
+    new_id, new_consumer_id: functions that return a random id for a member of a classic group and of a consumer group.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class GroupMachine:
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Commits | None:
         """Handle a Heartbeat or CommitOffsets, if it succeeds. Return the Commits, which the caller must append at
-        `log_end_offset` and then pass to `committed`; those of a Heartbeat have no records. Return None where the
+        `log_end_offset` and then pass to `committed`; those of a Heartbeat have no records. Return None if the
         caller must pass the request to `handle` instead; nothing has changed then, except that the member's session may
         have been extended."""
         turn = Turn(self._shard, now_ms)
@@ -108,7 +108,7 @@ class GroupMachine:
         """Run the earliest timer that is due, if there is one. The broker replays the timer's records before it calls
         `tick` for the next timer.
 
-        An action whose records do not fit into one batch is tried again after RETRY_MS.
+        If the records of a timer do not fit into one batch, the timer is set again, for RETRY_MS later.
         """
         turn = Turn(self._shard, now_ms)
         due = self._shard.timers.take(now_ms)
@@ -122,7 +122,7 @@ class GroupMachine:
         return turn.outcome
 
     def deadline_ms(self) -> int | None:
-        """Return when `tick` must be called next, in ms since 1970; None where no timer is set."""
+        """Return when `tick` must be called next, in ms since 1970; None if no timer is set."""
         return self._shard.timers.deadline_ms()
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002 (the signature in Machine)
@@ -195,7 +195,7 @@ class GroupMachine:
             self._foreign(group_id, MEMBER_RECORDS[record.key_name]).replay_member(member_id, record.value)
 
     def _foreign(self, group_id: str, type_name: str) -> ForeignGroup:
-        """Return the share or streams group of that id. Where there is none, it is created, and replaces a group of
+        """Return the share or streams group of that id. If there is none, it is created, and replaces a group of
         another type, such as the simple group that earlier offset commits created."""
         group = self._shard.groups.get(group_id)
         if not isinstance(group, ForeignGroup):

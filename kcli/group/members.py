@@ -19,8 +19,8 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def join(turn: Turn, token: Token, request: JoinGroup) -> None:
-    """Handle JoinGroup; an empty consumer group is first replaced by a classic one. Error here: UNKNOWN_MEMBER_ID,
-    where the request has a member id but the consumer group is empty."""
+    """Handle JoinGroup; an empty consumer group is first replaced by a classic one. Error: UNKNOWN_MEMBER_ID if the
+    request has a member id but the consumer group is empty; other errors are those of the group's own protocol."""
     group = turn.shard.consumer(request.group_id)
     if group is not None and not group.is_empty:
         classic_members.join(turn, token, request, group)
@@ -53,7 +53,7 @@ def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
 
 
 def heartbeat_at_once(turn: Turn, request: Heartbeat) -> bool:
-    """Extend the session of a classic group's member and return True. Return False where the Heartbeat must be passed
+    """Extend the session of a classic group's member and return True. Return False if the Heartbeat must be passed
     to `heartbeat`, because it fails or the group is a consumer group."""
     return turn.shard.consumer(request.group_id) is None and classic_sync.beat(turn, request) == ErrorCode.NONE
 

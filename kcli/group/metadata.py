@@ -21,8 +21,8 @@ class ConsumerSettings:
 
 
 class Metadata(Protocol):
-    """The current metadata. It changes only between two requests to a machine; a TopicsChanged request then names
-    the topics that changed."""
+    """The current metadata. It changes only between two calls of a GroupMachine; a TopicsChanged request then names the
+    topics that have changed."""
 
     @property
     def version(self) -> int:
@@ -32,10 +32,10 @@ class Metadata(Protocol):
         """The names of all topics."""
 
     def topic_id(self, name: str) -> UUID | None:
-        """The id of the topic; None where it does not exist."""
+        """The id of the topic; None if it does not exist."""
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of the topic; None where it does not exist."""
+        """The name of the topic; None if it does not exist."""
 
     def partition_count(self, topic_id: UUID) -> int:
         """The number of partitions of an existing topic."""
@@ -48,7 +48,7 @@ class Metadata(Protocol):
 
 
 class NoMetadata:
-    """Metadata of a cluster without topics, where each group has the default configurations."""
+    """The metadata of a cluster without topics. Each group has the default configurations."""
 
     version = 0
 

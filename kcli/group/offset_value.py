@@ -30,7 +30,7 @@ _TAGS_SIZES = (len(_NO_TAGS), len(_TOPIC_ID) + 16)
 
 
 def write(offset: CommittedOffset) -> bytes | None:
-    """Return the record's value; None where the commit does not fit this form (non-ASCII or long metadata, or an expire
+    """Return the record's value; None if the commit does not fit this form (non-ASCII or long metadata, or an expire
     timestamp)."""
     metadata = offset.metadata
     if not metadata.isascii() or len(metadata) >= _LENGTH_MAX or offset.expire_timestamp_ms != NONE:
@@ -40,7 +40,7 @@ def write(offset: CommittedOffset) -> bytes | None:
 
 
 def read(value: bytes, record_offset: int) -> CommittedOffset | None:
-    """Parse the record's value; None where it has another form. record_offset: the offset of the record itself, for the
+    """Parse the record's value; None if it has another form. record_offset: the offset of the record itself, for the
     result."""
     if len(value) < _HEAD.size:
         return None

@@ -58,7 +58,7 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
     """Append the offsets of an OffsetCommit or TxnOffsetCommit in one batch.
 
     Errors of the request: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-    REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH and UNSUPPORTED_VERSION (consumer groups), UNKNOWN_SERVER_ERROR where the
+    REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH and UNSUPPORTED_VERSION (consumer groups), UNKNOWN_SERVER_ERROR if the
     records do not fit into one batch. Error of a partition: OFFSET_METADATA_TOO_LARGE.
     """
     try:
@@ -86,7 +86,7 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
 def commit_at_once(turn: Turn, request: CommitOffsets, log_end_offset: int) -> Commits | None:
     """Return the records of an OffsetCommit, and the offsets to apply once they are appended from `log_end_offset` on.
 
-    Return None where the request or any of its partitions has an error, the group does not exist, or the records do not
+    Return None if the request or any of its partitions has an error, the group does not exist, or the records do not
     fit into one batch; nothing has changed then, except that the member's session may have been extended.
     """
     if request.group_id not in turn.shard.groups:
@@ -147,7 +147,7 @@ def fetch(turn: Turn, token: Token, request: FetchOffsets) -> None:
     """Answer an OffsetFetch; a group that does not exist has no offsets.
 
     Errors of the request: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION. Error of a partition:
-    UNSTABLE_OFFSET_COMMIT, where the request requires stable offsets and an open transaction has an offset pending.
+    UNSTABLE_OFFSET_COMMIT, if the request requires stable offsets and an open transaction has an offset pending.
     """
     shard, group_id = turn.shard, request.group_id
     group = shard.consumer(group_id)

@@ -48,7 +48,7 @@ class Record(NamedTuple):
 
 
 def parse(record: Pair) -> Record | None:
-    """Parse a record; return None where its type is unknown. Raises FormatError."""
+    """Parse a record; return None if its type is unknown. Raises FormatError."""
     key, value = record
     if key is None or len(key) < TYPE_BYTES:
         raise Truncated("a record of __consumer_offsets without a key", 0)
@@ -197,7 +197,7 @@ def _classic_group_key(group_id: str) -> bytes:
 
 
 def classic_group(group_id: str, value: Mapping[str, Any]) -> ClassicGroup:
-    """Return the group of a parsed record's value: Stable with members, else Empty. Raises BadValue where a member id
+    """Return the group of a parsed record's value: Stable with members, else Empty. Raises BadValue if a member id
     or an instance id occurs twice."""
     timestamp_ms = value.get("currentStateTimestamp", NONE)
     group = ClassicGroup(group_id, None if timestamp_ms == NONE else timestamp_ms)

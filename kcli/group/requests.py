@@ -1,7 +1,7 @@
-"""The requests to a group machine and its answers, as plain values.
+"""The requests to a GroupMachine and their answers, as plain values.
 
-A request that names a group goes to the machine of that group's partition of __consumer_offsets; a request without a
-group goes to every machine.
+A request about a group goes to the GroupMachine of that group's partition of __consumer_offsets; a request without a
+group goes to the GroupMachine of every partition.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class JoinGroup(NamedTuple):
-    """A member joins a classic group for the first time or joins again. member_id: "" for a new member. Answered with
+    """A member joins a classic group for the first time or joins again. member_id: "" for a new member. The answer is
     a JoinAnswer."""
 
     group_id: str
@@ -72,7 +72,7 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncGroup(NamedTuple):
-    """A member requests its assignment. assignments: of all members by id, in the leader's request only. Answered with
+    """A member requests its assignment. assignments: of all members by id, in the leader's request only. The answer is
     a SyncAnswer."""
 
     group_id: str
@@ -94,7 +94,7 @@ class SyncAnswer(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A member extends its session. Answered with an ErrorCode."""
+    """A member extends its session. The answer is an ErrorCode."""
 
     group_id: str
     member_id: str
@@ -104,7 +104,7 @@ class Heartbeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaver:
-    """A member that leaves. member_id: "" where a static member is named by its instance id alone. error: set in
+    """A member that leaves. member_id: "" if a static member is named by its instance id alone. error: set in
     answers only."""
 
     member_id: str
@@ -114,7 +114,7 @@ class Leaver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroup:
-    """Members leave their group. Answered with a LeaveAnswer."""
+    """Members leave their group. The answer is a LeaveAnswer."""
 
     group_id: str
     members: tuple[Leaver, ...]
@@ -134,7 +134,7 @@ class LeaveAnswer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat:
     """A member joins a consumer group (epoch 0), extends its session, or leaves (epoch -1; a static member that will
-    rejoin under its instance id: -2). Answered with a ConsumerHeartbeatAnswer.
+    rejoin under its instance id: -2). The answer is a ConsumerHeartbeatAnswer.
 
     A field of None, and a rebalance timeout of -1, leaves the member's value unchanged. owned: the partitions, by topic
     id, that the member owns. describable: the topics that the client may describe, None for all of them.
@@ -158,7 +158,7 @@ class ConsumerHeartbeat:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatAnswer:
     """The member's id and epoch after its heartbeat. assignment: the partitions, by topic id, that the member may own
-    now; None where they have not changed."""
+    now; None if they have not changed."""
 
     error: ErrorCode = NONE
     error_message: str | None = None
@@ -171,7 +171,7 @@ class ConsumerHeartbeatAnswer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsChanged:
     """Topics were created or deleted, or their partitions changed. topics: their names. has_new: whether some were
-    created. Answered with None."""
+    created. The answer is None."""
 
     topics: frozenset[str]
     has_new: bool
@@ -181,7 +181,7 @@ class TopicsChanged:
 
 
 class OffsetToCommit(NamedTuple):
-    """The offset to commit for a partition. topic_id: ZERO_ID where the request has none. leader_epoch: the leader
+    """The offset to commit for a partition. topic_id: ZERO_ID if the request has none. leader_epoch: the leader
     epoch of the last consumed record, -1 for none."""
 
     topic: str
@@ -194,7 +194,7 @@ class OffsetToCommit(NamedTuple):
 
 class CommitOffsets(NamedTuple):
     """Commit offsets of a group. With a producer id, the offsets are part of that producer's transaction and become
-    committed when the transaction commits. Answered with an OffsetsAnswer.
+    committed when the transaction commits. The answer is an OffsetsAnswer.
 
     generation: that of a classic group, or the member epoch in a consumer group; -1 from a client that is no member.
     retention_ms: -1 for offsets.retention.minutes of the broker. version: of OffsetCommit; error codes depend on it.
@@ -231,11 +231,11 @@ class FetchTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsets:
-    """Read a group's committed offsets. Answered with a FetchAnswer.
+    """Read a group's committed offsets. The answer is a FetchAnswer.
 
     topics: None for all partitions that the group has an offset for. require_stable: refuse a partition while an open
     transaction has an offset pending for it. member_id, epoch: those of the consumer group's member that sends the
-    request; None and -1 where no member does.
+    request; None and -1 if the client is no member.
     """
 
     group_id: str
@@ -247,7 +247,7 @@ class FetchOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffset:
-    """A partition's committed offset, -1 where there is none."""
+    """A partition's committed offset, -1 if there is none."""
 
     partition: int
     error: ErrorCode = NONE
@@ -258,7 +258,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer:
-    """The offsets by topic, in the order of the request; no topics where `error` is set."""
+    """The offsets by topic, in the order of the request; no topics if `error` is set."""
 
     error: ErrorCode = NONE
     topics: tuple[tuple[FetchTopic, tuple[FetchedOffset, ...]], ...]
@@ -266,7 +266,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsets:
-    """Delete committed offsets of a group. Answered with an OffsetsAnswer."""
+    """Delete committed offsets of a group. The answer is an OffsetsAnswer."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...]
@@ -274,7 +274,7 @@ class DeleteOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsDeleted:
-    """Topics were deleted: all groups' offsets of them are deleted too. topics: names and ids. Answered with None."""
+    """Topics were deleted: all groups' offsets of them are deleted too. topics: names and ids. The answer is None."""
 
     topics: tuple[tuple[str, str], ...]
 
@@ -284,15 +284,15 @@ class TopicsDeleted:
 
 @dataclass(frozen=True, kw_only=True)
 class ListGroups:
-    """List the groups in these states and of these types; () for any. Answered with a list of ListedGroup."""
+    """List the groups in these states and of these types; () for any. The answer is a list of ListedGroup."""
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 
     @cached_property
     def folded_states(self) -> frozenset[str]:
-        """The states in lower case, since the filter ignores case. Cached, as every machine handles the same request
-        and the list may be long."""
+        """The states in lower case, since the filter ignores case. Cached, as the GroupMachine of every partition
+        handles the same request, and the list may be long."""
         return frozenset(state.strip().lower() for state in self.states)
 
     @cached_property
@@ -313,7 +313,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeGroup:
-    """Describe a classic group and its members. Answered with a DescribedGroup."""
+    """Describe a classic group and its members. The answer is a DescribedGroup."""
 
     group_id: str
 
@@ -345,14 +345,14 @@ class DescribedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup:
-    """Delete a group without members, and its offsets. Answered with an ErrorCode."""
+    """Delete a group without members, and its offsets. The answer is an ErrorCode."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeConsumerGroup:
-    """Describe a consumer group and its members. Answered with a DescribedConsumerGroup."""
+    """Describe a consumer group and its members. The answer is a DescribedConsumerGroup."""
 
     group_id: str
 
@@ -378,7 +378,7 @@ class DescribedConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumerGroup:
-    """A consumer group; where there is no consumer group of that id, the error."""
+    """A consumer group, or the error if there is no consumer group of that id."""
 
     group_id: str
     error: ErrorCode = NONE

@@ -1,4 +1,4 @@
-"""Timers by key: scheduling a key again replaces its deadline and its action.
+"""Timers, each with a key, a deadline and an action: scheduling a key again replaces the deadline and the action.
 
 Deadlines are postponed far more often than they expire (each heartbeat postpones one). So a postponed deadline leaves
 its entry in the heap unchanged; when that entry reaches the top of the heap too early, the key is pushed again with its
@@ -39,7 +39,7 @@ class Timers(Generic[K, A]):
         return key in self._due
 
     def deadline_ms(self) -> int | None:
-        """Return the earliest deadline, in ms since 1970; None where no timer is set."""
+        """Return the earliest deadline, in ms since 1970; None if no timer is set."""
         while self._heap:
             heaped_ms, _, key = self._heap[0]
             due = self._due.get(key)
@@ -52,7 +52,7 @@ class Timers(Generic[K, A]):
 
     def take(self, now_ms: int) -> tuple[K, A] | None:
         """Remove the timer with the earliest deadline, if that deadline has come, and return the timer's key and
-        action; None where no deadline has come."""
+        action; None if no deadline has come."""
         deadline_ms = self.deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
             return None

@@ -1,4 +1,4 @@
-"""The state of a group machine (Shard), and the handling of one request or timer on it (Turn)."""
+"""The state of a GroupMachine (Shard), and the handling of one request or timer (Turn)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ BATCH_BYTES, RECORD_BYTES = 61, 32
 value."""
 
 TimerKey = tuple[str, ...]
-"""The key of a timer: its purpose, then the group id and the member id, where the timer is for one group or one
+"""The key of a timer: its purpose, then the group id and the member id, if the timer is for one group or one
 member."""
 
 
 @dataclass(slots=True)
 class Shard:
-    """The state of one machine: the groups, offsets and timers of a partition of __consumer_offsets.
+    """The state of one GroupMachine: the groups, offsets and timers of a partition of __consumer_offsets.
 
-    new_id, new_consumer_id: return a random id for a member of a classic group and of a consumer group; passed in so
-    that a simulation can repeat them.
-    topic_hashes: cached metadata hashes (kcli.group.consumer.metadata_hash), by topic name.
-    new_topics_version: the version of the metadata in which topics were last created.
+    new_id, new_consumer_id: functions that return a random id for a member of a classic group and of a consumer group;
+    passed in so that a simulation can repeat them. topic_hashes: cached metadata hashes
+    (kcli.group.consumer.metadata_hash), by topic name. new_topics_version: the version of the metadata in which topics
+    were last created.
     """
 
     config: GroupConfig
@@ -53,17 +53,17 @@ class Shard:
         return group
 
     def classic(self, group_id: str) -> ClassicGroup | None:
-        """The classic group of that id; None where there is no group, or one of another type."""
+        """The classic group of that id; None if there is no group of that id, or if it has another type."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer(self, group_id: str) -> ConsumerGroup | None:
-        """The consumer group of that id; None where there is no group, or one of another type."""
+        """The consumer group of that id; None if there is no group of that id, or if it has another type."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def classic_or_new(self, group_id: str, now_ms: int | None) -> Group:
-        """Return the group of that id, of any type; where there is none, a new and empty classic group. now_ms: when
+        """Return the group of that id, of any type; if there is none, a new and empty classic group. now_ms: when
         the new group entered its state, None for unknown."""
         group = self.groups.get(group_id)
         if group is None:
@@ -75,8 +75,8 @@ class Shard:
 class Turn:
     """The handling of one request or timer, and its outcome.
 
-    A function that raises GroupError has changed nothing: it passes changes of state that is kept in memory only to
-    `then`, and they are made once `append` has found that the records fit into a batch.
+    A function that raises GroupError has changed nothing. State that no record has, such as sessions, is therefore
+    changed by functions passed to `then`: they run once `append` has found that the records fit into a batch.
     """
 
     shard: Shard
@@ -85,7 +85,7 @@ class Turn:
     _following: list[Callable[[], None]] = field(default_factory=list)
 
     def answer(self, token: Token | None, response: object) -> None:
-        """Add the answer to the request of that token; None: no request waits for it."""
+        """Add the answer to the request of that token. token: None if no request waits for the answer."""
         if token is not None:
             self.outcome.answer(token, response)
 
@@ -98,8 +98,8 @@ class Turn:
         self._following.append(follow)
 
     def append(self, records: Sequence[Pair]) -> None:
-        """Append the records as one batch, then call the functions passed to `then`. Raises GroupError
-        UNKNOWN_SERVER_ERROR where the records do not fit into one batch."""
+        """Append the records as one batch, then call the functions that were passed to `then`. Raises GroupError
+        UNKNOWN_SERVER_ERROR if the records do not fit into one batch."""
         if not self.fits(records):
             raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
         self.outcome.append(*records)

@@ -26,7 +26,7 @@ def java_order(text: str) -> bytes:
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode."""
+    """Return what Java's String.hashCode returns for the text: a signed 32-bit integer."""
     value = 0
     units = java_order(text)
     for i in range(0, len(units), 2):

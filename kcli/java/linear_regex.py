@@ -22,10 +22,10 @@ MEMORY_BYTES_MAX: Final = 1 << 20
 
 
 WORK_AT_ONCE: Final = 1_000_000
-"""The work that takes a few milliseconds where the automaton does not fit into its memory. Its unit: instructions of
-the program times characters of the text."""
+"""The maximum work of matching in one turn of the event loop, in instructions of the program times characters of the
+text. It takes a few milliseconds, even if the automaton does not fit into its memory."""
 CALL_WORK: Final = 300
-"""The fixed work of each match, in the same unit as WORK_AT_ONCE."""
+"""The work of each match that does not depend on its text, in the unit of WORK_AT_ONCE."""
 
 
 class PatternError(ValueError):
@@ -45,7 +45,7 @@ class LinearRegex(Protocol):
 
 
 def matches_at_once(regex: LinearRegex, longest: int) -> int:
-    """Return how many texts of up to `longest` characters to match in one turn of the event loop."""
+    """Return how many texts of up to `longest` characters may be matched in one turn of the event loop, at least 1."""
     return max(1, WORK_AT_ONCE // (regex.programsize * longest + CALL_WORK))
 
 

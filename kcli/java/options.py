@@ -1,4 +1,4 @@
-"""Options of a JVM, as the environment variable KAFKA_OPTS gives them to Kafka's."""
+"""Options of a JVM, as the environment variable KAFKA_OPTS gives them to Kafka's JVM."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import shlex
 
 
 def system_property(options: str, name: str) -> str | None:
-    """Return the value of a system property that the options set with -D; of several, the last. None where they do not
-    set it, or a quote in the options is not closed."""
+    """Return the value of a system property that the options set with -D; the last value if it is set several times.
+    None if the options do not set the property, or a quote in them is not closed."""
     try:
         words = shlex.split(options)
     except ValueError:

@@ -1,9 +1,9 @@
 """Java's regular expressions and replacements, as they are in an operator's configuration, matched by RE2.
 
-RE2 finds what Java finds, in time linear in the text, where the text has no line break. It has no look-around, no
-reference to a group within the pattern, and no possessive quantifier: a pattern with one is refused, and so is what
-Java reads in a way of its own (nested classes, \\b, \\p, flags other than a leading (?i), the repetition of a group
-that captures and may be empty).
+RE2 finds what Java finds, in time linear in the text, if the text has no line break. RE2 has no look-around, no
+reference to a group within the pattern, and no possessive quantifier: a pattern with any of these is refused, and so is
+what Java reads in a way of its own (nested classes, \\b, \\p, flags other than a leading (?i), the repetition of a
+group that captures and may be empty).
 
     .             all but a line break          $        the end of the text
     \\d \\w \\s     of ASCII                      (?i)     of ASCII
@@ -86,7 +86,7 @@ class Template:
     def of(cls, replacement: str, regex: JavaRegex) -> Self:
         """Parse a replacement: $1 and ${name} refer to groups, a backslash makes the next character literal.
 
-        Raises PatternError, where Java would fail at the first match.
+        Raises PatternError; Java would fail only at the first match.
         """
         parts: list[str | int] = []
         at = 0

@@ -39,7 +39,7 @@ def comma_list(text: str) -> list[str]:
 
 
 def java_integer(text: str, bits: int = 32) -> int | None:
-    """Parse an integer; None where the text is no integer, or the integer does not fit into `bits` bits."""
+    """Parse an integer; None if the text is no integer, or the integer does not fit into `bits` bits."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal():
         return None
@@ -52,7 +52,7 @@ def java_integer(text: str, bits: int = 32) -> int | None:
 
 
 def java_double(text: str) -> float | None:
-    """Parse a double; None where the text is no number."""
+    """Parse a double; None if the text is no number."""
     text = java_trim(text)
     sign = -1.0 if text[:1] == "-" else 1.0
     word = text[1:] if text[:1] in ("+", "-") else text

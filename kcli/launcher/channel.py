@@ -15,7 +15,7 @@ LINE_BYTES = 64 << 10
 
 class Channel:
     """The launcher's end of the socket to one node. hear: called with each object that the node sends. theirs: the
-    node's end."""
+    node's end of the socket."""
 
     def __init__(self, hear: Callable[[dict[str, Any]], None]) -> None:
         self._socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

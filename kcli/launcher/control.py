@@ -47,8 +47,8 @@ class ControlServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen. A socket file that exists was left by a launcher that has died, since this one holds the directory's
-        lock. Raises OSError."""
+        """Listen on the socket. An existing socket file is replaced: a launcher that has died left it, since this
+        launcher holds the directory's lock. Raises OSError."""
         path = self._cluster.control_socket
         path.unlink(missing_ok=True)
         before = os.umask(0o177)
@@ -121,7 +121,7 @@ class ControlServer:
 
 
 def _request(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of a line. Raises Refused where it holds none."""
+    """Return the JSON object of a line. Raises Refused if it holds none."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):  # no JSON; JSON nested too deeply
@@ -146,8 +146,8 @@ def _node(child: Child) -> Answer:
 
 
 def memory_bytes(pid: int) -> int | None:
-    """Return the memory of a process in bytes, shared pages counted by its share of them (Pss); None where /proc does
-    not tell it."""
+    """Return the memory of a process in bytes, in which each page counts in proportion to the processes that share it
+    (Pss); None if /proc does not show it."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -48,7 +48,7 @@ class NotACluster(KcliError):
 class ClusterRequest:
     """The options of the command line.
 
-    nodes: number of brokers; listen: the first broker's address; None where not given. controllers: number of separate
+    nodes: number of brokers; listen: the first broker's address; None if not given. controllers: number of separate
     controllers, 0 for combined roles. file: the server.properties of --config, which applies to all nodes, except for
     the configurations that the launcher sets for each node (A_NODES_OWN). options: configurations of all nodes, which
     override those of the file. secure: all listeners are those of `kcli.launcher.secured`.
@@ -129,7 +129,7 @@ def _existing(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> 
 
 
 def _check_listeners(path: Path, plans: list[NodePlan], names: ListenerNames) -> None:
-    """Raises NotACluster where the nodes of an existing cluster have other listener names than `names`, those of
+    """Raises NotACluster if the nodes of an existing cluster have other listener names than `names`, those of
     --config."""
     known, asked = set[str]().union(*(each.listeners for each in plans)), {*names.brokers, *names.controllers}
     if known != asked:
@@ -207,7 +207,7 @@ def _write(cluster: ClusterDirectory, disk: Disk) -> None:
 
 
 def _line(name: str, value: str) -> bytes:
-    """Return the line `name=value`, with Java's escapes only where the plain line would be read differently."""
+    """Return the line `name=value`, with Java's escapes only if the plain line would be read differently."""
     plain = f"{name}={value}\n".encode("latin-1", "replace")
     same = {name: value}
     return plain if parse(plain).entries == same else build(Properties(same))

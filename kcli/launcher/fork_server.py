@@ -1,7 +1,7 @@
 """The fork server: a process that has imported all modules of a node and is forked for each node.
 
 A forked node starts within milliseconds and shares the imported modules' memory. The launcher forks the server before
-it has an event loop or a thread; the server has neither. They exchange JSON lines over one socket:
+it has an event loop or a thread; the server has neither. Launcher and server exchange JSON lines:
 
     launcher ->   {"start": node, "config": path}, and two descriptors: the node's channel, the node's output
     -> launcher   {"started": pid}              the answer to each "start"

@@ -1,6 +1,6 @@
 """Run a cluster for `kcli serve --nodes`.
 
-start   import, fork the fork server, create the directory where it does not exist, lock it, start the nodes
+start   import, fork the fork server, create the directory if it does not exist, lock it, start the nodes
 run     until SIGTERM, SIGINT or `kcli cluster stop`, or until all nodes have ended and none is restarted
 stop    all nodes in the order that `supervisor` describes; a second signal kills them
 """
@@ -72,7 +72,7 @@ def launch(
 
 @contextmanager
 def _locked(path: Path, disk: Disk, *, secure: bool) -> Iterator[None]:
-    """Lock the directory, which is created where it does not exist, and removed at the end if it was created here and
+    """Lock the directory, which is created if it does not exist, and removed at the end if it was created here and
     is still empty. secure: whether only its owner may access a new directory."""
     is_new = not path.exists()
     if secure:

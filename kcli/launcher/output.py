@@ -19,7 +19,7 @@ Put = Callable[[bytes], None]
 
 
 class NodeOutput:
-    """The pipe from which a node's output is read. put: called with whole lines, to which the node id has been
+    """The pipe from which a node's output is read. put: called with whole lines, in which the node id has been
     added."""
 
     def __init__(self, node: int, put: Put, *, json_lines: bool) -> None:
@@ -60,7 +60,7 @@ class NodeOutput:
 
 
 def to_stderr(lines: bytes) -> None:
-    """Write the lines to stderr; they are lost where stderr is a pipe whose reader has closed it."""
+    """Write the lines to stderr; they are lost if stderr is a pipe whose reader has closed it."""
     with suppress(OSError):
         while lines:
             lines = lines[os.write(2, lines) :]

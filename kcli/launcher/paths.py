@@ -35,7 +35,7 @@ def data_directory(home: Path, node: int) -> Path:
 
 
 def server_properties(data: Path) -> Path | None:
-    """Return the server.properties of the node that has this log directory, where `kcli serve --nodes` made it."""
+    """Return the server.properties of the node that has this log directory, if `kcli serve --nodes` made it."""
     found = data.absolute().parent / SERVER_PROPERTIES
     return found if is_cluster(found.parent.parent) and found.is_file() else None
 

@@ -1,6 +1,6 @@
 """The nodes of a cluster on one machine, and the server.properties of each.
 
-    combined    nodes 1..N, each broker and controller
+    combined    nodes 1..N, each of which is broker and controller
     separate    brokers 1..N, controllers 3001..3000+M
 
 Each broker has every listener for clients and brokers, each controller every controller listener: PLAINTEXT and
@@ -40,7 +40,8 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class ListenerNames:
-    """The names of the listeners of brokers (first that for clients), and of the listeners of controllers."""
+    """Names of listeners. brokers: the listeners of each broker, first the one for clients; controllers: those of each
+    controller."""
 
     brokers: tuple[str, ...] = ("PLAINTEXT",)
     controllers: tuple[str, ...] = ("CONTROLLER",)
@@ -79,12 +80,12 @@ class NodePlan:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """The addresses of its listeners; a broker's listener for clients comes first."""
+        """The addresses of the node's listeners; a broker's listener for clients comes first."""
         return tuple(_address(each) for each in self.properties["listeners"].split(","))
 
     @property
     def listeners(self) -> set[str]:
-        """The names of its listeners."""
+        """The names of the node's listeners."""
         return {each.strip().partition("://")[0].upper() for each in self.properties["listeners"].split(",")}
 
     @property
@@ -100,7 +101,7 @@ def _address(listener: str) -> Address:
 
 
 def ids(nodes: int, controllers: int) -> tuple[list[int], list[int]]:
-    """Return the ids of the brokers and of the controllers: the same ids where `controllers` is 0 (combined roles)."""
+    """Return the ids of the brokers and of the controllers: the same ids if `controllers` is 0 (combined roles)."""
     brokers = list(range(1, nodes + 1))
     return brokers, list(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)) if controllers else brokers
 

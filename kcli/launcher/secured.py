@@ -1,4 +1,4 @@
-"""The nodes of `kcli serve --secure --nodes`: every listener is one of SASL_SSL, with a certificate for each node.
+"""The nodes of `kcli serve --secure --nodes`: every listener uses SASL_SSL, with a certificate for each node.
 
     clients      log in by SCRAM; the admin is among the first records of the metadata log
     nodes        log in by PLAIN as the user `node`, a super user, at the brokers' and at the controllers' listener:
@@ -54,7 +54,7 @@ def open_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> Sec
     """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are
     replaced.
 
-    Raises NotSecure where the cluster was made without --secure, UsageError, UnreadableInput, OSError.
+    Raises NotSecure if the cluster was made without --secure, UsageError, UnreadableInput, OSError.
     """
     is_closed = all(each.listeners <= {PROTOCOL, *SECURED_LISTENERS.controllers} for each in plans)
     if not is_closed or not beside(home).is_dir():

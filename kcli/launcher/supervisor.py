@@ -124,7 +124,7 @@ class Supervisor:
             await self._start(each)
 
     async def all_ready(self) -> None:
-        """Wait until every node is ready. Raises NotReady where one has ended. Dead nodes are restarted only after this
+        """Wait until every node is ready. Raises NotReady if one has ended. Dead nodes are restarted only after this
         has returned."""
         hastened = begin(self._hasten(), "no controller is made to stand for election")
         try:
@@ -234,7 +234,7 @@ class Supervisor:
     # requests for one node
 
     def child(self, node: int) -> Child:
-        """Return a node by its id. Raises Refused where there is none."""
+        """Return a node by its id. Raises Refused if there is none."""
         found = self.children.get(node)
         if found is None:
             known = ", ".join(map(str, self.children))

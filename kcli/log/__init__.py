@@ -1,18 +1,18 @@
 """Partitions on disk: their directories, segments, indexes and snapshots, as Kafka's storage module keeps them.
 
-The rooms (packages), and what each does to a partition's directory:
+The packages, and what each does to a partition's directory:
 
     live       reads, writes   the log that a running broker appends to: validate, append, roll, read, flush, truncate
     read_only  reads           the same log, never written to, also while a running Kafka writes it; skips damage
     recovery   reads, writes   Kafka's start, simulated on a view; then reported, written to a copy, or applied in place
     cleaner    reads, writes   compaction: which records stay, and how the files of segments are replaced
 
-Each room has its own class of segment: `LiveSegment` is appended to, `ReadOnlySegment` is searched without an index,
+Each package has its own class of segment: `LiveSegment` is appended to, `ReadOnlySegment` is searched without an index,
 `RecoverySegment` is checked and cut in a view, `StoredSegment` is cleaned.
 
-What the rooms share:
+What the packages share:
 
-    disk                 writes  every change to a disk goes through it, so that tests can fail, tear or drop any
+    disk                 writes  makes every change to a disk, so that tests can make any of them fail, tear or get lost
     source               reads   the bytes of one file by position, or of a pipe
     segment_reader       reads   a source as windows of whole batches, and the damage in between
     legacy_message       reads   the offsets of a message of magic 0 or 1, those inside of a compressed one among them

@@ -88,7 +88,7 @@ def decode(
 
 def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) -> tuple[bytes, FormatError | None]:
     """Return the decompressed payload of batch i, and None. For a damaged payload, return the bytes before the damage
-    and the error; for one above limit_bytes, no bytes and the error."""
+    and the error; for a payload above limit_bytes, no bytes and the error."""
     start, stop = payload_bounds(data, batches, i)
     if start < 0:
         return b"", None  # payload_bounds has marked the batch
@@ -166,7 +166,7 @@ def _record_faults(window: Window, i: int, row: BatchRow, limit_bytes: int) -> l
 
 def is_readable(window: Window, i: int) -> bool:
     """Whether consumers can read batch i of a window whose records have been decoded (`decode` sets the fault bits). A
-    payload that only exceeds kcli's limit, or has bytes behind it that Java ignores, is readable. Source: Kafka's
+    payload that only exceeds kcli's limit, or has bytes after it that Java ignores, is readable. Source: Kafka's
     DefaultRecordBatch, CompletedFetch."""
     row = BatchRow._make(window.batches.row(i))
     faults = row.faults & ENDS_CONSUMERS

@@ -461,7 +461,7 @@ class LogConfig:
 
     @property
     def compression_level(self) -> int | None:
-        """The level for compression_type; None where that has no levels."""
+        """The level for compression_type; None if that has no levels."""
         name = f"compression.{self.compression_type}.level"
         return self._int(name) if name in self.values else None
 

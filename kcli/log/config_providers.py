@@ -1,18 +1,18 @@
 """Values of a properties file, of a broker or a client, that are taken from other files and from the environment, so
-that it has no secret itself.
+that the properties file itself has no secrets.
 
     config.providers=NAME,...                  the providers, each with config.providers.NAME.class
-    ${NAME:PATH:KEY}, ${NAME:KEY}              in any value: what the provider has for the key; may stand several times
+    ${NAME:PATH:KEY}, ${NAME:KEY}              in any value, any number of times: is replaced by what the provider has
 
-    FileConfigProvider        PATH a properties file, KEY an entry of it
-    DirectoryConfigProvider   PATH a directory, KEY the name of a file in it: all of the file
-    EnvVarConfigProvider      no PATH, KEY an environment variable
+    FileConfigProvider        PATH is a properties file, KEY an entry of it
+    DirectoryConfigProvider   PATH is a directory, KEY the name of a file in it, whose content is the value
+    EnvVarConfigProvider      there is no PATH, KEY is an environment variable
 
-config.providers.NAME.param.allowed.paths names the files and directories below which the first two may read,
-...param.allowlist.pattern the environment variables that the third may read. Kafka leaves a variable as it is written
-where no provider has it, and logs in with that text as the password; here it is an error. Names, and what a provider
-returns, are not searched for variables. Source: AbstractConfig, ConfigTransformer, AllowedPaths; KIP-297, KIP-421,
-KIP-887, KIP-993.
+config.providers.NAME.param.allowed.paths names the files and directories below which the first two may read, and
+...param.allowlist.pattern names the environment variables that the third may read. Kafka leaves a variable as it is
+written if no provider has it, and logs in with that text as the password; kcli raises an error. Names, and what a
+provider returns, are not searched for variables. Source: AbstractConfig, ConfigTransformer, AllowedPaths; KIP-297,
+KIP-421, KIP-887, KIP-993.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ PROVIDERS: Final = "config.providers"
 _PACKAGE: Final = "org.apache.kafka.common.config.provider"
 _HIDDEN: Final = "[hidden]"
 Lookup = Callable[[str, str], str | None]
-"""A function of a path ("" for none) and a key that returns the provider's value; None where the provider has none.
+"""A function of a path ("" for none) and a key that returns the provider's value; None if the provider has none.
 Raises InvalidConfig."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Properties in which every variable is replaced by its value. secrets: these values. `repr` shows neither."""
+    """Properties in which every variable is replaced by its value. secrets: the values of the variables. `repr` shows
+    neither properties nor secrets."""
 
     properties: Mapping[str, str] = field(repr=False)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
@@ -57,7 +58,7 @@ def has_variable(text: str) -> bool:
 
 
 class _Variable(NamedTuple):
-    """`${provider:path:key}` or `${provider:key}`: text[start:end]. path: "" where there is none."""
+    """`${provider:path:key}` or `${provider:key}`: text[start:end]. path: "" if there is none."""
 
     start: int
     end: int
@@ -67,7 +68,8 @@ class _Variable(NamedTuple):
 
 
 def _variables(text: str) -> Iterator[_Variable]:
-    """Yield the variables in the text, in its order, in linear time: a client may send the text."""
+    """Yield the variables in the text, in order. This takes time linear in its length, as a client may send the
+    text."""
     at = 0
     while (start := text.find("${", at)) >= 0 and (close := text.find("}", start)) >= 0:
         at = close + 1
@@ -80,8 +82,8 @@ def _variables(text: str) -> Iterator[_Variable]:
 def resolve(properties: Mapping[str, str]) -> Resolved:
     """Return the properties, with each variable replaced by the value that its provider has.
 
-    Raises InvalidConfig for a provider or key that does not exist, and for a path that cannot or may not be read. Its
-    text names the property, and shows no value.
+    Raises InvalidConfig for a provider or key that does not exist, and for a path that cannot or may not be read. The
+    error names the property, and shows no value.
     """
     asked = {name: text for name, text in properties.items() if has_variable(text)}
     words = (java_trim(word) for word in properties.get(PROVIDERS, "").split(","))
@@ -117,7 +119,7 @@ def resolve(properties: Mapping[str, str]) -> Resolved:
 
 
 def _provider(word: str, properties: Mapping[str, str]) -> Lookup | None:
-    """Return the provider of the name `word`; None where the properties give no class for it. Raises InvalidConfig."""
+    """Return the provider of the name `word`; None if the properties give no class for it. Raises InvalidConfig."""
     prefix = f"{PROVIDERS}.{word}"
     name = java_trim(properties.get(f"{prefix}.class", ""))
     if not name:
@@ -129,7 +131,7 @@ def _provider(word: str, properties: Mapping[str, str]) -> Lookup | None:
 
 
 class _AllowedPaths:
-    """The paths that a provider may read, by its parameter allowed.paths. Raises InvalidConfig for one that is not
+    """The paths that a provider may read, by its parameter allowed.paths. Raises InvalidConfig for a path that is not
     absolute or does not exist."""
 
     def __init__(self, prefix: str, properties: Mapping[str, str]) -> None:
@@ -143,7 +145,7 @@ class _AllowedPaths:
                 raise InvalidConfig(f"{name}: {each} does not exist")
 
     def check(self, text: str) -> Path:
-        """Return `text` as a path. Raises InvalidConfig where it is empty or the provider may not read it."""
+        """Return `text` as a path. Raises InvalidConfig if it is empty or the provider may not read it."""
         if not text or "\0" in text:
             raise InvalidConfig("the provider needs a path")
         if self._allowed is None:

@@ -1,7 +1,7 @@
 """The records of a partition of a coordinator's topic, read from its files: every readable record, and the transaction
 markers.
 
-Reading continues behind damage; the damage is reported.
+Damage is reported, and reading goes on after it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
 
 def read_records(directory: Path, on_error: ErrorHandler) -> Iterator[tuple[Path, CoordinatorRecord]]:
     """Yield the readable records in a partition's directory, each with the path of its .log file. on_error: see
-    ErrorHandler. Raises UnreadableInput where the directory cannot be read."""
+    ErrorHandler. Raises UnreadableInput if the directory cannot be read."""
     for _, path in segments(directory):
         try:
             for record in _read(path, on_error):

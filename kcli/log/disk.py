@@ -93,7 +93,7 @@ class DiskFile:
 
     @_named
     def sync(self) -> None:
-        """Make the bytes durable (fdatasync where there is one)."""
+        """Make the bytes durable (fdatasync if there is one)."""
         getattr(os, "fdatasync", os.fsync)(self.fd)
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Disk:
     waits = True
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
-        """Open a file; with `create`, create it where it does not exist. With `truncate`, a symbolic link is an error
+        """Open a file; with `create`, create it if it does not exist. With `truncate`, a symbolic link is an error
         (ELOOP): the file that it points to must not be overwritten."""
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         flags |= (os.O_CREAT if create else 0) | (os.O_TRUNC | os.O_NOFOLLOW if truncate else 0)

@@ -1,11 +1,11 @@
-"""The indexes beside a segment, as Kafka reads and leaves them: search, the last entry, cutting, trimming.
+"""The entries of a segment's indexes, as Kafka reads them: search, the last entry, cutting to whole entries.
 
     .index       8 bytes an entry    relative offset, position       the offset is Kafka's IndexSearchType.KEY
     .timeindex  12                   timestamp, relative offset      the offset is Kafka's IndexSearchType.VALUE
 
 Kafka counts all whole entries of a file that it opens, including preallocated zeros. It only opens indexes that a clean
-shutdown has trimmed or that recovery has rebuilt. Source: AbstractIndex, OffsetIndex, TimeIndex. Building an index from
-batches is a kernel: SegmentRecovery.
+shutdown has trimmed or that recovery has rebuilt. Source: AbstractIndex, OffsetIndex, TimeIndex. Indexes are rebuilt
+from batches by SegmentRecovery, in compiled code.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class OffsetIndexReader:
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last entry; the base offset where there is none."""
+        """The offset of the last entry; the base offset if there is none."""
         return self.entry(self.count - 1)[0] if self.count else self._base
 
     def position_of(self, offset: int) -> int:
         """Return the byte of the .log file from which Kafka scans for `offset`: the position in the entry at which the
-        search in the index ends; 0 where there is no such entry.
+        search in the index ends; 0 if there is no such entry.
 
         The search is Kafka's, warm section first: in an index that is out of order it ends at the same entry as
         Kafka's.

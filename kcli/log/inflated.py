@@ -16,8 +16,9 @@ MAGICS = {b"\x1f\x8b\x08": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 SUFFIXES = {GZIP: ".gz", ZSTD: ".zst"}
 CHUNK_BYTES = 1 << 20
 KEPT_BYTES = 32 << 20
-"""The decompressed bytes that are kept in memory for reads that go back: more than one window of batches. For a read of
-earlier bytes the file is decompressed again from its beginning."""
+"""Bytes that lie at most this far before the end of the last read stay in memory in decompressed form, for reads that
+go back; this is more than one window of batches. To read earlier bytes the file is decompressed again from its
+beginning."""
 
 
 def codec_of(path: Path) -> int | None:
@@ -49,7 +50,7 @@ def inflated_size(path: Path, codec: int) -> int:
 
 
 class InflatedSource:
-    """The content of a compressed file. Reads raise UnreadableInput where the file is damaged or cannot be read."""
+    """The content of a compressed file. Reads raise UnreadableInput if the file is damaged or cannot be read."""
 
     def __init__(self, path: Path, codec: int) -> None:
         self.name = str(path)
@@ -93,14 +94,15 @@ class InflatedSource:
         return done
 
     def _part_at(self, position: int) -> memoryview | None:
-        """Return the kept bytes from `position` to the end of the part that has it; None where they are not kept."""
+        """Return the kept bytes from `position` to the end of the part that has them; None if the byte at `position` is
+        not kept."""
         for start, part in reversed(self._kept):
             if start <= position:
                 return memoryview(part)[position - start :] if position < start + len(part) else None
         return None
 
     def _inflate(self) -> bool:
-        """Decompress the next part of the content, and keep it. Returns whether there was one."""
+        """Decompress the next part of the content, and keep it. Returns whether there was a next part."""
         try:
             part = next(self._parts, None)
         except FormatError as error:

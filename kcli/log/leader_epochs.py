@@ -2,7 +2,8 @@
 
     entry   an epoch and the offset of its first record; both grow from entry to entry
 
-By it a follower finds the offset where its log and its leader's diverge (KIP-101). Source: LeaderEpochFileCache.
+A follower uses it to find the offset at which its log and its leader's log diverge (KIP-101). Source:
+LeaderEpochFileCache.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ FILE_NAME = "leader-epoch-checkpoint"
 
 
 class LeaderEpochCache:
-    """The entries, by epoch. changed: whether leader-epoch-checkpoint lacks a change of them; the writer of the file
-    resets it.
+    """The entries, by epoch. changed: whether the entries have changed since leader-epoch-checkpoint was written; the
+    code that writes the file resets it.
 
     Of the given entries, those are dropped whose epoch or start offset is not below that of a later one, and `changed`
-    is set. Raises ValueError as `assign` does.
+    is set. Raises ValueError for negative numbers.
     """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
@@ -37,7 +38,7 @@ class LeaderEpochCache:
 
     @property
     def latest_epoch(self) -> int | None:
-        """The last epoch, None where there is none."""
+        """The last epoch, None if there is none."""
         return self._entries[-1].epoch if self._entries else None
 
     def to_bytes(self) -> bytes:
@@ -46,8 +47,8 @@ class LeaderEpochCache:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Add the epoch that begins at `start_offset`, and drop the entries with the same or a higher epoch or start
-        offset. The last epoch again, at its own start offset or behind it, changes nothing. Raises ValueError for
-        negative numbers."""
+        offset. If `epoch` is the last one already, and `start_offset` is not below its own, nothing changes. Raises
+        ValueError for negative numbers."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} at offset {start_offset} is none")
         if self._entries:
@@ -60,7 +61,7 @@ class LeaderEpochCache:
         self.changed = True
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop the epochs that begin at `end_offset`, where the log now ends, or behind it."""
+        """Drop the epochs that begin at `end_offset`, where the log now ends, or after it."""
         while end_offset >= 0 and self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
             self.changed = True
@@ -82,7 +83,7 @@ class LeaderEpochCache:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the largest epoch not above `epoch`, and its end offset, as OffsetsForLeaderEpoch answers; (-1, -1)
-        where there is none."""
+        if there is none."""
         if epoch == -1:
             return -1, -1
         if epoch == self.latest_epoch:

@@ -1,4 +1,5 @@
-"""The offsets of a message of magic 0 or 1: a batch of its own, whose header has the offset of its last record alone.
+"""The offsets of a message of magic 0 or 1: each message is a batch of its own, whose header has only the offset of its
+last record.
 
 The first offset of a compressed message is known only after it is decompressed.
 """
@@ -25,7 +26,7 @@ class LegacyMessage(NamedTuple):
 
 
 def message_at(source: Source, position: int) -> LegacyMessage | None:
-    """Return the message of magic 0 or 1 that begins at byte `position`; None where there is none that is whole and
+    """Return the message of magic 0 or 1 that begins at byte `position`; None if there is none that is whole and
     sound. Raises UnreadableInput."""
     data = bytearray(MAGIC_AT + 1)
     if source.read_at(position, memoryview(data)) < len(data) or data[MAGIC_AT] not in HEADERS:

@@ -1,11 +1,11 @@
-"""Files of a log directory that are symbolic links to one file, as programs make them that keep equal files only once.
+"""Files of a log directory that are symbolic links to one file, as programs make them that store equal files only once.
 
-    .log files, indexes, snapshots  Kafka writes into them in place, through a link: that changes the file of each name
-    active offset, time index       a start makes them log.index.size.max.bytes long, and fills them with NULs
-    checkpoints, partition.metadata written as a new file, which is renamed into place of the link
+    .log files, indexes, snapshots  Kafka writes into them in place, through a link: the file changes under every name
+    active offset, time index       Kafka makes them log.index.size.max.bytes long when it starts, filled with zeros
+    checkpoints, partition.metadata Kafka writes a new file, and renames it into the place of the link
 
 A link whose target has no other name in the log directory is not counted. Nor is a link to a .log file with batches in
-another partition's directory: that is a misplaced file, as its records are another partition's.
+another partition's directory, as it has another partition's records.
 
 Source: LogLoader.load (resizeIndexes), AbstractIndex, ProducerStateManager.writeSnapshot, CheckpointFile.write.
 """
@@ -30,7 +30,7 @@ _WRITTEN = (FileKind.LOG, *_ACTIVE_INDEXES, FileKind.TXN_INDEX, FileKind.PRODUCE
 @dataclass(frozen=True)
 class _Name:
     """A path in the log directory that leads to a file. directory: the path of the partition's directory that it is in;
-    None for a file beside those."""
+    None for a file in the log directory itself."""
 
     path: Path
     name: FileName
@@ -49,7 +49,7 @@ class _Name:
 @dataclass(frozen=True)
 class LinkedFile:
     """A file with two or more names in a log directory: symbolic links, and at most one name that is no link. names:
-    the one that is no link first, where there is one."""
+    the one that is no link first, if there is one."""
 
     names: tuple[_Name, ...]
 
@@ -75,8 +75,8 @@ class LinkedFile:
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why Kafka does not start, or ends after it has written to the file, in words; None where it starts and keeps
-        running."""
+        """Return, in words, why Kafka does not start, or stops after it has written to the file; None if it starts and
+        keeps running."""
         active = [each for each in self.names if each.is_active]
         index = next((each for each in active if each.name.kind in _ACTIVE_INDEXES), None)
         text = next((each for each in self.names if each.directory is None), None)
@@ -116,7 +116,7 @@ def linked_files(home: Path) -> list[LinkedFile]:
     for each in partitions:
         try:
             resolved = each.path.resolve()
-        except (OSError, RuntimeError):  # the plan of that partition reports this error
+        except (OSError, RuntimeError):  # recovery reports this error when it plans this partition
             continue
         if each.name.state in ("", "future") and resolved not in directories:
             directories[resolved] = each.path
@@ -167,8 +167,8 @@ def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
 
 
 def start_with_links(home: Path) -> tuple[list[StartRefused], list[StartRefused]]:
-    """Return two lists: the reason why Kafka does not start with the files that links share, and, if it starts, the
-    harm that it does to them. At most one of the lists has an item. Raises UnreadableInput."""
+    """Return two lists: the reason why Kafka does not start because links share files, and, if it starts, how it
+    damages the shared files. At most one of the lists has an item. Raises UnreadableInput."""
     files = [each for each in linked_files(home) if each.is_written]
     if not files:
         return [], []

@@ -1,11 +1,11 @@
 """A broker's log directory: its lock, its meta.properties, its checkpoints, and the partitions in it.
 
-    .lock                   locked as a whole file by the broker that uses the directory
-    .kafka_cleanshutdown    the broker shut down cleanly: a start need not check its logs
+    .lock                   is locked, as a whole file, by the broker that uses the directory
+    .kafka_cleanshutdown    exists if the broker shut down cleanly: its next start need not check the logs
     meta.properties         the cluster and the node that the directory belongs to
     recovery-point-, log-start-, replication- and cleaner-offset-checkpoint
     <topic>-<partition>     and those with -delete, -future, -stray; a directory with any other name keeps a broker from
-                            starting. The topic may have any characters: the cluster knows no topic of that name, so the
+                            starting. The topic in the name may have characters that no topic can have: then the
                             directory is a stray
 
 Source: LogManager, FileLock, MetaPropertiesEnsemble, UnifiedLog.parseTopicPartitionName.
@@ -74,8 +74,8 @@ PASSED_OVER = {
     FileKind.CLEANER_OFFSETS: "Kafka starts, and its log cleaner ends at once",
     FileKind.REPLICATION_OFFSETS: "Kafka starts, and serves no partition of this directory",
 }
-"""What Kafka does at its start, by checkpoint, where the file has text in place of a number, or a negative count. With
-any other damage of these checkpoints it does not start, except of replication-offset-checkpoint."""
+"""What Kafka does at its start, by checkpoint file, if a number in the file is other text or the count is negative.
+With any other damage of these files Kafka does not start; only replication-offset-checkpoint may have any damage."""
 
 
 def read_properties(path: Path) -> Mapping[str, str]:
@@ -87,14 +87,14 @@ def read_properties(path: Path) -> Mapping[str, str]:
 
 
 def read_meta_properties(directory: Path) -> MetaProperties | None:
-    """Return the content of the directory's meta.properties; None where it has none. Raises FormatError,
+    """Return the content of the directory's meta.properties; None if it has none. Raises FormatError,
     UnreadableInput."""
     path = directory / FileKind.META_PROPERTIES
     return properties.meta_properties(properties.parse(read_whole(path))) if path.exists() else None
 
 
 class DirectoryLocked(KcliError):
-    """Another process, or another part of this one, uses the log directory."""
+    """Another process, or another part of this process, uses the log directory."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: in use by a running Kafka or kcli, which holds its .lock")
@@ -183,7 +183,7 @@ class LogDirectory:
 
     @property
     def marked_broker_epoch(self) -> int | None:
-        """The broker epoch in the clean-shutdown marker; -1 where the broker did not know its epoch; None where there
+        """The broker epoch in the clean-shutdown marker; -1 if the broker did not know its epoch; None if there
         is no marker, or none that Kafka can read. Kafka ignores what follows the JSON object."""
         try:
             with (self.path / FileKind.CLEAN_SHUTDOWN).open("rb") as marker:
@@ -203,8 +203,8 @@ class LogDirectory:
         disk.sync_directory(self.path)
 
     def offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
-        """Return the entries of a checkpoint, by partition; none where there is no such file, or where Kafka ignores
-        its damage (see `passed_over`). Raises StartRefused for any other damage, and where the file cannot be read."""
+        """Return the entries of a checkpoint, by partition; none if there is no such file, or if Kafka ignores its
+        damage (see `passed_over`). Raises StartRefused for any other damage, and if the file cannot be read."""
         path = self.path / kind
         if not path.exists():
             if path.is_symlink():
@@ -241,7 +241,7 @@ class LogDirectory:
 
     def refusals(self) -> list[StartRefused]:
         """Return the reasons for which no broker starts with this directory: those in meta.properties and the
-        checkpoints, and directories whose names are no partition's, or a second spelling of one.
+        checkpoints, and the directories whose names are no partition's, or a second spelling of a partition's name.
 
         A damaged replication-offset-checkpoint is no such reason. Raises UnreadableInput.
         """
@@ -291,8 +291,8 @@ class LogDirectory:
 
     def duplicates(self) -> list[tuple[PartitionDirectory, PartitionDirectory]]:
         """Return the directories whose name is a second spelling of a partition's name (`t-00` beside `t-0`), each with
-        the directory of that partition. Directories without partition.metadata are left out, as a start makes them
-        strays. Raises UnreadableInput."""
+        the directory of that partition. Directories without partition.metadata are left out, as Kafka's start renames
+        them to -stray. Raises UnreadableInput."""
         by_partition: dict[TopicPartition, list[PartitionDirectory]] = {}
         for each in self.partitions():
             if each.name.state:
@@ -338,7 +338,7 @@ class LogDirectory:
         for each in self.partitions():
             try:
                 paths = sorted(each.path.iterdir()) if each.name.state in ("", "future") else []
-            except OSError:  # the plan of that partition reports this error
+            except OSError:  # recovery reports this error when it plans this partition
                 continue
             for path in paths:
                 name = parse(path.name)
@@ -353,15 +353,15 @@ class LogDirectory:
         return [paths for paths in by_inode.values() if len(paths) > 1]
 
     def shared_directories(self) -> dict[Path, Path]:
-        """Return the partitions' directories that are in fact the directory of another partition, each with that one:
-        symbolic links, also into another log directory, or one directory mounted in two places. Kafka opens a log on
-        each, and both write into the same files. Raises UnreadableInput."""
+        """Return the partitions' directories that are in fact the directory of another partition, each with the path of
+        that other directory: symbolic links, also into another log directory, or one directory mounted in two places.
+        Kafka opens a log on each, and both write into the same files. Raises UnreadableInput."""
         by_inode: dict[tuple[int, int], list[Path]] = {}
         shared: dict[Path, Path] = {}
         for each in self.partitions():
             try:
                 found, target = each.path.stat(), each.path.resolve()
-            except (OSError, RuntimeError):  # the plan of that partition reports this error
+            except (OSError, RuntimeError):  # recovery reports this error when it plans this partition
                 continue
             by_inode.setdefault((found.st_dev, found.st_ino), []).append(each.path)
             if each.path.is_symlink() and _is_of_another(target, each.name):
@@ -375,7 +375,7 @@ class LogDirectory:
         return shared
 
     def expected_partitions(self) -> list[PartitionDirectory]:
-        """Return the same as `partitions`. Raises UnreadableInput also where there is no partition, and no file that
+        """Return the same as `partitions`. Raises UnreadableInput also if there is no partition, and no file that
         only a broker's log directory has."""
         found = self.partitions()
         if not found and not is_log_directory(self.path):
@@ -403,7 +403,7 @@ class LogDirectory:
 
 
 def _mount_points() -> set[Path]:
-    """Return the directories on which a file system is mounted, by /proc/self/mountinfo (proc(5)); none where there is
+    """Return the directories on which a file system is mounted, by /proc/self/mountinfo (proc(5)); none if there is
     no such file."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
@@ -461,7 +461,7 @@ def partition_named(name: str) -> DirectoryName | None:
 
 
 def unusable(meta: MetaProperties | None) -> str | None:
-    """Return the reason for which no broker starts with these meta.properties; None where one does."""
+    """Return the reason for which no broker starts with these meta.properties; None if one does."""
     if meta is None:
         return None
     if meta.node_id is None or meta.cluster_id is None:
@@ -474,7 +474,7 @@ def unusable(meta: MetaProperties | None) -> str | None:
 
 
 def holds_segments(path: Path) -> bool:
-    """Whether the path is a partition's directory: it has files of one or, where it is empty, the name of one."""
+    """Whether the path is a partition's directory: it has files of one or, if it is empty, the name of one."""
     kinds = _kinds(path)
     if any(kind in PARTITION_FILES for kind in kinds):
         return True

@@ -22,7 +22,7 @@ class TargetExists(KcliError):
 def new_directory(disk: Disk, target: Path) -> Iterator[Path]:
     """Create a directory: yields `<target>.part` to write to, which is renamed to `target` at the end of the block.
 
-    Where the block raises, the `.part` directory is removed; only a crash leaves it. Raises TargetExists, OSError.
+    If the block raises, the `.part` directory is removed; only a crash leaves it. Raises TargetExists, OSError.
     """
     if target.exists() or target.is_symlink():
         raise TargetExists(f"{target}: is there already; --out makes a new directory")

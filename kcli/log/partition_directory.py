@@ -4,7 +4,7 @@
     <topic>-<partition>.<unique>-delete     to be deleted: renamed at once, deleted after file.delete.delay.ms
     <topic>-<partition>.<unique>-stray      of a topic that the cluster does not know: kept, and not loaded
 
-A topic's name is cut where the directory's name would be longer than 255 bytes. Source: LocalLog (logDeleteDirName and
+A topic's name is cut if the directory's name would be longer than 255 bytes. Source: LocalLog (logDeleteDirName and
 its like), PartitionMetadataFile; KIP-516.
 """
 
@@ -30,7 +30,8 @@ SMALL_BYTES = 64 << 10  # above the size of any partition.metadata
 def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
     """Create the directory with the files of an empty log, so that opening the log changes nothing. Raises OSError.
 
-    Only partition.metadata is made durable, as in Kafka: the other files are created again where a crash has lost them.
+    Only partition.metadata is made durable, as in Kafka: opening the log creates the other files again if a crash has
+    lost them.
     """
     disk.make_directory(path)
     disk.write_file(path / FileKind.PARTITION_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
@@ -40,7 +41,7 @@ def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
 
 
 def topic_id_of(path: Path) -> str | None:
-    """Return the topic id in partition.metadata; None where there is no such file. Raises StartRefused, OSError."""
+    """Return the topic id in partition.metadata; None if there is no such file. Raises StartRefused, OSError."""
     file = path / FileKind.PARTITION_METADATA
     if file.exists() and not (file.is_file() or file.is_dir()):  # reading a named pipe would block
         raise OSError(errno.EINVAL, "not a regular file", str(file))
@@ -63,7 +64,7 @@ def is_filled_directory(path: Path) -> bool:
 
 def metadata_topic_id_refusal(path: Path) -> StartRefused | None:
     """Return the reason why Kafka does not start with partition.metadata in the directory of the metadata log; None
-    where it starts, also without the file. Raises UnreadableInput."""
+    if it starts, also without the file. Raises UnreadableInput."""
     try:
         topic_id = topic_id_of(path)
     except StartRefused as refused:

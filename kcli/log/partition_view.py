@@ -65,7 +65,7 @@ class Content:
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """The size in bytes."""
         return sum(part.length if isinstance(part, FileRange) else len(part) for part in self.parts)
 
     def between(self, start: int, end: int) -> Content:
@@ -117,7 +117,7 @@ class ContentSource:
         return self._opened[key]
 
     def size(self) -> int:
-        """Bytes in all."""
+        """The size in bytes."""
         return self._size
 
     def read_at(self, position: int, buffer: memoryview) -> int:
@@ -153,10 +153,10 @@ class NameTaken(StartRefused):
 class PartitionView:
     """The files of one partition directory by name. original: as on disk; files: with the changes.
 
-    in_the_way: the names in the directory that are no files: directories, and links to nothing. set_aside: those of
-    them that are names of Kafka's files, and are to be renamed so that the files can be written. readable: for each
-    file that cannot be read as a whole, the content that the view has instead, or None, with which the view lacks the
-    file. Raises UnreadableInput, with the path of the directory or of the file in it that cannot be accessed.
+    in_the_way: the names in the directory that are no files: directories, and links to nothing. set_aside: the names of
+    Kafka's files among these, which are to be renamed so that the files can be written. readable: by the name of each
+    file that cannot be read as a whole, the content to use instead; with None, the view does not have the file. Raises
+    UnreadableInput, with the path of the directory or of the file in it that cannot be accessed.
     """
 
     def __init__(self, directory: Path, readable: Mapping[str, Content | None] | None = None) -> None:
@@ -191,7 +191,7 @@ class PartitionView:
         return name in self.files or self._is_directory(name)
 
     def check_opens(self, name: str) -> None:
-        """Raise NameTaken where a directory has the name of a file that is to be opened."""
+        """Raise NameTaken if a directory has the name of a file that is to be opened."""
         if self._is_directory(name):
             raise NameTaken(name, "is to be opened")
 
@@ -234,7 +234,7 @@ class PartitionView:
         return sorted(self.files)
 
     def size(self, name: str) -> int:
-        """Bytes of a file."""
+        """The size of a file in bytes."""
         return self.files[name].size
 
     def source(self, name: str) -> ContentSource:
@@ -258,7 +258,7 @@ class PartitionView:
 
     def write(self, name: str, data: bytes) -> None:
         """Create a file with these bytes, or replace it; a file that has these bytes on disk counts as unchanged.
-        Raises NameTaken where a directory or the like has the name."""
+        Raises NameTaken if a directory or the like has the name."""
         if name in self.in_the_way:
             raise NameTaken(name)
         before = self.original.get(name)
@@ -296,7 +296,7 @@ class PartitionView:
         self.files[to] = self.files.pop(name)
 
     def changed(self) -> Iterator[str]:
-        """Yield the names of files in the view that are new, or differ from those on disk."""
+        """Yield the names of files in the view that are not on disk, or whose content differs from that on disk."""
         return (name for name in self.names() if self.original.get(name) != self.files[name])
 
     def removed(self) -> list[str]:
@@ -326,7 +326,7 @@ def _read(name: str, content: Content) -> bytes:
 
 
 def offset_of(name: str) -> int:
-    """Return the offset with which a file name begins, as Kafka reads it. Raises StartRefused where it begins with
+    """Return the offset with which a file name begins, as Kafka reads it. Raises StartRefused if it begins with
     none."""
     number = name.partition(".")[0]
     digits = number.removeprefix("-")

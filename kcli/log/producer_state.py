@@ -1,8 +1,9 @@
 """The producer state of a partition, and its snapshots: sequences and open transactions up to an offset.
 
-    state     per producer: epoch, its last five batches, first offset of its open transaction (kernel ProducerTable)
+    state     per producer: epoch, its last five batches, first offset of its open transaction (compiled code:
+              ProducerTable)
     snapshot  <offset>.snapshot, the state as of the records below the offset; taken at the base offset of the last two
-              segments and at the end of the log, so that a start reads at most the last segment again
+              segments and at the end of the log, so that Kafka's start reads at most the last segment again
 
 A producer that has been silent for producer.id.expiration.ms, with no transaction open, is forgotten when a snapshot is
 loaded. Source: ProducerStateManager, ProducerAppendInfo; KIP-98.
@@ -97,7 +98,7 @@ def read_any_control(data: bytes) -> tuple[int, int, int, int, str | None]:
 
 
 def check_control(batch: bytes) -> tuple[int, int, str | None]:
-    """Return type and coordinator epoch of the last record in a control batch, and None; -1, -1 and the reason where
+    """Return type and coordinator epoch of the last record in a control batch, and None; -1, -1 and the reason if
     the batch cannot be parsed.
 
     LogCheck calls it for the control batches that it cannot parse itself.
@@ -148,18 +149,18 @@ class ProducerStateManager:
 
     @property
     def latest_snapshot_offset(self) -> int | None:
-        """The offset of the latest snapshot; None where there is none."""
+        """The offset of the latest snapshot; None if there is none."""
         return max(self._snapshots, default=None)
 
     @property
     def last_snapshot_offset(self) -> int:
-        """The offset of the last snapshot that was taken or loaded; the log start offset where there was none."""
+        """The offset of the last snapshot that was taken or loaded; the log start offset if there was none."""
         return self._last_snapshot_offset
 
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of the first transaction that is open, or whose marker is not below the high watermark yet;
-        None where there is none."""
+        None if there is none."""
         ongoing = self.table.ongoing()[:1]
         return min([*(first for first, _ in ongoing), *self.unreplicated], default=None)
 
@@ -167,7 +168,8 @@ class ProducerStateManager:
         """Apply batches of the log to the state, in order, without a leader's checks. Returns the transactions that
         they abort.
 
-        None: the batches contradict the state. `table.reason` then says why, and the state must not be used any more.
+        Returns None if the batches contradict the state. `table.reason` then says why, and the state must not be used
+        any more.
         """
         how, completed = follow_producers(self.table, batches, data)
         if how != RECOVERY_MORE:
@@ -183,7 +185,7 @@ class ProducerStateManager:
         ]
 
     def take_snapshot(self) -> None:
-        """Write the state to a snapshot at map_end_offset, unless one was taken or loaded at that offset or behind
+        """Write the state to a snapshot at map_end_offset, unless one was taken or loaded at that offset or after
         it."""
         if self.map_end_offset > self._last_snapshot_offset:
             entries = tuple(map(ProducerEntry._make, self.table.entries()))
@@ -193,7 +195,7 @@ class ProducerStateManager:
             self._last_snapshot_offset = self.map_end_offset
 
     def _bytes_of(self, entries: tuple[ProducerEntry, ...], name: str) -> bytes:
-        """Return the bytes of a snapshot. Where the file on disk has the same entries in another order, return its
+        """Return the bytes of a snapshot. If the file on disk has the same entries in another order, return its
         bytes, so that it is not changed."""
         if name in self._view.original:
             self._view.files.setdefault(name, self._view.original[name])
@@ -207,7 +209,7 @@ class ProducerStateManager:
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
         """Remove the snapshots at or below the log start offset and above the log end offset, then load the state of
-        the latest one that is left; where the state ends at the log end offset already, keep it."""
+        the latest one that is left; if the state ends at the log end offset already, keep it."""
         for offset in sorted(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
                 self.remove_snapshot(offset)
@@ -235,8 +237,8 @@ class ProducerStateManager:
             self._view.remove(name)
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Remove the snapshots that are not at the base offset of a segment; but keep the last of them if it lies
-        behind all base offsets."""
+        """Remove the snapshots that are not at the base offset of a segment; but keep the last of these snapshots if
+        its offset is above all base offsets."""
         self._snapshots = self._listed()
         bases = set(base_offsets)
         stray: int | None = None

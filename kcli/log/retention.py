@@ -1,10 +1,10 @@
 """Retention: the old segments that are deleted, from the first on, as long as each in turn meets a condition.
 
     log start offset   the next segment begins at or below it                   every log
-    retention.bytes    the log exceeds it by at least the size of the segment   cleanup.policy with delete
+    retention.bytes    the log without the segment is not below this size       cleanup.policy with delete
     retention.ms       the segment's youngest record is older                   cleanup.policy with delete
 
-No segment is deleted that reaches above the high watermark, nor an active segment without batches. Where all segments
+No segment is deleted that reaches above the high watermark, nor an active segment without batches. If all segments
 would be deleted, Kafka rolls an empty one first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
 """
 

@@ -2,14 +2,14 @@
 
     for part in read_segment(source): a Window (whole batches, in order) or a Damage (bytes that are no batch)
 
-A window begins at a batch. Where the last batch does not end in it, the next window begins there; a batch larger than a
+A window begins at a batch. If the last batch does not end in it, the next window begins there; a batch larger than a
 window gets one to itself, up to `max_batch_bytes`. Memory is that of one window, whatever the size of the file.
 
-With `resync`, reading continues behind damage: at the next byte where a batch with a correct CRC begins. A batch with a
-bad CRC whose length still leads on, batch by batch, to that place (or to the end) stays a row of its window; where it
+With `resync`, reading continues after damage: at the next byte where a batch with a correct CRC begins. A batch with a
+bad CRC whose length still leads on, batch by batch, to that place (or to the end) stays a row of its window; if it
 leads elsewhere, the length itself is damaged, and all bytes up to the next sound batch are Damage. Without `resync`,
 reading ends at the first byte that is no batch, as in kafka-dump-log. Kafka opens no segment of more than 2^31 - 1
-bytes: the bytes behind them are Damage (LimitExceeded), and are not read.
+bytes: the bytes after them are Damage (LimitExceeded), and are not read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WINDOW_BYTES = 1 << 20
 MAX_BATCH_BYTES = 128 << 20
 HUNT_BYTES = 4 << 20
 FIRST_HUNT_BYTES = 1 << 10  # searched first: the next sound batch is mostly near
-AFTER_DAMAGE_BYTES = 1 << 16  # the size of the first window behind damage: more damage may follow soon
+AFTER_DAMAGE_BYTES = 1 << 16  # the size of the first window after damage: more damage may follow soon
 LOG_OVERHEAD_BYTES = 12
 LENGTH_AT = slice(8, 12)
 PREFIX_BYTES = 18  # the bytes that distinguish the begin of a batch from a preallocated end of the file
@@ -40,7 +40,7 @@ class Window:
     """Adjacent whole batches: their bytes in `data`, and a table of their headers, whose rows give `start` as an index
     in `data`.
 
-    `position` is the byte of the file at which `data` begins, `stop` the index in `data` behind the last batch.
+    `position` is the byte of the file at which `data` begins, `stop` the index in `data` after the last batch.
     """
 
     data: bytearray
@@ -50,8 +50,8 @@ class Window:
     spare: list[bytearray] = field(default_factory=list)
 
     def release(self) -> None:
-        """Give `data` back, to be the memory of a later window: allocating new memory takes as long as reading. It must
-        not be used afterwards."""
+        """Give `data` back, to be the memory of a later window: allocating new memory takes as long as reading. `data`
+        must not be used afterwards."""
         self.spare.append(self.data)
 
 
@@ -60,8 +60,8 @@ class Damage:
     """Bytes [position, position + length) of the file, which hold no sound batch. at_end: whether no sound batch
     follows.
 
-    error: what is wrong at `position`: BadLength, Truncated (the file ends inside a batch), BadChecksum (where the
-    batch's length leads to no other batch, either) or LimitExceeded.
+    error: what is wrong at `position`: BadLength, Truncated (the file ends inside a batch), BadChecksum (and the
+    batch's length leads to no other batch) or LimitExceeded.
     """
 
     position: int
@@ -83,8 +83,8 @@ def read_segment(
     """Yield the batches of `source` from byte `start`, where one must begin, to byte `stop` (None: its end), and the
     damage in between.
 
-    check_crc: compute each batch's CRC. resync: go on behind damage, see the module. window_bytes: how many bytes to
-    read at a time, more where a batch is larger, up to max_batch_bytes. Every Window has a buffer of its own: the
+    check_crc: compute each batch's CRC. resync: go on after damage, see the module. window_bytes: how many bytes to
+    read at a time, more if a batch is larger, up to max_batch_bytes. Every Window has a buffer of its own: the
     caller may keep it or hand it to a thread. Raises UnreadableInput.
     """
     return _Reader(source, stop, check_crc, resync, window_bytes, max_batch_bytes).parts(start)
@@ -163,9 +163,11 @@ class _Reader:
         return size if self._stop is None else min(size, self._stop)
 
     def _incomplete(self, position: int, needed: int, *, ended: bool) -> tuple[Damage | None, int]:
-        """Return the Damage where the batch at `position` does not end before the end of the file or is too large, and
-        0; else None, and how many bytes to read for a window that has all of the batch. needed: the bytes of the batch.
-        ended: whether the window's bytes are the last ones."""
+        """If the batch at `position` is too large or does not end before the end of the file, return its Damage, and 0.
+        Otherwise return None, and how many bytes to read for a window that has all of the batch.
+
+        needed: the bytes of the batch. ended: whether the window's bytes are the last ones of the file.
+        """
         if ended or position + needed > self._end():
             left = self._end() - position
             reason = f"the file ends {left:,} bytes into a batch"
@@ -183,7 +185,7 @@ class _Reader:
         return self._damage(position, BadLength(reason, position))
 
     def _lost_framing(self, table: BatchTable, behind: int) -> Damage | None:
-        """Return the Damage at the last batch of the table, which is not sound and ends at `behind`; None where the
+        """Return the Damage at the last batch of the table, which is not sound and ends at `behind`; None if the
         batch lengths from there on still lead to the next sound batch, or to the end."""
         batch = BatchRow._make(table.row(table.count - 1))
         sound = self._next_sound(batch.position + 1)
@@ -217,7 +219,7 @@ class _Reader:
         return Damage(position, behind - position, error, at_end=sound is None)
 
     def _next_sound(self, position: int) -> int | None:
-        """Return the first byte at or after `position` where a batch with a right CRC begins; None where there is
+        """Return the first byte at or after `position` where a batch with a right CRC begins; None if there is
         none."""
         known_from, known_to = self._sound
         if known_from <= position and (known_to is None or position <= known_to):

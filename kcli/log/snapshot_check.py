@@ -2,12 +2,12 @@
 
 A snapshot of another partition, or of an older log, is sound in itself. Kafka loads it at a clean start without a look
 at the log: transactions that are open in the snapshot hold the last stable offset back, and producers whose epochs and
-sequences do not match it are refused. The batches below the snapshot's offset contradict it by
+sequences do not match the snapshot are refused. A snapshot contradicts the batches below its offset if it has
 
-    a producer that has no batch in the log           where no batch is missing that it may have sent
-    another epoch, sequence, offset, timestamp        than the producer's last batch has
-    an epoch or offset below that of a batch          of the producer, also where batches are missing
-    an open transaction that has ended, or never was  or one that is open in the log alone
+    a producer that has no batch in the log, though no batch is missing that the producer may have sent
+    an entry with another epoch, sequence, offset or timestamp than the producer's last batch
+    an entry with an epoch or offset below that of a batch of the producer; this counts even if batches are missing
+    an open transaction that has ended, or never was; or if it lacks one that is open in the log
     an offset that is not below the snapshot's
     no entry for a producer whose last batch is later than that of a producer with an entry, by offset and timestamp
 
@@ -26,7 +26,7 @@ from formats.producer_snapshot import ProducerEntry
 
 class Contradiction(NamedTuple):
     """What the log says (expected) and what the snapshot says (found), in words. number: the index of the snapshot's
-    entry; None where the snapshot lacks an entry."""
+    entry; None if the snapshot lacks an entry."""
 
     number: int | None
     expected: str
@@ -67,8 +67,8 @@ def contradictions(
 
 
 def _not_forgotten(entries: Sequence[ProducerEntry], check: LogCheck) -> set[int]:
-    """Return the producers of the log that have no entry, although one that Kafka would expire before them has an
-    entry."""
+    """Return the producers of the log that have no entry, although a producer that Kafka would expire before them has
+    an entry."""
     closed = [each for each in entries if each.current_txn_first_offset < 0 and each.last_offset >= 0]
     if not closed:
         return set()
@@ -92,7 +92,7 @@ def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, st
     """Return (expected, found) for an entry whose epoch is below that of its producer's last batch in the log, or which
     has the same epoch and a last offset below that of this batch; None for any other entry.
 
-    offset: that of the snapshot. Where the last batch ends at or behind it, the last offset is not compared.
+    offset: that of the snapshot. If the last batch ends at or after it, the last offset is not compared.
     """
     least = check.least(entry.producer_id)
     if least is None:
@@ -120,7 +120,7 @@ def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tupl
     """Return (expected, found) for an entry that differs from the state of its producer in the log; None for one that
     does not.
 
-    begun: the first offset that the log has of the producer's open transaction, which may have begun before; None where
+    begun: the first offset that the log has of the producer's open transaction, which may have begun before; None if
     none is open.
     """
     state = check.producer(entry.producer_id)

@@ -37,11 +37,11 @@ class Source(Protocol):
 
 
 class FileSource:
-    """A file, read with preadv: a running Kafka truncates its files, and reading a mapped page behind the new end would
+    """A file, read with preadv: a running Kafka truncates its files, and reading a mapped page after the new end would
     raise SIGBUS.
 
     The size is taken when the file is opened, so that a growing file is read up to where it ended then. Raises
-    UnreadableInput where the file cannot be opened or read, or is a pipe or a device. /dev/null is an empty file.
+    UnreadableInput if the file cannot be opened or read, or is a pipe or a device. /dev/null is an empty file.
     Python gives a ResourceWarning for a source that nobody closed.
     """
 
@@ -159,8 +159,8 @@ def _is_null(found: os.stat_result) -> bool:
 
 
 def open_source(path: Path) -> Source:
-    """Return a source for a file; one that spools for a pipe (a named one, or `<(...)` of a shell). Raises
-    UnreadableInput."""
+    """Return a source for a file. For a pipe (a named one, or `<(...)` of a shell) the source copies the bytes to a
+    temporary file as it reads them. Raises UnreadableInput."""
     try:
         found = path.stat()
         if stat.S_ISREG(found.st_mode):
@@ -201,5 +201,6 @@ def _whole(source: Source, limit_bytes: int) -> bytes:
 
 
 def open_stdin() -> Source:
-    """Return standard input as a source: read by position where it is a file, else spooled."""
+    """Return standard input as a source: it is read by position if it is a file; if it is a pipe, its bytes are copied
+    to a temporary file."""
     return FileSource(STDIN, fd=0) if stat.S_ISREG(os.fstat(0).st_mode) else PipeSource(0, str(STDIN))

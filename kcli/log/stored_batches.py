@@ -59,7 +59,7 @@ def _window(name: str, window: Window, from_offset: int) -> Iterator[tuple[Batch
             record = RecordRow._make(table.row(i))
             records[record.batch].append(StoredRecord(record.offset, record.key(buffer), record.value(buffer)))
     for i in range(first, len(rows)):
-        row = BatchRow._make(window.batches.row(i))  # decoding has marked its faults
+        row = BatchRow._make(window.batches.row(i))  # decode() has set the fault bits of the batches
         if row.faults & (UNREADABLE | FAULT_BAD_CRC):
             raise UnreadableInput(name, f"byte {row.position:,}: a damaged batch")
         yield row, records[i]

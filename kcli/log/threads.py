@@ -1,7 +1,7 @@
-"""Runs work in several threads and yields its results in order. Kernels and codecs release the GIL.
+"""Runs work in several threads and yields its results in order. Compiled code and codecs release the GIL.
 
 The work changes only its own memory, so the caller need not wait for work whose result is no longer used: after an
-error, behind the last record that is shown, and after Ctrl-C. Otherwise a window full of batches that decompress to 60
+error, after the last record that is shown, and after Ctrl-C. Otherwise a window full of batches that decompress to 60
 MB each would keep the process busy for minutes.
 """
 
@@ -29,7 +29,7 @@ def in_order(
 ) -> Iterator[Result]:
     """Yield work(part) for each part, in order. Raises what `parts` and `work` raise.
 
-    At most threads + ahead parts are read from `parts` before their results are yielded. Where the caller stops, is
+    At most threads + ahead parts are read from `parts` before their results are yielded. When the caller stops, is
     interrupted, or an error comes, the parts that no thread has begun are dropped, and those under way are not waited
     for.
     """

@@ -28,9 +28,9 @@ _TOO_MANY_TO_DELETE: Final = Error(
 
 
 def check_acls(acls: Iterable[AclFields]) -> dict[AclFields, Error]:
-    """Return for each ACL that is to be created its error, or NO_ERROR. It needs no image.
+    """Return for each ACL that is to be created its error, or NO_ERROR. This does not read the image.
 
-    Errors: INVALID_REQUEST. Raises Refused(UNKNOWN_SERVER_ERROR) where an ACL has a code that occurs in filters alone.
+    Errors: INVALID_REQUEST. Raises Refused(UNKNOWN_SERVER_ERROR) if an ACL has a code that occurs in filters alone.
     """
     return {acl: _error_of(acl) for acl in acls}
 
@@ -38,8 +38,8 @@ def check_acls(acls: Iterable[AclFields]) -> dict[AclFields, Error]:
 def create_acls(
     image: MetadataImage, checked: Mapping[AclFields, Error], new_id: Callable[[], UUID] = uuid4
 ) -> Result[Mapping[AclFields, Error]]:
-    """Create the valid ones of checked ACLs. Return the error of each: POLICY_VIOLATION of all valid ones where they
-    are too many. new_id: returns a random id."""
+    """Create those of the checked ACLs that are valid. Return the error of each ACL; valid ones have POLICY_VIOLATION
+    if they are too many. new_id: returns a random id."""
     valid = [acl for acl, error in checked.items() if error is NO_ERROR]
     too_many = len(valid) > RECORDS_PER_REQUEST_MAX + len(image.acl_ids)
     new = [] if too_many else [acl for acl in valid if acl not in image.acl_ids]
@@ -86,7 +86,7 @@ def _invalid(message: str) -> Error:
 
 
 def _new_id(image: MetadataImage, used: set[str], new_id: Callable[[], UUID]) -> str:
-    """An id that no ACL has and that does not begin with "-", which tools would take for an option."""
+    """Return an id that no ACL has and that does not begin with "-", as tools would take it for an option."""
     while (text := from_uuid(new_id())) in image.acls or text in used or text.startswith("-"):
         pass
     used.add(text)
@@ -109,7 +109,8 @@ def _record(acl_id: str, acl: AclFields) -> Record:
 
 def find_acls(acls: Sequence[AclFields], filters: Iterable[AclFilter]) -> dict[AclFilter, list[AclFields] | Error]:
     """Return for each filter the ACLs that DeleteAcls is to delete, sorted, or the error of the filter: INVALID_REQUEST
-    for an unknown code, and of all filters where they match too many ACLs. acls: all existing ACLs."""
+    for an unknown code; if the filters match too many ACLs, INVALID_REQUEST for every filter. acls: all existing
+    ACLs."""
     found: dict[AclFilter, list[AclFields] | Error] = {}
     deleted: set[AclFields] = set()
     matches = 0

@@ -2,7 +2,8 @@
 
 Each resource of a request is changed or refused as a whole, independently of the request's other resources; its new
 configuration is validated as a whole. The records of all are one batch: a ConfigRecord for each name, with a null value
-where it is deleted, and then, with ELR enabled, a ClearElrRecord for each new min.insync.replicas (KIP-966).
+if the configuration is deleted, and then, with ELR enabled, a ClearElrRecord for each new min.insync.replicas
+(KIP-966).
 
 A Schema knows the configurations and their valid values. Source: ConfigurationControlManager, QuorumController,
 KIP-339.
@@ -51,7 +52,7 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class NewConfigs:
-    """All configurations that one resource is to have; its others are deleted."""
+    """All configurations that one resource is to have; all other configurations of the resource are deleted."""
 
     resource_type: int
     name: str
@@ -113,7 +114,8 @@ def _clear_elr(image: MetadataImage, records: Iterable[Record]) -> list[Record]:
 
 def _altered(image: MetadataImage, schema: Schema, change: ResourceChange) -> dict[str, str | None] | Error:
     """Return the configurations that the operations change: the new value by name, None for a deleted one; for brokers
-    also those whose value stays the same. Or the error INVALID_CONFIG. Raises Refused for an unknown operation."""
+    also those whose value stays the same. Returns the error INVALID_CONFIG for an invalid change. Raises Refused for an
+    unknown operation."""
     existing = image.configs(change.resource_type, change.name)
     altered: dict[str, str | None] = {}
     for name, number, value in change.operations:
@@ -136,8 +138,8 @@ def _altered(image: MetadataImage, schema: Schema, change: ResourceChange) -> di
 
 
 def combined(operation: Operation, words: list[str], others: Sequence[str]) -> list[str]:
-    """APPEND: return `words` followed by those of `others` that are not in it. SUBTRACT: return `words` without the
-    first occurrence of each of `others`."""
+    """APPEND: return `words`, followed by the items of `others` that `words` lacks. SUBTRACT: return `words` without
+    the first occurrence of each of `others`."""
     if operation is Operation.APPEND:
         known = set(words)
         return words + [word for word in dict.fromkeys(others) if word not in known]

@@ -35,7 +35,7 @@ PREFIXED = 4
 
 
 class Difference(NamedTuple):
-    """An item that differs between two images. what: its kind. before, after: its values, None where an image lacks it.
+    """An item that differs between two images. what: its kind. before, after: its values, None if an image lacks it.
 
     A value that may be a secret (broker configurations, SCRAM users, delegation tokens) is "".
     """
@@ -71,7 +71,7 @@ def _topics(image: MetadataImage) -> dict[str, str]:
 
 
 def _partitions(image: MetadataImage, other: MetadataImage) -> dict[str, str]:
-    """The partitions of topics that are in both images."""
+    """Return the partitions ("topic-number") of those topics in `image` that are in `other` too; the values are ""."""
     return {
         f"{topic.name}-{number}": ""
         for topic_id, topic in image.topics_by_id.items()

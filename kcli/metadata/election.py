@@ -167,7 +167,8 @@ def directories_missing(
 def balance_leaders(
     image: MetadataImage, broker_properties: Mapping[str, str], elections_max: int = ELECTIONS_MAX
 ) -> list[Record]:
-    """Return the records that elect the preferred leader of partitions with another leader, where it can lead."""
+    """Return the records that elect the preferred leader of each partition that has another leader, if the preferred
+    leader can lead now."""
     defaults = broker_defaults(broker_properties)
     records: list[Record] = []
     for topic, number, partition in _partitions(image):
@@ -183,7 +184,7 @@ def balance_leaders(
 def elect_unclean_leaders(
     image: MetadataImage, broker_properties: Mapping[str, str], elections_max: int = ELECTIONS_MAX
 ) -> list[Record]:
-    """Return the records of unclean elections in partitions without a leader, where the topic's configuration allows
+    """Return the records of unclean elections in partitions without a leader, if the topic's configuration allows
     them."""
     defaults = broker_defaults(broker_properties)
     records: list[Record] = []
@@ -238,7 +239,7 @@ def change_partition(
     defaults: Mapping[str, str],
     may_lead: Callable[[int], bool] | None = None,
 ) -> Record | None:
-    """Return the record of a change of one partition; None where nothing changes.
+    """Return the record of a change of one partition; None if nothing changes.
 
     defaults: the brokers' defaults of topic configurations, from broker_defaults. may_lead(broker_id): whether a broker
     may lead; None for the active brokers.
@@ -250,7 +251,7 @@ def change_partition(
 
 
 def usual_election(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> Election:
-    """Return the election to use when brokers or replicas change: unclean where the topic's configuration allows it."""
+    """Return the election to use when brokers or replicas change: unclean if the topic's configuration allows it."""
     return Election.UNCLEAN if is_unclean_allowed(image, topic, defaults) else Election.ONLINE
 
 

@@ -55,8 +55,9 @@ class UpgradeType(IntEnum):
 
 
 def first_levels(metadata_version: int = levels.LATEST) -> dict[str, int]:
-    """Return the initial levels of a new cluster with that metadata.version, which comes first. Features at level 0 are
-    included; kraft.version is not, as a control record of the metadata log has it."""
+    """Return the initial levels of the features in a new cluster with that metadata.version; metadata.version is the
+    first key. Features at level 0 are included; kraft.version is not, as a control record of the metadata log has
+    it."""
     first = {name: level if metadata_version >= since else 0 for name, (level, since) in FIRST_LEVELS.items()}
     return {METADATA_VERSION: metadata_version} | {
         name: first.get(name, 0) for name in sorted(SUPPORTED_FEATURES.keys() - {METADATA_VERSION, KRAFT_VERSION})
@@ -171,8 +172,8 @@ def _check_needs(update: FeatureUpdate, proposed: Mapping[str, int]) -> None:
 
 
 def _elr_safety(image: MetadataImage, min_insync_replicas: int) -> list[Record]:
-    """The records that leave one min.insync.replicas for all brokers, as ELR requires: set the cluster-wide one where
-    it is missing, and delete those of single brokers."""
+    """Return the records that leave one min.insync.replicas for all brokers, as ELR requires: they set the cluster-wide
+    value if it is missing, and delete the values of single brokers."""
     records = []
     if MIN_ISR not in image.configs(BROKER_RESOURCE, ""):
         records.append(_min_isr("", str(min_insync_replicas)))

@@ -2,7 +2,8 @@
 
     FENCED               the broker has not replayed the metadata log up to its registration, or wants to be fenced
     UNFENCED             the broker may lead and be in ISRs
-    CONTROLLED_SHUTDOWN  the broker leads no partitions any more, and waits until all active brokers have replayed that
+    CONTROLLED_SHUTDOWN  the broker leads no partitions any more, and waits until all active brokers have replayed this
+                         change
     SHUTDOWN_NOW         the broker is fenced and may stop
 
     state                wants to be fenced   wants to shut down              neither
@@ -11,12 +12,12 @@
                          (SHUTDOWN_NOW if it  leads a partition, else
                          also wants to        SHUTDOWN_NOW
                          shut down)
-    CONTROLLED_SHUTDOWN  in all cases SHUTDOWN_NOW once it leads no partition and all active brokers have replayed that
+    CONTROLLED_SHUTDOWN  in all cases SHUTDOWN_NOW once it leads no partition and all active brokers know this
 
 After SHUTDOWN_NOW a broker is unfenced only after a new registration, so a delayed heartbeat changes nothing. A
 heartbeat with the broker's epoch renews its session; without one for broker.session.timeout.ms the broker is fenced. A
-new active controller knows nothing of this: it gives every unfenced broker a session that begins when it becomes
-active.
+new active controller does not know the states of brokers: it gives every unfenced broker a session that begins when it
+becomes active.
 
 Source: BrokerHeartbeatManager, BrokerHeartbeatTracker, ReplicationControlManager; KIP-631, KIP-841.
 """
@@ -40,7 +41,7 @@ OFFSET_MAX = (1 << 63) - 1
 
 
 class State(Enum):
-    """The state of a registered broker, or the one that a heartbeat leads to."""
+    """The state of a registered broker, or the state that a heartbeat leads to."""
 
     FENCED = auto()
     UNFENCED = auto()
@@ -52,7 +53,7 @@ class State(Enum):
 class Heartbeat:
     """A broker's heartbeat. metadata_offset: of the last record of the metadata log that the broker has replayed.
     wants_fence, wants_shutdown: whether it wants to be fenced or to shut down. offline: ids of its failed log
-    directories. cordoned: ids of its cordoned ones, None where the request has no such field."""
+    directories. cordoned: ids of its cordoned ones, None if the request has no such field."""
 
     broker_id: int
     broker_epoch: int
@@ -105,7 +106,7 @@ class Heartbeats:
             del self._contacts[key]
 
     def take_expired(self, now_ms: float) -> tuple[int, int] | None:
-        """Remove one expired session, and return the broker's id and epoch; None where none has expired."""
+        """Remove one expired session, and return the broker's id and epoch; None if none has expired."""
         for key, contact in self._contacts.items():
             if contact + self._session_timeout_ms < now_ms:
                 del self._contacts[key]
@@ -176,7 +177,7 @@ def heartbeat(
 ) -> Result[HeartbeatAnswer]:
     """Handle a heartbeat: return the records of the broker's changes, and the answer.
 
-    Where the answer is that the broker is in controlled shutdown, the caller must call `begin_controlled_shutdown` with
+    If the answer is that the broker is in controlled shutdown, the caller must call `begin_controlled_shutdown` with
     the offset of the last record. Raises Refused(STALE_BROKER_EPOCH).
     """
     broker_id = beat.broker_id

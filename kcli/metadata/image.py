@@ -5,17 +5,17 @@
     ConfigRecord                                         set a configuration; a null value deletes it
     FeatureLevelRecord                                   set the finalized level of a feature; level 0 removes it
     Register..., Unregister..., Fence..., Unfence...     see registration.py
-    ClientQuotaRecord                                    one quota of one entity, or its removal
-    ProducerIdsRecord                                    the first producer id of the next block
+    ClientQuotaRecord                                    set or remove one quota of one entity
+    ProducerIdsRecord                                    set the first producer id of the next block
     AccessControlEntry..., UserScramCredential...,
-    DelegationToken..., and their Remove...              the fields of the record are kept without interpretation
+    DelegationToken..., and their Remove...              keep the fields of the record without interpretation
     NoOpRecord, ZkMigrationStateRecord                   change nothing
-    BeginTransaction..., EndTransaction..., Abort...     records of a metadata transaction are applied at its End, or
-                                                         dropped at its Abort (KIP-868)
+    BeginTransaction..., EndTransaction..., Abort...     apply the records of a metadata transaction at its End, or drop
+                                                         them at its Abort (KIP-868)
 
-A record contradicts earlier ones (InconsistentRecord) where Kafka's controller would end its replay: a second
-TopicRecord of a name, a change of a topic, partition or broker that does not exist, a producer id that is not beyond
-the last one.
+Records at which Kafka's controller would end its replay, as they contradict earlier ones, raise InconsistentRecord: a
+second TopicRecord of a name, a change of a topic, partition or broker that does not exist, a producer id that is not
+beyond the last one.
 
 Readers must not change what they get, nor keep it across an await, as the image changes in place; only `apply` and
 `become` change it. Source: MetadataDelta and the Delta classes beside it, MetadataBatchLoader,
@@ -89,7 +89,7 @@ class MetadataImage:
         """The first producer id of the next block; -1 before the first block."""
         self.acls: dict[str, dict[str, Any]] = {}
         self.acl_ids: dict[AclFields, str] = {}
-        """The ids of `acls`, by the fields of each."""
+        """The id of each ACL in `acls`, by the ACL's fields."""
         self.scram_credentials: dict[tuple[int, str], dict[str, Any]] = {}
         self.delegation_tokens: dict[str, dict[str, Any]] = {}
         self._configs: dict[ConfigResource, dict[str, str]] = {}
@@ -98,7 +98,7 @@ class MetadataImage:
         self._transaction: list[tuple[str, dict[str, Any]]] | None = None
         self._at = -1
         self._second: dict[UUID, Topic] = {}
-        """The topics that have the name of another one, and no partition yet; only where `lenient`."""
+        """With `lenient`: topics without a partition whose name another topic of the image has."""
         self._replays: dict[str, Callable[[dict[str, Any]], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "UnregisterBrokerRecord": self._unregister_broker,
@@ -145,15 +145,15 @@ class MetadataImage:
         return self._configs
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of that name; None where there is none."""
+        """The topic of that name; None if there is none."""
         return self.topics.get(name)
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        """The topic of that id; None where there is none."""
+        """The topic of that id; None if there is none."""
         return self.topics_by_id.get(topic_id)
 
     def partition(self, topic_id: UUID, number: int) -> Partition | None:
-        """The partition of a topic; None where there is no such topic or partition."""
+        """The partition of a topic; None if there is no such topic or partition."""
         topic = self.topics_by_id.get(topic_id)
         return None if topic is None else topic.partitions.get(number)
 
@@ -223,7 +223,8 @@ class MetadataImage:
         """Apply one record. name: of its message. value: its fields. offset: the record's own.
 
         Raises InconsistentRecord, also for a message that is no metadata record, and BadValue for a text that is no
-        UUID. The image is then unchanged, except where an EndTransactionRecord has applied a part of its transaction.
+        UUID. After an error the image is unchanged; only after an error in an EndTransactionRecord, the first records
+        of its transaction may have been applied.
         """
         self._at = offset
         match name:
@@ -301,7 +302,7 @@ class MetadataImage:
         return self._set_partition(topic, record["partitionId"], Partition.of(record))
 
     def _supersede(self, topic: Topic) -> None:
-        """Put a topic in the place of the one that has the same name, with the configuration of that one."""
+        """Replace the topic that has the name of `topic` by `topic`, which keeps the configuration."""
         known = self.topics.get(topic.name)
         if known is not None:
             del self.topics_by_id[known.id]

@@ -55,7 +55,7 @@ def alter_partitions(
     """Change the ISRs of partitions that the broker leads.
 
     Errors of a partition: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_CONTROLLER, FENCED_LEADER_EPOCH,
-    INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, and NEW_LEADER_ELECTED where the change completed a
+    INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, and NEW_LEADER_ELECTED if the change completed a
     reassignment that made another broker the leader. Raises Refused(STALE_BROKER_EPOCH).
     """
     check_epoch(image, broker_id, broker_epoch)

@@ -105,7 +105,7 @@ class Partition:
         )
 
     def directory(self, broker_id: int) -> UUID:
-        """Return the directory of the broker's replica. Raises ValueError where the broker has no replica."""
+        """Return the directory of the broker's replica. Raises ValueError if the broker has no replica."""
         return self.directories[self.replicas.index(broker_id)]
 
 

@@ -1,17 +1,17 @@
 """The PartitionChangeRecord of a change of a partition, with the leader election that the change causes.
 
-    ISR (in-sync replicas)              have every committed record: any of them may lead
+    ISR (in-sync replicas)              have every committed record, so any of them may lead
     ELR (eligible leader replicas)      left the ISR when it was below min.insync.replicas: they have every committed
                                         record too, and may lead once the ISR is empty
-    last known ELR                      the last leader: it may lead where ISR and ELR are empty; committed records may
-                                        be lost by that, so the leader recovery state becomes RECOVERING
+    last known ELR                      the last leader: it may lead if ISR and ELR are empty; as it may lack committed
+                                        records, the leader recovery state becomes RECOVERING
 
-Only an online replica is elected: the current leader where possible, else the first in the order of the replicas. A
-preferred election tries the first replica before the current leader; an unclean election takes any online replica where
+Only an online replica is elected: the current leader if possible, else the first in the order of the replicas. A
+preferred election tries the first replica before the current leader; an unclean election takes any online replica if
 no other can lead.
 
 A reassignment begins with a change that sets the adding and removing replicas. It ends with the first change after
-which all adding replicas are in the ISR: that change takes the removing replicas out of replicas and ISR. Where
+which all adding replicas are in the ISR: that change takes the removing replicas out of replicas and ISR. If
 replicas are removed, a leader that stays starts a new leader epoch. Source: PartitionChangeBuilder,
 PartitionReassignmentReplicas; KIP-455, KIP-966.
 """
@@ -67,7 +67,7 @@ def change_record(
     min_isr: int,
     may_lead: Callable[[int], bool],
 ) -> Record | None:
-    """Return the record of a change and of the election that it causes; None where nothing changes.
+    """Return the record of a change and of the election that it causes; None if nothing changes.
 
     number: of an existing partition. min_isr: the topic's min.insync.replicas. may_lead(broker_id): whether a broker
     may lead.
@@ -82,7 +82,8 @@ def change_record(
 def completed(
     replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int], removing: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the replicas and the ISR at the end of a reassignment; None where there is none, or it cannot end yet."""
+    """Return the replicas and the ISR at the end of a reassignment; None if no reassignment is in progress, or it
+    cannot end yet."""
     if not adding and not removing:
         return None
     left = tuple(each for each in isr if each not in removing)
@@ -170,7 +171,7 @@ class _Election:
         return value
 
     def _elect(self) -> tuple[int, bool]:
-        """The elected leader, or NO_LEADER, and whether that leader may lack committed records."""
+        """Return the elected leader, or NO_LEADER, and whether that leader may lack committed records."""
         replicas, leader = self.replicas, self.partition.leader
         preferred = self.change.election is Election.PREFERRED
         order = (replicas[0], leader, *replicas[1:]) if preferred else (leader, *replicas)

@@ -144,7 +144,7 @@ def check_assignment(image: MetadataImage, brokers: list[int], replication_facto
 
 
 def new_partition(image: MetadataImage, brokers: list[int]) -> Partition | None:
-    """Return a new partition on these brokers, led by the first active one; None where none of them is active."""
+    """Return a new partition on these brokers, led by the first active one; None if none of them is active."""
     isr = tuple(each for each in brokers if is_active(image, each))
     if not isr:
         return None
@@ -159,8 +159,8 @@ def is_active(image: MetadataImage, broker_id: int) -> bool:
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> UUID:
-    """Return the directory of a new replica on the broker: its only one, UNASSIGNED where it has several, MIGRATING
-    where its registration has none."""
+    """Return the directory id of a new replica on the broker: the id of its only log directory, UNASSIGNED if it has
+    several, MIGRATING if its registration has no directory ids."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         return UNASSIGNED
@@ -170,7 +170,8 @@ def default_directory(image: MetadataImage, broker_id: int) -> UUID:
 
 
 def is_online(image: MetadataImage, broker_id: int, directory: UUID) -> bool:
-    """Whether the broker's registration has that directory, or the directory id stands for an unknown one."""
+    """Whether a replica in this directory of the broker may be online: the broker's registration has the directory id
+    or no ids at all, or the id is UNASSIGNED or MIGRATING."""
     broker = image.brokers.get(broker_id)
     if broker is None or directory == LOST:
         return False

@@ -15,7 +15,7 @@ LONG_MAX: Final = (1 << 63) - 1
 
 def next_block(image: MetadataImage, broker_id: int, broker_epoch: int) -> Result[range]:
     """Allocate the next block of producer ids to a broker; no id is allocated twice. Raises
-    Refused(UNKNOWN_SERVER_ERROR) where all ids are used up."""
+    Refused(UNKNOWN_SERVER_ERROR) if all ids are used up."""
     first = max(image.next_producer_id, 0)
     if first > LONG_MAX - BLOCK_SIZE:
         reason = "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit"

@@ -34,9 +34,9 @@ CLIENT_QUOTAS: Final = {
 }
 TYPES: Final = ("user", "client-id", "ip")
 TYPES_MAX: Final = 1000
-"""The largest number of entity types with which an entity is answered in Kafka's order: for more, computing the order
-takes a part of a second. An entity with more, which has unknown types and so an error, is answered last, with its types
-in the request's order."""
+"""Entities of more entity types than this are not answered in Kafka's order, as computing the order would take a part
+of a second. Such an entity has unknown types, and so an error; it is answered last, with its types in the request's
+order."""
 IP_QUOTAS: Final = {"connection_creation_rate": (float(INT_MAX), "INT")}
 
 

@@ -3,7 +3,8 @@
     begin    replicas become the target replicas, followed by the replicas to remove; adding_replicas and
              removing_replicas name the new and the leaving ones
     proceed  the leader adds the new replicas to the ISR as they catch up (isr_control.py)
-    end      with the change after which all new replicas are in the ISR (partition_change.py); at once without any
+    end      the change after which all new replicas are in the ISR ends the move (partition_change.py); without new
+             replicas it ends at once
 
 Source: ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert; KIP-455, KIP-860.
 """
@@ -96,11 +97,11 @@ def _alter(
 
 
 def begin(partition: Partition, target: tuple[int, ...]) -> Change:
-    """Return the change that begins a reassignment, and also ends it where the target only reorders the replicas.
+    """Return the change that begins a reassignment; if the target only reorders the replicas, the change also ends it.
 
-    Where an earlier reassignment is unfinished, its adding replicas that are in the new target stay adding replicas;
-    all else of it is dropped. (Kafka keeps an earlier list, adding or removing, where the new one is empty: then the
-    reassignment ends with other replicas than the target, or never.)
+    If an earlier reassignment is unfinished, its adding replicas that are in the new target stay adding replicas, and
+    the rest of the earlier reassignment is dropped. (Kafka keeps the earlier adding or removing replicas if the new
+    list of them is empty: then the reassignment ends with other replicas than the target, or never.)
     """
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(partition.replicas)))
@@ -116,8 +117,8 @@ def _check_factor(partition: Partition, target: tuple[int, ...]) -> None:
 
 
 def _cancel(image: MetadataImage, topic: Topic, number: int, defaults: Mapping[str, str]) -> Change:
-    """The change that cancels a reassignment: back to the replicas without the adding ones. Where only adding replicas
-    are in the ISR, this takes an unclean leader election, which the topic must allow."""
+    """Return the change that cancels a reassignment: it restores the replicas without the adding ones. If only adding
+    replicas are in the ISR, this takes an unclean leader election, which the topic's configuration must allow."""
     partition = topic.partitions[number]
     adding = partition.adding_replicas
     if not adding and not partition.removing_replicas:

@@ -39,7 +39,7 @@ class VersionRange(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
     """A registered broker. directories: ids of its log directories, sorted as Kafka does. cordoned: ids of the log
-    directories that take no new replicas, None where the broker has never reported them."""
+    directories that take no new replicas, None if the broker has never reported cordoned directories."""
 
     id: int
     epoch: int

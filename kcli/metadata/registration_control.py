@@ -2,14 +2,14 @@
 with both roles:
 
     start            RegisterControllerRecord
-                     changes of its partitions where it leaves ISRs and ELRs, then RegisterBrokerRecord, fenced
+                     changes of its partitions if it leaves ISRs and ELRs, then RegisterBrokerRecord, fenced
                      BrokerRegistrationChangeRecord (unfenced), then elections of partitions without a leader
-                     BrokerRegistrationChangeRecord (cordoned directories), where they have changed
+                     BrokerRegistrationChangeRecord (cordoned directories), if they have changed
     clean shutdown   BrokerRegistrationChangeRecord (in controlled shutdown), then changes that take the broker out of
                      the leadership and the ISR of its partitions
                      BrokerRegistrationChangeRecord (fenced)
 
-A broker's epoch is the offset of the first record of its registration. Its last shutdown was clean where the broker
+A broker's epoch is the offset of the first record of its registration. Its last shutdown was clean if the broker
 reports the epoch that it had then, from its `.kafka_cleanshutdown` file. Source: ClusterControlManager,
 ReplicationControlManager; KIP-841 (controlled shutdown), KIP-966 (unclean shutdowns), KIP-1066.
 """
@@ -35,7 +35,7 @@ UNKNOWN_EPOCH = -2
 """Stands for the epoch of a broker that never registered, and equals no epoch that a broker may report."""
 RESERVED_IDS = 100
 SECURITY_PROTOCOLS = range(4)
-"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."""
+"""The codes of PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL."""
 NO_LEVEL = VersionRange(0, 0)
 
 
@@ -57,14 +57,14 @@ def register_broker(
     kraft_version: int = 0,
     has_session: bool = False,
 ) -> list[Record]:
-    """Return the records of a broker's registration: after a start, or again by the same incarnation. The last one is
-    its RegisterBrokerRecord.
+    """Return the records of a broker's registration: after the broker has started, or again by the same incarnation.
+    The last record is its RegisterBrokerRecord.
 
     broker: with its new epoch, which is the offset that the first of these records will have; a registered incarnation
-    keeps its epoch. previous_epoch: the epoch that the broker had at its last clean shutdown, NO_EPOCH where it knows
-    none, None where its request has no such field. has_session: whether the registered incarnation has a session.
+    keeps its epoch. previous_epoch: the epoch that the broker had at its last clean shutdown, NO_EPOCH if it knows
+    none, None if its request has no such field. has_session: whether the registered incarnation has a session.
 
-    Raises Refused: DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION; UNSUPPORTED_VERSION where the broker does not
+    Raises Refused: DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION; UNSUPPORTED_VERSION if the broker does not
     support a finalized feature level; UNKNOWN_SERVER_ERROR for an unknown security protocol, as no Kafka node could
     read the record.
     """
@@ -176,8 +176,8 @@ def begin_controlled_shutdown(
 
 
 def cordon_directories(image: MetadataImage, broker_id: int, directories: Sequence[UUID]) -> list[Record]:
-    """Return the record of a broker's cordoned log directories, which take no new replicas, where they have changed.
-    Raises Refused(BROKER_ID_NOT_REGISTERED)."""
+    """Return the record that sets a broker's cordoned log directories, which take no new replicas; no record if they
+    are unchanged. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     known = broker.cordoned
     if image.metadata_version < levels.CORDONED_DIRECTORIES or (known is not None and set(known) == set(directories)):
@@ -200,7 +200,7 @@ def directories_offline(
 
 
 def check_epoch(image: MetadataImage, broker_id: int, epoch: int) -> Broker:
-    """Return the registered broker. Raises Refused(STALE_BROKER_EPOCH) where it is not registered with that epoch."""
+    """Return the registered broker. Raises Refused(STALE_BROKER_EPOCH) if it is not registered with that epoch."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Error(NamedTuple):
-    """An error in an answer. message: None where Kafka sends none."""
+    """An error in an answer. message: None if Kafka sends none."""
 
     code: ErrorCode
     message: str | None = None

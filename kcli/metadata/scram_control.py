@@ -1,12 +1,12 @@
 """AlterUserScramCredentials and DescribeUserScramCredentials: who may log in with SCRAM, and with which mechanism.
 
-    change       fields                             valid where
+    change       fields                             valid if
     deletion     (name, mechanism)                  the user has a credential for that mechanism
-    upsertion    (name, mechanism, credential)      it has 4,096 to 16,384 iterations
+    upsertion    (name, mechanism, credential)      the credential has 4,096 to 16,384 iterations
 
-A request may name a user only once. Where it names one again, all its changes of that user are refused with
-DUPLICATE_RESOURCE, or with the error that an earlier one has already. The salted password of a request is not written
-to the metadata log: a record has the stored key and the server key, which are derived from it. Source:
+A request may name a user only once. If it names a user again, all its changes of that user are refused: with the error
+of an earlier change of that user if there is one, else with DUPLICATE_RESOURCE. The salted password of a request is not
+written to the metadata log: a record has the stored key and the server key, which are derived from it. Source:
 ScramControlManager, ScramImage; KIP-554, KIP-900.
 """
 
@@ -36,7 +36,7 @@ class Deletion(NamedTuple):
 
 
 class Upsertion(NamedTuple):
-    """The credential that a user is to have. mechanism: its code. credential: an Error where the request has no valid
+    """The credential that a user is to have. mechanism: its code. credential: an Error if the request has no valid
     one."""
 
     name: str
@@ -53,7 +53,7 @@ class UserCredentials(NamedTuple):
 
 
 def upsertion(name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> Upsertion:
-    """Return the Upsertion of a request's fields. It takes three HMACs, and needs no image."""
+    """Return the Upsertion of a request's fields. This computes three HMACs, and does not read the image."""
     error = _unacceptable(name, mechanism)
     if error is not None:
         return Upsertion(name, mechanism, error)

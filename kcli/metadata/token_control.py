@@ -44,7 +44,7 @@ class NewToken(NamedTuple):
 
 
 def create_token(image: MetadataImage, new: NewToken, times: TokenTimes, now_ms: int) -> Result[dict[str, Any]]:
-    """Create a token; return its record. Raises Refused(UNSUPPORTED_VERSION)."""
+    """Create a token; return the fields of its record. Raises Refused(UNSUPPORTED_VERSION)."""
     _check_version(image)
     lifetime_ms = times.lifetime_ms_max if new.lifetime_ms <= 0 else min(times.lifetime_ms_max, new.lifetime_ms)
     max_ms = _later(now_ms, lifetime_ms)
@@ -63,7 +63,7 @@ def create_token(image: MetadataImage, new: NewToken, times: TokenTimes, now_ms:
 def renew_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, times: TokenTimes, now_ms: int
 ) -> Result[int]:
-    """Renew a token; return the time when it expires now. token_id: None where no token has the request's HMAC.
+    """Renew a token; return its new expiry time, in ms since 1970. token_id: None if no token has the request's HMAC.
     period_ms: the requested period from now on; zero or negative for delegation.token.expiry.time.ms.
 
     Raises Refused: UNSUPPORTED_VERSION, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
@@ -80,8 +80,8 @@ def renew_token(
 def expire_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, now_ms: int
 ) -> Result[int]:
-    """Let a token expire `period_ms` from now on, or remove it at once where `period_ms` is negative; return the time
-    when it expires. Raises Refused as `renew_token` does."""
+    """Let a token expire `period_ms` from now on, or remove it at once if `period_ms` is negative; return the time, in
+    ms since 1970, when it expires. Raises Refused as `renew_token` does."""
     record = _find(image, token_id)
     _check_principal(record, principal)
     if period_ms < 0:

@@ -35,7 +35,8 @@ class TopicContext:
 
     num_partitions, replication_factor: the defaults. broker_properties: server.properties with the brokers' dynamic
     configurations, under the brokers' names. remote_storage: whether tiered storage is enabled. new_id: returns a new
-    topic id. charge(n): charges n partitions to create or delete to the client's quota; False refuses them.
+    topic id. charge(n): charges n partitions to create or delete to the client's quota; returns False if the quota
+    refuses them.
     """
 
     num_partitions: int = 1
@@ -51,7 +52,7 @@ class TopicContext:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
     """A topic to create. num_partitions, replication_factor: -1 for the default. assignments: each partition's number
-    and broker ids, instead of both."""
+    and broker ids, in place of these two."""
 
     name: str
     num_partitions: int = -1
@@ -118,8 +119,8 @@ def _check_total(topics: Iterable[NewTopic], default: int) -> None:
 
 
 def excess(topics: Iterable[tuple[int, int]]) -> str | None:
-    """Return why these topics are too many for one request; None where they are not. topics: the number of partitions
-    and of configurations of each."""
+    """Return why these topics are too many for one request, in words; None if they are not too many. topics: the number
+    of partitions and of configurations of each."""
     partitions = records = 0
     for its_partitions, its_configs in topics:
         partitions += its_partitions
@@ -247,7 +248,7 @@ def _placed(image: MetadataImage, topic: NewTopic, context: TopicContext) -> lis
 
 
 def led_partitions(image: MetadataImage, assignments: Sequence[list[int]], factor: int) -> list[Partition]:
-    """Return new partitions on the brokers that `place` has chosen. Raises Refused(INVALID_REPLICATION_FACTOR) where a
+    """Return new partitions on the brokers that `place` has chosen. Raises Refused(INVALID_REPLICATION_FACTOR) if a
     partition would have no active broker to lead it."""
     partitions = []
     for brokers in assignments:

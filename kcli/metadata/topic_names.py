@@ -38,8 +38,8 @@ def utf16_length(text: str) -> int:
 
 
 def colliding(name: str, names: Iterable[str]) -> str | None:
-    """Return one of `names` that equals this name once `.` is replaced by `_`; None where there is none, or where the
-    name has neither character."""
+    """Return one of `names` that equals `name` once `.` is replaced by `_` in both. Returns None if there is none, or
+    if `name` has neither character."""
     if "." not in name and "_" not in name:
         return None
     unified = name.replace(".", "_")

@@ -4,10 +4,12 @@ its records make.
     records         metadata records and control records, from and to batches
     snapshot_file   the batches of a snapshot and of bootstrap.checkpoint
     quorum_records  kraft.version and the voters, from control records
-    replay          makes the image of the latest snapshot and the log behind it, as a start does or around damage
-    lost            the records that a start loses where the log is damaged, and the partitions that become strays
-    recovery        the metadata log in a recovery of its log directory: what a start means for the cluster
-    salvage         makes a snapshot of all records that can still be read, where this node is the only voter
+    replay          makes the image of the latest snapshot and the log after it, as Kafka's start does, or skipping
+                    damage
+    lost            the records that Kafka's start loses of a damaged log, and the partition directories that it renames
+                    to -stray
+    recovery        the metadata log in a recovery of its log directory: what Kafka's start would lose of the metadata
+    salvage         makes a snapshot of all records that can still be read, if this node is the only voter
 
 None of them writes; recovery and salvage are for `kcli recover` alone.
 """

@@ -1,10 +1,12 @@
-"""bootstrap.checkpoint: the records with which a new metadata log begins. Kafka reads it at each start of any node.
+"""bootstrap.checkpoint: the records with which a new metadata log begins. Every node of Kafka reads it at each start.
+If the file
 
-    missing                          metadata.version alone, at its latest level
-    no batch for metadata.version    Kafka does not start; nor with a batch or record that cannot be read
-    a wrong CRC, an incomplete batch at the end, no header, no footer    Kafka reads the records all the same
+    is missing                           Kafka uses metadata.version alone, at its latest level
+    has no batch for metadata.version    Kafka does not start
+    has an unreadable batch or record    Kafka does not start
+    has a wrong CRC, an incomplete batch at the end, or no header or footer: Kafka reads the records all the same
 
-The records are used only where the metadata log has no metadata.version. Source: BootstrapDirectory, BatchFileReader,
+The records are used only if the metadata log has no metadata.version. Source: BootstrapDirectory, BatchFileReader,
 FileLogInputStream, BootstrapMetadata.
 """
 
@@ -23,7 +25,7 @@ from kcli.metadata_log.records import batches_in
 def read_bootstrap(log_directory: Path) -> list[Record]:
     """Return the records of bootstrap.checkpoint in `log_directory`, as Kafka reads them.
 
-    Raises StartRefused where Kafka does not start with the file, UnreadableInput.
+    Raises StartRefused if Kafka does not start with the file, UnreadableInput.
     """
     path = log_directory / FileKind.BOOTSTRAP
     if not path.exists():
@@ -37,7 +39,7 @@ def read_bootstrap(log_directory: Path) -> list[Record]:
 
 
 def bootstrap_refusal(log_directory: Path) -> StartRefused | None:
-    """Return why Kafka does not start with bootstrap.checkpoint; None where it does. Raises UnreadableInput."""
+    """Return why Kafka does not start with bootstrap.checkpoint; None if it does. Raises UnreadableInput."""
     try:
         read_bootstrap(log_directory)
     except StartRefused as refused:

@@ -16,9 +16,9 @@ from kcli.errors import StartRefused
 from kcli.metadata.image import Record
 
 OVERHEAD_BYTES: Final = 12
-"""Base offset and batch length, which a batch length does not count."""
+"""The bytes of a batch that its length does not count: base offset and batch length."""
 BATCH_LENGTH_MIN: Final = 14
-"""The smallest batch length that Kafka takes: that of a message of magic 0."""
+"""The smallest batch length that Kafka accepts, in bytes: that of a message of magic 0."""
 
 
 def records_of(data: bytes) -> Iterator[Record]:

@@ -1,14 +1,14 @@
-"""The directory.id that the metadata log has for each log directory of a node.
+"""The directory.id that the metadata log has for each log directory of a node. The id of a directory is
 
-    right     the id in meta.properties, where the node has registered it and no other log directory of it has it
-    decided   where meta.properties has no id, one that is not registered, or that of another log directory: the
-              registered id in which the metadata log places most of the partitions that lie in the directory
-    not sure  two directories have most of their partitions in one id, or none has most of them in any: neither gets it
+    right       if meta.properties has it, the node has registered it, and no other log directory of the node has it
+    decided     if the directory has no right id, this id is registered, and the metadata log places in it more than
+                half of the partitions that lie in the directory
+    not known   if no id is right or decided, or if the same id would be decided for two directories
 
-No two directories get the same id, and none gets one that another has. Only partitions that the metadata log places in
-an id which is not yet right, or decided, for another directory count: those of the others were moved here by hand. A
-partition that lies in several directories is a copy in all but one of them: it counts only where a directory has no
-partition that lies there alone. Source: KIP-858.
+No two directories get the same id, and no directory gets an id that is in the meta.properties of another one.
+Partitions that the metadata log places in the right or decided id of another directory do not count: somebody has moved
+them. Of a partition that lies in several directories, all but one are copies: it counts only for directories that have
+no partition which lies there alone. Source: KIP-858.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Votes = Mapping[TopicPartition, UUID]
 
 
 def directory_ids(image: MetadataImage, node_id: int | None, directories: Sequence[Path]) -> Mapping[Path, str]:
-    """Return the directory.id of each log directory of a node, without those for which it is not sure.
+    """Return the directory.id of each log directory of a node, without those for which it is not known.
 
     directories: all log directories of the node that are known, also those that do not exist.
     """
@@ -51,7 +51,7 @@ def directory_ids(image: MetadataImage, node_id: int | None, directories: Sequen
 
 
 def _own_id(directory: Path) -> UUID | None:
-    """The directory.id in meta.properties; None where there is none, or it is no id."""
+    """The directory.id in meta.properties; None if there is none, or if it is not a valid UUID."""
     meta = meta_of(directory)
     if meta is None or meta.directory_id is None:
         return None
@@ -61,14 +61,14 @@ def _own_id(directory: Path) -> UUID | None:
 
 
 def _votes(image: MetadataImage, node_id: int | None, directory: Path) -> Votes:
-    with suppress(KcliError, OSError):  # one that cannot be read has findings of its own
+    with suppress(KcliError, OSError):  # other checks report a directory that cannot be read
         return Placement(image, node_id, None, LogDirectory(directory).partitions(), {}).places()
     return {}
 
 
 def _decided(votes: Mapping[Path, Votes], registered: Collection[UUID], right: Mapping[Path, UUID]) -> dict[Path, UUID]:
-    """Return the decided id (see the module) of each directory that has none in `right`, without those that are not
-    sure.
+    """Return the decided id (see the module) of each directory that has none in `right`, without those whose id is not
+    known.
 
     votes: by log directory. registered: the ids that the node has registered. right: the ids in meta.properties that
     are right, by log directory.
@@ -90,13 +90,13 @@ def _decided(votes: Mapping[Path, Votes], registered: Collection[UUID], right: M
 
 
 def _most(votes: Collection[UUID]) -> UUID | None:
-    """The id that has more than half of the votes; None where there is none."""
+    """Return the id that more than half of `votes` have; None if there is none."""
     counts = Counter(votes)
     return next((each for each, count in counts.items() if 2 * count > counts.total()), None)
 
 
 def _withdraw(sure: dict[Path, UUID], own: Mapping[Path, UUID | None]) -> None:
-    """Take from `sure` each id that another directory, which stays as it is, has in its meta.properties."""
+    """Remove from `sure` each id that the meta.properties of another directory has, if that directory keeps its id."""
     while True:
         after = {path: sure.get(path, each) for path, each in own.items()}
         holders = Counter(after.values())

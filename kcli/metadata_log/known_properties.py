@@ -1,13 +1,14 @@
 """What a missing, damaged or foreign meta.properties should have, as far as other files know it.
 
-It is foreign where it has the directory.id that the node of the other log directories has registered, with another
-cluster.id or node.id than theirs.
+A meta.properties is foreign if its directory.id is one that the node of the other log directories has registered, but
+its cluster.id or node.id differs from theirs.
 
     version        1
-    cluster.id     that of the node's other log directories; of a line that is left in the file; a new one where the
-                   node is alone: the metadata log does not have it, and nobody else compares it
-    node.id        that of server.properties, of the other log directories, or of the only broker in the metadata log
-    directory.id   the one that the node has registered and that no other of its log directories has
+    cluster.id     the one of the node's other log directories, else of a line that is left in the file; if neither has
+                   it and the node is alone, a new one, as no other node or file has the old one
+    node.id        the one of server.properties, else of the other log directories, else of the only broker in the
+                   metadata log
+    directory.id   the one that `directory_ids` found for the directory
 
 Source: MetaPropertiesEnsemble.verify; KIP-858.
 """
@@ -28,7 +29,7 @@ from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import to_uuid
 
 NEW_CLUSTER_ID = ""
-"""Stands for a cluster.id that no file knows: a new one may be chosen."""
+"""Used in place of a cluster.id that no file has: a new one may be chosen."""
 
 
 def known_properties(
@@ -38,12 +39,12 @@ def known_properties(
     directory_id: str | None,
     other_voters: Collection[int],
 ) -> MetaProperties | None:
-    """Return what meta.properties of `node.directory` should have; None where Kafka can use the file, or where its ids
+    """Return what meta.properties of `node.directory` should have; None if Kafka can use the file, or if the right ids
     are not known.
 
-    server: the entries of server.properties. image: the metadata. directory_id: the one that is registered for the
-    directory; None where that is not known. other_voters: those of quorum-state but the node. The cluster.id is
-    NEW_CLUSTER_ID where the node is alone in a cluster whose id no file has. Raises UnreadableInput.
+    server: the entries of server.properties. image: the metadata. directory_id: the id that is registered for the
+    directory; None if that is not known. other_voters: the voters in quorum-state except this node. The cluster.id is
+    NEW_CLUSTER_ID if the node is alone in a cluster whose id no file has. Raises UnreadableInput.
     """
     path = node.directory / FileKind.META_PROPERTIES
     try:
@@ -75,8 +76,8 @@ def known_properties(
 def _as_registered(
     meta: MetaProperties, beside: Collection[MetaProperties], image: MetadataImage
 ) -> MetaProperties | None:
-    """Return what a foreign meta.properties (see the module) should have; None where it is not foreign. meta: that
-    file. beside: the meta.properties of the node's other log directories."""
+    """Return what a foreign meta.properties (see the module) should have; None if `meta` is not foreign. meta: the
+    content of the file. beside: the meta.properties of the node's other log directories."""
     owners = {(each.cluster_id, each.node_id) for each in beside}
     if len(owners) != 1 or meta.directory_id is None or meta.directory_id in {each.directory_id for each in beside}:
         return None
@@ -92,7 +93,7 @@ def _as_registered(
 
 
 def text_of(known: MetaProperties, cluster_id: str | None = None) -> str:
-    """The text of a meta.properties. cluster_id: the one in place of NEW_CLUSTER_ID."""
+    """Return the text of a meta.properties. cluster_id: the id to write in place of NEW_CLUSTER_ID."""
     entries = {"version": str(known.version), "cluster.id": cluster_id or known.cluster_id or ""}
     entries["node.id"] = str(known.node_id)
     if known.directory_id is not None:

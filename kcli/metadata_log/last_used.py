@@ -1,8 +1,8 @@
 """The last leader epoch and producer id that the files of a partition use.
 
-A metadata log that lacks its end has lower ones (`newer_than`). A leader with a lower epoch than that of batches in its
-log removes entries from the leader-epoch-checkpoint; a new producer with the id of an older one gets
-OUT_OF_ORDER_SEQUENCE_NUMBER, or its batches are taken for duplicates. Source: LeaderEpochFileCache.assign,
+A metadata log that lacks its last records has lower values of both (`newer_than`). A leader with a lower epoch than
+that of batches in its log removes entries from the leader-epoch-checkpoint; a new producer with the id of an older one
+gets OUT_OF_ORDER_SEQUENCE_NUMBER, or its batches count as duplicates. Source: LeaderEpochFileCache.assign,
 ProducerAppendInfo."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEADER_EPOCH: Final = BATCH_COLUMNS.index("leader_epoch")
 
 class LastBatches(NamedTuple):
     """The ids in the last segment of a partition that has sound batches: the highest producer id, and the leader epoch
-    of the last batch; -1 where there is none."""
+    of the last batch; -1 if there is none."""
 
     producer_id: int = -1
     leader_epoch: int = -1
@@ -43,9 +43,10 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
     epochs.
 
     The controller appends a block of producer ids before it gives them out, and a leader epoch before the leader
-    appends with it. Only partitions count that the image places on this node. A leader epoch counts where the last
-    batch and the leader-epoch-checkpoint agree on it, as no CRC covers either, and where no partition of the topic has
-    it: directories of one topic may have exchanged their names. image: of a metadata log that has no other voter.
+    appends with it. Only partitions that the image places on this node are compared. A leader epoch counts only if the
+    last batch and the leader-epoch-checkpoint agree on it, as no CRC covers either of them, and if no partition of the
+    topic has it in the image: directories of one topic may have exchanged their names. image: of a metadata log that
+    has no other voter.
     """
     following = max(image.next_producer_id, 0)
     used, user = -1, ""
@@ -56,7 +57,7 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
         try:
             topic_id = topic_id_of(each.path)
             topic = None if topic_id is None else image.topic_by_id(to_uuid(topic_id))
-        except (KcliError, OSError):  # other checks report this
+        except (KcliError, OSError):  # other checks report this error
             continue
         state = None if topic is None else topic.partitions.get(each.name.partition)
         if topic is None or state is None or (node_id is not None and node_id not in state.replicas):
@@ -78,7 +79,7 @@ def last_batches(partition: Path) -> LastBatches:
     their producer ids."""
     try:
         logs = [(name.base_offset or 0, path) for path, name in _parsed(partition) if name.kind is FileKind.LOG]
-    except OSError:  # the plan of the partition reports this error
+    except OSError:  # recovery reports this error when it plans this partition
         return LastBatches()
     found = (_of_log(path) for _, path in sorted(logs, reverse=True))
     return next((each for each in found if each != LastBatches()), LastBatches())
@@ -122,7 +123,7 @@ def _parsed(partition: Path) -> Iterator[tuple[Path, FileName]]:
 
 
 def last_leader_epoch(partition: Path) -> int:
-    """The last leader epoch in a partition's leader-epoch-checkpoint; 0 where there is none."""
+    """The last leader epoch in a partition's leader-epoch-checkpoint; 0 if there is none."""
     try:
         entries = parse_leader_epochs(read_whole(partition / LEADER_EPOCHS))
     except (FormatError, UnreadableInput):
@@ -131,18 +132,18 @@ def last_leader_epoch(partition: Path) -> int:
 
 
 def used_leader_epoch(partition: Path) -> int:
-    """The last leader epoch that a partition's leader-epoch-checkpoint or its last batch has; 0 where neither has one.
+    """The last leader epoch that a partition's leader-epoch-checkpoint or its last batch has; 0 if neither has one.
 
     A backup may lack the checkpoint, or have an older one."""
     return max(last_leader_epoch(partition), last_batches(partition).leader_epoch)
 
 
 def last_producer_id(partition: Path) -> int:
-    """The highest producer id in a partition's producer snapshots that can be read; -1 where there is none."""
+    """The highest producer id in a partition's producer snapshots that can be read; -1 if there is none."""
     last = -1
     try:
         paths = [path for path, name in _parsed(partition) if name.kind is FileKind.PRODUCER_SNAPSHOT]
-    except OSError:  # the plan of the partition reports this error
+    except OSError:  # recovery reports this error when it plans this partition
         return last
     for path in paths:
         try:

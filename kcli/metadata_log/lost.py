@@ -1,14 +1,15 @@
-"""What Kafka's start loses of a damaged metadata log, and which partition directories become strays by that.
+"""What Kafka's start loses of a damaged metadata log, and which partition directories it then renames to -stray.
 
-    signs      evidence of lost records: the start cuts the log, the log is empty or missing, or it ends before an
-               offset that its leader-epoch-checkpoint or the broker epoch in the clean-shutdown marker names; or the
-               latest snapshot contradicts the log below its offset, in whose place Kafka takes it
-    image      the metadata after the start: the records up to the first damage
-    readable   the metadata of all records that can be read, also behind the damage
-    strays     directories of partitions of which `image` has no replica on this node: Kafka renames them to -stray
+    signs      evidence of lost records: Kafka's start cuts the log; the log is missing or empty; it ends before the
+               offset of its last leader epoch in leader-epoch-checkpoint, or of the broker epoch in the clean-shutdown
+               marker; the latest snapshot, which Kafka reads in place of the log below its offset, contradicts that log
+    image      the metadata after Kafka's start: the records up to the first damage
+    readable   the metadata of all records that can be read, also after the damage
+    strays     directories of partitions that have no replica on this node in `image`: Kafka renames them to -stray
 
-The strays of a topic that the log itself removes are no loss: Kafka would have deleted them. Source: LogManager.loadLog
-and isStrayReplica, ReplicaManager; KIP-966 (the broker's epoch in the marker)."""
+If the log itself removes the topic of a stray, nothing is lost: Kafka would have deleted the directory. Source:
+LogManager.loadLog and isStrayReplica, ReplicaManager; KIP-966 (the broker's epoch in the marker).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ from kcli.metadata_log.replay import (
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.log.recovery.plan import PartitionPlan  # not imported when a broker starts, as salvage needs it alone
+    from kcli.log.recovery.plan import PartitionPlan  # not imported when a broker starts, as only salvage needs it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,14 @@ class LostMetadata:
     """The losses of a damaged metadata log. Each property reads files at its first use: use it before files change."""
 
     def __init__(self, home: Path, plan: PartitionPlan | None, beside: Iterable[Path] = ()) -> None:
-        """home: the log directory with the metadata log. plan: the plan of its start; None where the log is missing.
-        beside: the node's other log directories."""
+        """home: the log directory with the metadata log. plan: what Kafka's start does to that log; None if the log is
+        missing. beside: the node's other log directories."""
         self.home, self.plan = home, plan
         self._broker_epoch = marked_broker_epoch([home, *beside])
         self.trouble: list[UnreadableInput] = []
         """Damage in the files of the log; filled at the first use of `readable`."""
         self.misplaced: dict[str, StartRefused] = {}
-        """partition.metadata files with the id of another topic, and what Kafka does then, by path below the log
+        """What Kafka does with partition.metadata files that have the id of another topic, by path below the log
         directory; filled by `strays`."""
         self.unreadable: list[UnreadableInput] = []
         """partition.metadata files that cannot be read; filled by `strays`."""
@@ -91,20 +92,20 @@ class LostMetadata:
 
     @property
     def signs(self) -> list[str]:
-        """Lines that say that the latest snapshot contradicts the log, and at which damage the start cuts the log;
-        where it cuts nothing, the other evidence that records are lost."""
+        """Lines of text: that the latest snapshot contradicts the log, and at which damage Kafka's start cuts the log;
+        if it cuts nothing, other evidence that records are lost."""
         return self.contradicted + (self.cuts or self.evidence)
 
     @property
     def end_min(self) -> int:
         """The lowest offset at which the log can have ended before it was damaged: not below the start of its last
-        leader epoch, and behind the broker's last registration."""
+        leader epoch, and after the broker's last registration."""
         epoch_start = None if self.plan is None else _epoch_start(self.plan)
         return max(epoch_start or 0, self._broker_epoch + 1)
 
     @cached_property
     def image(self) -> MetadataImage:
-        """The metadata after the start. Raises UnreadableInput."""
+        """The metadata after Kafka's start. Raises UnreadableInput."""
         if self.plan is None:
             return self.begun_anew()
         files = self.plan.view.files
@@ -113,7 +114,7 @@ class LostMetadata:
 
     @cached_property
     def readable(self) -> MetadataImage:
-        """The metadata of all records that can be read, also behind damage. Raises UnreadableInput."""
+        """The metadata of all records that can be read, also after damage. Raises UnreadableInput."""
         if self.plan is None:
             return self.begun_anew()
         view, on_error = self.plan.view, self.trouble.append
@@ -125,7 +126,7 @@ class LostMetadata:
         return self._bootstrap(MetadataImage(lenient=True))
 
     def _bootstrap(self, image: MetadataImage) -> MetadataImage:
-        """Add the records of bootstrap.checkpoint where the log sets no metadata.version. Returns the image."""
+        """Add the records of bootstrap.checkpoint if the log sets no metadata.version. Returns the image."""
         path = self.home / FileKind.BOOTSTRAP
         if image.metadata_version or not path.exists():
             return image
@@ -137,9 +138,9 @@ class LostMetadata:
         return image
 
     def refusals(self) -> Iterator[StartRefused]:
-        """Yield the damage that keeps Kafka from starting (not that which the start cuts off): in partition.metadata,
-        quorum-state, the latest snapshot, offsets beyond the log end offset, and records that contradict earlier ones.
-        Raises UnreadableInput."""
+        """Yield the damage that keeps Kafka from starting, without the damage that its start cuts off: in
+        partition.metadata, quorum-state, the latest snapshot, offsets beyond the log end offset, and records that
+        contradict earlier ones. Raises UnreadableInput."""
         if self.plan is None:
             return
         view = self.plan.view
@@ -207,8 +208,8 @@ class LostMetadata:
                 yield Stray(each, topic_id, reason, self._is_removed(topic_id), is_renewed)
 
     def _compare(self, directory: PartitionDirectory, topic_id: str | None, node_id: int | None) -> None:
-        """Add the partition.metadata of a directory to `misplaced` where it has the id of another topic of this node:
-        Kafka does not rename the directory to -stray, but cannot serve it."""
+        """Add the partition.metadata of a directory to `misplaced` if it has the id of another topic of which this node
+        has a replica: Kafka does not rename such a directory to -stray, but cannot serve it."""
         topic = other_topic(self.image, directory.partition, topic_id, node_id)
         if topic is None:
             return
@@ -231,7 +232,7 @@ class LostMetadata:
 
 
 def _not_whole(snapshot: Source) -> str | None:
-    """Return why a snapshot cannot be read from header to footer; None where it can. Closes the source."""
+    """Return why a snapshot cannot be read from header to footer; None if it can. Closes the source."""
     try:
         for _ in snapshot_records(snapshot):
             pass
@@ -243,7 +244,7 @@ def _not_whole(snapshot: Source) -> str | None:
 
 
 def _refusal(snapshot: Source) -> str | None:
-    """Return why Kafka does not start with a snapshot; None where it does. Closes the source."""
+    """Return why Kafka does not start with a snapshot; None if it does. Closes the source."""
     try:
         return snapshot_refusal(snapshot)
     finally:
@@ -251,10 +252,10 @@ def _refusal(snapshot: Source) -> str | None:
 
 
 def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: int | None) -> str | None:
-    """Return why Kafka's start makes a partition's directory a stray; None where the metadata has a replica on this
+    """Return why Kafka's start makes a partition's directory a stray; None if the metadata has a replica on this
     node.
 
-    number: the partition's. topic_id: from partition.metadata. node_id: None where it is not known.
+    number: the partition's. topic_id: from partition.metadata. node_id: None if it is not known.
     """
     if topic_id is None:  # Kafka writes the file before the first append: without it the log is empty
         return "partition.metadata is missing"
@@ -270,8 +271,8 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 
 
 def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: int | None) -> bool:
-    """Whether Kafka's start does not open a partition's directory, but renames it to -stray. Where the metadata has no
-    topic, because the metadata log cannot be read, this is true only of directories without a topic id."""
+    """Whether Kafka's start does not open a partition's directory, but renames it to -stray. If the metadata has no
+    topic at all, because the metadata log cannot be read, this is true only of directories without a topic id."""
     try:
         topic_id = topic_id_of(directory.path)
     except (StartRefused, OSError):  # Kafka's start fails, or has an I/O error
@@ -285,7 +286,7 @@ def is_foreign(
     image: MetadataImage, removed: Collection[str], directories: Iterable[PartitionDirectory], ids: Collection[str]
 ) -> bool:
     """Whether a metadata log is that of another cluster: no broker in it has registered one of the node's log
-    directories, and it does not know most topic ids of the partitions in them.
+    directories, and it does not know the topic ids of most of the partition directories.
 
     removed: the ids of deleted topics. directories: those of the partitions. ids: each directory.id of the node.
     """
@@ -295,7 +296,7 @@ def is_foreign(
     topic_ids: set[str | None] = set()
     for each in directories:
         if each.name.topic != METADATA_TOPIC and not each.name.state:
-            with suppress(KcliError, OSError):  # which the checks of that directory report
+            with suppress(KcliError, OSError):  # the checks of that directory report this error
                 topic_ids.add(topic_id_of(each.path))
     known = topic_ids - {None}
     unknown = [each for each in known if each and each not in removed and image.topic_by_id(to_uuid(each)) is None]
@@ -306,12 +307,12 @@ def other_topic(
     image: MetadataImage, partition: TopicPartition, topic_id: str | None, node_id: int | None
 ) -> Topic | None:
     """Return the topic to which a directory belongs by its topic id, if this node has a replica of the partition there
-    and the directory's name is that of another topic; None where name and id agree, and where the directory is a stray.
+    and the directory's name is that of another topic; None if name and id agree, or if the directory is a stray.
 
-    Kafka keeps such a directory, and opens its log. Where the metadata has a replica on this node of the partition in
+    Kafka keeps such a directory, and opens its log. If the metadata has a replica on this node of the partition in
     the name, too (`has_replica`), applying the metadata fails there (InconsistentTopicIdException); otherwise no
     request reaches the log. partition: that of the directory's name. topic_id: from partition.metadata. node_id: None
-    where it is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
+    if it is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
     """
     if topic_id is None or why_stray(image, partition.partition, topic_id, node_id) is not None:
         return None
@@ -320,15 +321,15 @@ def other_topic(
 
 
 def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | None) -> bool:
-    """Whether the metadata has a replica of a partition on this node. node_id: None where it is not known."""
+    """Whether the metadata has a replica of a partition on this node. node_id: None if it is not known."""
     topic = image.topic(partition.topic)
     return topic is not None and why_stray(image, partition.partition, from_uuid(topic.id), node_id) is None
 
 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
-    """Yield a line for each damage at which Kafka's start cuts the log; where it cuts nothing, one for the first
-    segment that it removes. Other segments that it removes get no line: their removal follows from a cut."""
-    from kcli.log.recovery.loader import EventKind  # imported late: a broker's start does not need it
+    """Yield a line for each damage at which Kafka's start cuts the log. If Kafka cuts nothing, yield a line for the
+    first segment that it removes; further segments get no line, as their removal follows from a cut."""
+    from kcli.log.recovery.loader import EventKind  # imported late: starting a broker does not need it
 
     losses = [event for event in plan.events if event.is_loss]
     cuts = [event for event in losses if event.kind is not EventKind.SEGMENT_REMOVED]
@@ -349,13 +350,14 @@ def _contradicted(plan: PartitionPlan) -> Iterator[str]:
 
 
 def marked_broker_epoch(homes: Iterable[Path]) -> int:
-    """The last broker epoch in the clean-shutdown markers of log directories of one node; -1 where none has one."""
+    """The last broker epoch in the clean-shutdown markers of log directories of one node; -1 if none has one."""
     found = (LogDirectory(each).marked_broker_epoch for each in homes)
     return max((each for each in found if each is not None), default=-1)
 
 
 def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
-    """Yield a line for each sign that records are missing from the log, or will be after the start cuts it."""
+    """Yield a line for each sign that records are missing from the log, or will be missing after Kafka's start cuts
+    it."""
     if plan.offsets is None:
         return
     latest = latest_snapshot(plan.view.files)
@@ -374,7 +376,7 @@ def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
 
 
 def _epoch_start(plan: PartitionPlan) -> int | None:
-    """The start offset of the last entry in leader-epoch-checkpoint; None where there is none."""
+    """Return the start offset of the last entry in leader-epoch-checkpoint; None if there is no entry."""
     content = plan.view.original.get(LEADER_EPOCHS)
     if content is None:
         return None

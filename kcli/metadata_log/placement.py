@@ -1,28 +1,30 @@
 """What the metadata log places in a log directory, and the partitions whose directory is missing there.
 
-    directory.id   a broker registers the directory.id of each meta.properties; where another id is registered, and
-                   partitions are placed in that, Kafka leaves these partitions offline
-    missing        Kafka creates an empty directory of a partition that is placed here and has none, though a directory
-                   of another name may have its records: it deletes <topic>-<partition>.<unique>-delete, and leaves
-                   one with -stray or the name of a partition that is not placed here
-    future         one that has -future, and is placed here, is not missing: a start gives it the plain name
-    emptied        of a partition whose directory has no batch, another directory may have the records: one that was
-                   moved aside by hand, before someone made the empty one
-    future         a start deletes <topic>-<partition>.<unique>-future in another log directory of the node, to which
-                   the partition was being moved, and creates an empty directory where it came from
+    directory.id   a broker registers the directory.id of each meta.properties. If another id was registered for the
+                   directory before, and partitions are placed in that id, Kafka leaves these partitions offline
+    missing        if a partition that is placed here has no directory, Kafka creates an empty one, though a directory
+                   of another name may have the records: Kafka deletes <topic>-<partition>.<unique>-delete, and leaves a
+                   directory with -stray or with the name of a partition that is not placed here
+    future         a partition that is placed here and has a directory with -future here is not missing: Kafka's start
+                   renames that directory to the plain name. In another log directory of the node, to which the
+                   partition was being moved, Kafka's start deletes the directory with -future, and creates an empty
+                   directory in the place that the partition came from
+    emptied        if a partition's directory has no batch, another directory may have the records: somebody moved that
+                   directory aside, and then somebody made the empty one
     elsewhere      a partition whose directory lies in another log directory of the node is not missing: Kafka opens it
-                   there, and lets the controller know its place
-    absent         where all log directories of the node are known, and none has the id in which partitions are placed,
-                   as of a lost disk, Kafka starts, finds no leader for those without other replicas, and makes empty
-                   directories of them
+                   there, and reports that log directory to the controller
+    absent         if all log directories of the node are known, and partitions are placed in an id that none of them
+                   has, such as the id of a lost disk, Kafka starts, but finds no leader for those without other
+                   replicas, and makes empty directories of them
     deleted topic  a directory of the partition's name with the id of a deleted topic is not the partition's: Kafka
                    renames it to -stray, and creates an empty one
 
-A directory of another name is the partition's where its topic id is that of the topic, and the name has the number of
-the partition: `orders-0.bak` and `orders-0_old`, with which Kafka does not start, begin with the partition's name. A
-topic that was deleted and created again has another id. A directory whose name says nothing, as lost+found/#131077, is
-that of the one missing partition with its topic id, or with its log end offset in the checkpoints. Source: LogManager,
-BrokerRegistration; KIP-858 (directories), KIP-516 (topic ids)."""
+A directory of another name belongs to a partition if it has the topic's id, and its name has the number of the
+partition: `orders-0.bak` and `orders-0_old`, with which Kafka does not start, begin with the partition's name. A topic
+that was deleted and created again has another id. A directory whose name says nothing, such as lost+found/#131077,
+belongs to the only missing partition with its topic id, or with its log end offset in the checkpoints. Source:
+LogManager, BrokerRegistration; KIP-858 (directories), KIP-516 (topic ids).
+"""
 
 from __future__ import annotations
 
@@ -46,17 +48,17 @@ from kcli.protocol.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class MissingPartition:
-    """A partition that the metadata log places in a log directory, where no directory has the partition's name, or only
-    one of a deleted topic, or one without a batch while another directory has the records.
+    """A partition that the metadata log places in a log directory, but that has no directory with its records there: no
+    directory has its name, or the directory of its name belongs to a deleted topic, or has no batch while another
+    directory has the records.
 
-    reached: the log end offset by the checkpoints; 0 where they have no entry. others: the nodes with the other
+    reached: the partition's log end offset in the checkpoints; 0 if they have none. others: the nodes with the other
     replicas. renamed: the partition's directory under another name. deleted: the directory of its name that belongs to
-    a deleted topic. emptied: the directory of its name that has no batch. Each of these three is None where there is
-    none.
+    a deleted topic. emptied: the directory of its name that has no batch. Each of these three is None if there is none.
 
     adrift: the directories that may be the partition's by their topic ids or log end offsets, with names that are no
     partition's. future: the directory with -future, in another log directory, to which the partition was being moved,
-    with the records copied so far; None where there is none, and where other nodes have replicas.
+    with the records copied so far; None if there is none, or if other nodes have replicas.
     """
 
     partition: TopicPartition
@@ -70,7 +72,8 @@ class MissingPartition:
 
     @property
     def future_end(self) -> int:
-        """The offset behind the last record in the `future` directory; 0 where there is none, or it is not known."""
+        """The offset after the last record in the `future` directory; 0 if there is no such directory, or if the offset
+        is not known."""
         return 0 if self.future is None else _end_of(self.future.path) or 0
 
     @property
@@ -85,7 +88,7 @@ class MissingPartition:
 
     @property
     def in_its_place(self) -> PartitionDirectory | None:
-        """The directory that has the partition's name, but not its records; None where there is none."""
+        """The directory that has the partition's name, but not its records; None if there is none."""
         return self.deleted or self.emptied
 
 
@@ -93,11 +96,11 @@ class MissingPartition:
 class Placement:
     """What a metadata log places in one log directory.
 
-    node_id, directory_id: those of the directory's meta.properties; directory_id is None where it is not known.
+    node_id, directory_id: those of the directory's meta.properties; directory_id is None if it is not known.
     directories: the partitions' directories in the log directory; misnamed: the directories in it whose names are no
-    partition's, and those with segments inside of them. reached: the offset that each log had reached by the
-    checkpoints. removed: the ids of deleted topics. futures, elsewhere: the directories in the node's other log
-    directories with -future, and those of partitions.
+    partition's, and those with segments inside of them. reached: the log end offset of each partition in the
+    checkpoints. removed: the ids of deleted topics. futures: the directories with -future in the node's other log
+    directories. elsewhere: the partitions' directories in the node's other log directories.
     """
 
     image: MetadataImage
@@ -119,8 +122,8 @@ class Placement:
         return {partition: each for partition, each in found.items() if each is not None}
 
     def missing(self) -> Iterator[MissingPartition]:
-        """Yield the partitions that the metadata log places in the log directory and that have no directory, or one of
-        a deleted topic, or one without a batch while another has the records."""
+        """Yield the partitions that the metadata log places in the log directory, but that have no directory with their
+        records there (see MissingPartition)."""
         named = [each for each in self.directories if not each.name.state]
         deleted = {each.partition: each for each in named if self.removed and _has_topic_id(each.path, self.removed)}
         emptied = {each.partition: each for each in named if each.partition not in deleted and not _has_log(each.path)}
@@ -166,8 +169,8 @@ class Placement:
 
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
         """Yield the directories with -future whose partitions lie in no log directory of the node and have no other
-        replicas, each with the offset behind its last record: Kafka's start deletes them. Those that get the plain name
-        when Kafka starts are left out."""
+        replicas, each with the offset after its last record: Kafka's start deletes them. Directories that Kafka's start
+        renames to the plain name are left out."""
         kept = {each.partition for each in self.directories if not each.name.state} | self._promoted()
         for each in self.directories:
             topic = self.image.topic(each.name.topic) if each.name.state == "future" else None
@@ -179,8 +182,9 @@ class Placement:
                 yield each, end
 
     def moved(self) -> Iterator[tuple[TopicPartition, Path]]:
-        """Yield the partitions that the metadata log places in the log directory and whose directory lies in another
-        one of the node: Kafka opens it there, and lets the controller know."""
+        """Yield the partitions that the metadata log places in the log directory, and whose directory lies in another
+        log directory of the node, with the path of that directory: Kafka opens it there, and reports this to the
+        controller."""
         present = {each.partition for each in self.directories if not each.name.state}
         for partition, path in sorted(self.elsewhere.items()):
             topic = self.image.topic(partition.topic)
@@ -189,14 +193,14 @@ class Placement:
                 yield partition, path
 
     def directory_id_of(self, partition: TopicPartition) -> str | None:
-        """The id of the log directory in which the metadata log places the node's replica of a partition; None where
-        it names none."""
+        """Return the id of the log directory in which the metadata log places the node's replica of a partition; None
+        if the metadata log has no such id."""
         directory = self._directory_of(partition)
         return None if directory is None or directory in (MIGRATING, UNASSIGNED, LOST) else from_uuid(directory)
 
     def in_absent_directories(self, known: Collection[str]) -> dict[str, list[TopicPartition]]:
-        """The partitions of the node that the metadata log places in other log directories than those with the ids
-        `known`, and that lie in none of these, by the directory id."""
+        """Return the node's partitions that have no directory in any of its log directories, and that the metadata log
+        places in log directories with ids not in `known`. They are listed by the id of that log directory."""
         present = {each.partition for each in self.directories if not each.name.state} | self.elsewhere.keys()
         found: dict[str, list[TopicPartition]] = {}
         for topic in sorted(self.image.topics.values(), key=lambda each: each.name):
@@ -223,8 +227,8 @@ class Placement:
         return topic is not None and not each.name.state and topic_id in (None, from_uuid(topic.id))
 
     def _directory_of(self, partition: TopicPartition) -> UUID | None:
-        """The id of the directory in which the metadata log places the node's replica of a partition; None where the
-        node has none."""
+        """Return the id of the directory in which the metadata log places the node's replica of a partition; None if
+        the node has no replica."""
         topic = self.image.topic(partition[0])
         state = None if topic is None else topic.partitions.get(partition[1])
         if state is None or self.node_id is None or self.node_id not in state.replicas:
@@ -234,7 +238,7 @@ class Placement:
     def _is_this(self, directory: UUID, partition: TopicPartition) -> bool:
         """Whether `directory`, the id in which the metadata log places a partition, stands for this log directory.
 
-        Where the node has a single log directory, MIGRATING and UNASSIGNED stand for it too. Where the id of this log
+        If the node has a single log directory, MIGRATING and UNASSIGNED stand for it too. If the id of this log
         directory is not known, the partition counts as placed here if the checkpoints have an offset of it.
         """
         if self.directory_id is None:
@@ -245,10 +249,10 @@ class Placement:
         return directory != LOST and broker is not None and len(broker.directories) == 1
 
     def _renamed(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
-        """Return the directory with this topic id, and the number of this partition, that has another name: one with
-        -delete or -stray, that of a partition that is not placed here, or one that is no partition's and begins with
-        the name of this partition. Of several, the one whose last segment has the highest base offset; None where there
-        is none."""
+        """Return the directory of this partition that has another name, by topic id and partition number: a directory
+        with -delete or -stray, one with the name of a partition that has no replica on this node, or one whose name is
+        no partition's and begins with the name of this partition. If there are several, return the one whose last
+        segment has the highest base offset. Returns None if there is none."""
         name, number = DirectoryName(*partition), partition.partition
         begins = re.compile(f"{re.escape(build_directory(name))}(?:[^0-9]|$)")
         others = [PartitionDirectory(path, name) for path in self.misnamed if begins.match(path.name)]
@@ -264,16 +268,18 @@ class Placement:
         return max(found, key=lambda each: _last_log(each.path), default=None)
 
     def _future(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
-        """The directory with -future, and a log, of a partition; None where there is none."""
+        """Return the partition's directory with -future, if it has a log; None if there is none."""
         fits = (each for each in self.futures if each.partition == partition and _has_log(each.path))
         return next((each for each in fits if _has_topic_id(each.path, (topic_id,))), None)
 
     def _adrift(self, absent: Mapping[TopicPartition, str]) -> dict[TopicPartition, list[Path]]:
-        """Return, for missing partitions, the directories that may be theirs though their names say nothing (as in
-        lost+found): one directory where this is certain, else several.
+        """Return, for missing partitions, the directories that may be theirs although their names say nothing (as in
+        lost+found): one directory if it is certain which one, else several.
 
-        absent: the missing partitions, with the ids of their topics. A directory fits the partitions with its topic id,
-        or without a topic id those whose log ended where its own log ends; where it fits several, the log end decides.
+        absent: the missing partitions, with the ids of their topics. A directory with a topic id may belong to each
+        partition of that topic; a directory without a topic id to each partition whose log end offset in the
+        checkpoints equals the directory's. If it may belong to several partitions, those count whose log end offsets
+        equal the directory's.
         """
         fits: list[tuple[Path, TopicPartition, bool]] = []
         for path in self.misnamed if absent else ():
@@ -312,7 +318,7 @@ def futures_in(log_directories: Iterable[Path]) -> list[PartitionDirectory]:
 
 
 def _known_topic_id(path: Path) -> str | None:
-    """The topic id in a directory's partition.metadata; None where it cannot be read."""
+    """The topic id in a directory's partition.metadata; None if it cannot be read."""
     try:
         return topic_id_of(path)
     except (KcliError, OSError):
@@ -320,7 +326,7 @@ def _known_topic_id(path: Path) -> str | None:
 
 
 def _end_of(path: Path) -> int | None:
-    """The log end offset of a directory; None where it cannot be read."""
+    """The log end offset of a directory; None if it cannot be read."""
     try:
         return end_offset(path)
     except (KcliError, OSError):
@@ -332,12 +338,13 @@ def _has_topic_id(path: Path, topic_ids: Collection[str]) -> bool:
 
 
 def _has_log(path: Path) -> bool:
-    """Whether a directory has a log file with bytes, or one whose base offset is above 0: that log had records, too."""
+    """Whether a directory has a .log file with bytes, or one whose base offset is above 0: that log had records,
+    too."""
     return _last_log(path) > (0, 0)
 
 
 def _last_log(path: Path) -> tuple[int, int]:
-    """Base offset and size in bytes of the last log in a directory."""
+    """Return base offset and size in bytes of the last .log file in a directory."""
     try:
         names = [(each, parse(each.name)) for each in path.iterdir()]
         return max(

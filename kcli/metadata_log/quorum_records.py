@@ -1,4 +1,4 @@
-"""The quorum as the control records of the metadata log have it: kraft.version, and with 1 the voters (KIP-853).
+"""kraft.version and, at level 1, the voters (KIP-853), from the control records of the metadata log.
 
 Source: KRaftControlRecordStateMachine.
 """
@@ -19,7 +19,7 @@ NOT_IN_LOG: Final = -1
 @dataclass
 class QuorumRecords:
     """kraft.version and the voters after the control records that were replayed. voters_offset: the offset of the last
-    VotersRecord, -1 where the log has none."""
+    VotersRecord, -1 if the log has none."""
 
     kraft_version: int = field(default=0, init=False)
     voters: list[dict[str, Any]] = field(default_factory=list, init=False)

@@ -108,7 +108,7 @@ def read_batches(path: Path, from_offset: int = 0) -> Iterator[Replayed]:
 
 
 def batches_in(data: bytes, name: str, from_offset: int = 0) -> Iterator[Replayed]:
-    """The batches of some part of a log, called `name`, as `read_batches` gives them. Raises UnreadableInput."""
+    """Yield the batches of some part of a log, called `name`, as `read_batches` does. Raises UnreadableInput."""
     for row, records in stored_batches.batches_of(BytesSource(data, name), from_offset):
         yield _batch(name, row, records)
 

@@ -1,9 +1,11 @@
-"""The metadata log in a recovery of its log directory: what the start of the log means for the cluster's metadata.
+"""The metadata log in a recovery of its log directory: what Kafka's start would lose of the cluster's metadata.
 
-alone        this node is the only voter: the records that the start cuts off are lost, and partitions become strays
-in a quorum  the node fetches the records that the start cuts off from the other voters: none is lost, none is salvaged
-elsewhere    the metadata log is in another log directory, which the configuration names
-missing      the directory has no metadata log, and the configuration names no other directory for it
+    alone        this node is the only voter: the records that Kafka's start cuts off are lost, and partitions become
+                 strays
+    in a quorum  the node fetches the records that Kafka's start cuts off from the other voters: no record is lost, and
+                 salvage changes nothing
+    elsewhere    the metadata log is in another log directory, which the configuration names
+    missing      the directory has no metadata log, and the configuration names no other directory for it
 """
 
 from __future__ import annotations
@@ -67,19 +69,19 @@ class MetadataRecovery:
     """The metadata log in one run of recovery.
 
     directory          the log directory that is recovered
-    server             the entries of server.properties; empty where it is not given
-    wants_salvage      whether records behind damage are to be kept
+    server             the entries of server.properties; empty if it is not given
+    wants_salvage      whether records after damage are to be kept
     lost               the losses of the log; None before `look`, and in a quorum
-    strays             the partition directories in `directory` that the start makes strays
+    strays             the partition directories in `directory` that Kafka's start renames to -stray
     starts             whether Kafka starts with the log
     is_loss            whether Kafka does not start, or metadata is lost
-    signs              evidence of lost records, where the start cuts nothing
-    salvage            the metadata that can be saved; None where nothing is lost or node.id is not known
+    signs              evidence of lost records, if Kafka's start cuts nothing
+    salvage            the metadata that can be saved; None if nothing is lost or node.id is not known
     is_salvaged        whether this run salvages the log
     other_voters       the voters of the quorum but this node
-    in_quorum          signs of damage, where the other voters still have the records
+    in_quorum          lines about the damage, if the other voters still have the records
     refusals           what keeps Kafka from starting
-    salvaged           those of `refusals` in the metadata log, where this run salvages it
+    salvaged           those of `refusals` that are in the metadata log, if this run salvages it
     passed_over        what does not keep Kafka from starting, but makes its partitions strays
     has_looked         whether `look` has set these attributes
     """
@@ -126,8 +128,8 @@ class MetadataRecovery:
 
     @cached_property
     def misplaced_log(self) -> Path | None:
-        """The directory of the metadata log where it lies in another log directory than `home`, and `home` has none;
-        None where there is no such directory, and where the configuration does not name `directory`."""
+        """The directory of the metadata log, if it lies in another log directory than `home`, and `home` has none. None
+        if there is no such directory, or if the configuration does not list `directory`."""
         directories = [each for each in (self.home, *self.log_directories) if each.is_dir()]
         if not any(same_path(each, self.directory) for each in directories):
             return None
@@ -135,7 +137,7 @@ class MetadataRecovery:
 
     @property
     def _log(self) -> Path:
-        """The directory of the metadata log: `misplaced_log`, or that in `home`, where it may be missing."""
+        """The directory of the metadata log: `misplaced_log`, or the directory in `home`, which may be missing."""
         return self.misplaced_log or self.home / METADATA_DIRECTORY
 
     @property
@@ -145,7 +147,7 @@ class MetadataRecovery:
 
     @cached_property
     def node(self) -> NodeDirectories:
-        """The other log directories of the broker, where the configuration names `directory` among them."""
+        """The other log directories of the broker; none if the configuration does not list `directory`."""
         listed = self.log_directories
         if not any(same_path(each, self.directory) for each in listed):
             return NodeDirectories(self.directory)
@@ -153,7 +155,7 @@ class MetadataRecovery:
         return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._is_placed, node_id)
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
-        """Whether the start renames a directory to -stray, by all records of the metadata log that can be read."""
+        """Whether Kafka's start renames a directory to -stray, by all records of the metadata log that can be read."""
         return is_left_out(self._readable, directory, self._node_id())
 
     def _is_placed(self, directory: PartitionDirectory) -> bool:
@@ -194,7 +196,7 @@ class MetadataRecovery:
     @property
     def identities(self) -> Mapping[Path, Identity]:
         """The partition and topic id that salvage gives to each directory whose name and topic id do not agree, by the
-        directory's path; empty where salvage is not wanted. Raises UnreadableInput."""
+        directory's path; empty if salvage is not wanted. Raises UnreadableInput."""
         return self.mended_identities if self.wants_salvage else {}
 
     @property
@@ -204,8 +206,8 @@ class MetadataRecovery:
 
     @property
     def undecided(self) -> Collection[Path]:
-        """The directories that have each other's topic ids, where it cannot be decided whether they have exchanged
-        their names or their partition.metadata: salvage leaves them as they are. Raises UnreadableInput."""
+        """The directories that have each other's topic ids, if it cannot be decided whether they have exchanged their
+        names or their partition.metadata: salvage does not change them. Raises UnreadableInput."""
         return self._identities_and_unknown[1]
 
     @cached_property
@@ -245,8 +247,8 @@ class MetadataRecovery:
         return found | named | moved | futures, unknown
 
     def _sole_futures(self) -> Iterator[tuple[Path, TopicPartition]]:
-        """Yield each directory that `Placement.abandoned` yields, with its partition, where it is the only directory
-        with -future of that partition in all log directories of the node. Raises UnreadableInput."""
+        """Yield each directory that `Placement.abandoned` yields, with its partition, if no other directory of the
+        node's log directories is one with -future of that partition. Raises UnreadableInput."""
         if self.node.unformatted or not (self.node.others and self._readable.topics):
             return
         placement = self._placement(None)
@@ -284,8 +286,8 @@ class MetadataRecovery:
 
     @cached_property
     def registered_node_id(self) -> int | None:
-        """The id of the broker whose registration has this directory's directory.id, where meta.properties has another
-        node.id; None where node.id is right, or where not exactly one broker has registered the directory."""
+        """The id of the broker whose registration has this directory's directory.id, if meta.properties has another
+        node.id. None if node.id is right, or if no broker or several have registered the directory."""
         meta = meta_of(self.directory)
         if meta is None or meta.directory_id is None:
             return None
@@ -295,25 +297,26 @@ class MetadataRecovery:
 
     @property
     def mended_node_id(self) -> int | None:
-        """The node.id that salvage writes into meta.properties; None where it leaves it as it is."""
+        """The node.id that salvage writes into meta.properties; None if salvage does not change the node.id."""
         return self.registered_node_id if self.wants_salvage and self.is_log_directory else None
 
     @cached_property
     def registered_directory_id(self) -> str | None:
-        """The directory.id that the metadata log has for this directory, where meta.properties has a wrong one; None
-        where the id in meta.properties is right, or the right one is not certain. Raises UnreadableInput."""
+        """The directory.id that the metadata log has for this directory, if meta.properties has a wrong one. None if
+        the id in meta.properties is right, or if the right one is not known. Raises UnreadableInput."""
         return None if self.registered_node_id is not None else self._right_id
 
     @property
     def _right_id(self) -> str | None:
-        """The directory.id that the metadata log has for this directory; None where meta.properties has that id, or the
-        right one is not certain."""
+        """The directory.id that the metadata log has for this directory; None if meta.properties has that id, or if the
+        right one is not known."""
         right, meta = self._directory_ids_by_log.get(self.directory), meta_of(self.directory)
         return None if meta is not None and meta.directory_id == right else right
 
     @cached_property
     def _directory_ids_by_log(self) -> Mapping[Path, str]:
-        """The directory.id of each log directory of the node, by the metadata log; without those that are not sure."""
+        """The directory.id of each log directory of the node, by the metadata log; without directories whose id is not
+        known."""
         if not self.is_log_directory:
             return {}
         node_id = self.registered_node_id or self._node_id()
@@ -321,13 +324,14 @@ class MetadataRecovery:
 
     @property
     def mended_directory_id(self) -> str | None:
-        """The directory.id that salvage writes into meta.properties; None where it leaves it as it is."""
+        """The directory.id that salvage writes into meta.properties; None if salvage does not change the
+        directory.id."""
         return self.registered_directory_id if self.wants_salvage and self.known_properties is None else None
 
     @cached_property
     def known_properties(self) -> MetaProperties | None:
-        """What meta.properties should have, where it is missing or damaged; None where Kafka can use it, or where its
-        ids are not known. Raises UnreadableInput."""
+        """What meta.properties should have, if it is missing or damaged. None if Kafka can use the file, or if the
+        right ids are not known. Raises UnreadableInput."""
         if not self.is_log_directory:
             return None
         alone = [each for each in voters(self._log) if each != self._node_id()]
@@ -343,7 +347,7 @@ class MetadataRecovery:
     @property
     def abandoned(self) -> Iterator[StartRefused]:
         """The directories with -future that have the only records of their partitions, and that Kafka's start deletes,
-        but for those that salvage renames; none where the node's other log directories are not known. Raises
+        without those that salvage renames; none if the node's other log directories are not known. Raises
         UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
@@ -382,11 +386,11 @@ class MetadataRecovery:
 
     @cached_property
     def _readable(self) -> MetadataImage:
-        """The metadata of all records that can be read, also behind damage; empty where the log cannot be read."""
+        """The metadata of all records that can be read, also after damage; empty if the log cannot be read."""
         try:
             files = PartitionView(self._log).original
             return replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
-        except UnreadableInput:  # the plan of its start reports this error
+        except UnreadableInput:  # recovery reports this error when it plans the log
             return MetadataImage(lenient=True)
 
     def _topic_ids(self) -> dict[TopicPartition, str]:
@@ -410,7 +414,7 @@ class MetadataRecovery:
 
     @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
-        """Why Kafka does not start with bootstrap.checkpoint; None where it does. Raises UnreadableInput."""
+        """Why Kafka does not start with bootstrap.checkpoint; None if it does. Raises UnreadableInput."""
         is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports it
         return None if is_directory else bootstrap_refusal(self.home)
 
@@ -424,7 +428,7 @@ class MetadataRecovery:
 
     @cached_property
     def left_out(self) -> Sequence[str]:
-        """The files of `directory` that salvage leaves out; none where salvage is not wanted. It reads files at the
+        """The files of `directory` that salvage leaves out; none if salvage is not wanted. It reads files at the
         first use: use it before files change. Raises UnreadableInput."""
         if not self.wants_salvage:
             return ()
@@ -448,8 +452,8 @@ class MetadataRecovery:
         return found
 
     def mended_by(self, refused: StartRefused) -> str | None:
-        """A text on how this recovery changes the file that `refused` names, so that Kafka starts; None where it does
-        not change it."""
+        """Return, in words, how this recovery changes the file that `refused` names, so that Kafka starts; None if it
+        does not change the file."""
         path = self.directory / refused.file
         if refused in self.salvaged:
             is_anew = path.name == FileKind.PARTITION_METADATA
@@ -461,9 +465,9 @@ class MetadataRecovery:
         return "written anew" if is_mended else None
 
     def take(self, planned: PartitionPlan) -> PartitionPlan:
-        """Set the attributes by the plan of the metadata log's start in `directory`, as `look` does. Return the plan to
-        carry out: the salvaged one where salvage is wanted and something is lost, else `planned`. Raises
-        UnreadableInput."""
+        """Set the attributes, as `look` does. planned: what Kafka's start does to the metadata log in `directory`.
+        Return the plan to carry out: the salvaged plan if salvage is wanted and something is lost, else `planned`.
+        Raises UnreadableInput."""
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
             return planned
@@ -471,14 +475,14 @@ class MetadataRecovery:
         self.salvaged = [each for each in self.refusals if _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
         gaps = plan(planned.view.directory, planned.options, with_salvage=True, rescue=bool(planned.saved.unread))
-        if planned.saved.unread:  # Kafka does not start: it cuts nothing
+        if planned.saved.unread:  # Kafka does not start, and so cuts nothing
             salvaged = replace(salvaged, events=gaps.events, lost=gaps.lost)
         return replace(salvaged, saved=gaps.saved)
 
     def look(self, planned: PartitionPlan | None) -> None:
-        """Set the attributes of this object by the plan of the metadata log's start.
+        """Set the attributes of this object.
 
-        planned: None where the log is missing. Raises UnreadableInput.
+        planned: what Kafka's start does to the metadata log; None if the log is missing. Raises UnreadableInput.
         """
         self.has_looked = True
         node_id = self._node_id()
@@ -532,7 +536,7 @@ class MetadataRecovery:
         """Add the strays, and what keeps Kafka from starting in the partitions' directories.
 
         is_refused: whether the metadata log itself keeps Kafka from starting. Then no strays are added: the metadata
-        has no topics, and every partition would be one.
+        has no topics, so every partition would be a stray.
         """
         directories = LogDirectory(self.directory).partitions()
         if is_refused:
@@ -548,8 +552,8 @@ class MetadataRecovery:
 
     @cached_property
     def renamed_log(self) -> Path | None:
-        """The metadata log under another name in `directory`, where it is missing; None where there is none. Raises
-        UnreadableInput."""
+        """The metadata log under another name in `directory`, if `directory` has none under its own name; None if there
+        is none. Raises UnreadableInput."""
         is_here = same_path(self.home, self.directory) and not (self.directory / METADATA_DIRECTORY).exists()
         return renamed_metadata_log(self.directory) if is_here and self.is_log_directory else None
 
@@ -562,8 +566,8 @@ class MetadataRecovery:
         return is_here and self.renamed_log is None and voters_of(self.server) == {self._node_id()}
 
     def begin_anew(self) -> Mapping[str, bytes]:
-        """The files of the metadata log that this salvage makes from the partitions' directories, by name; empty where
-        it makes none. Raises UnreadableInput."""
+        """The files of the metadata log that this salvage makes from the partitions' directories, by name; empty if
+        salvage makes none. Raises UnreadableInput."""
         if not self.wants_salvage or not self._can_begin_anew:
             return {}
         self.look_elsewhere()
@@ -573,8 +577,8 @@ class MetadataRecovery:
         return self.salvage.new_log(self.lost, self.now_ms)
 
     def _newer_partitions(self, lost: LostMetadata, node_id: int | None) -> list[str]:
-        """Return, in words, how partitions are newer than the metadata log, by `newer_than`; empty where the log is
-        missing, or other controllers may have the records that it lacks."""
+        """Return, in words, how partitions are newer than the metadata log, by `newer_than`; empty if the log is
+        missing, or if other controllers may have the records that the log lacks."""
         image = lost.readable
         if lost.plan is None or any(each != node_id for each in image.controllers):
             return []
@@ -590,7 +594,8 @@ class MetadataRecovery:
         """Add to `passed_over` that the metadata has replicas, but none on this node, though `directory` has
         partitions.
 
-        The cause is a wrong node.id: a log hardly lags so far behind those of other voters that it lacks all replicas.
+        The cause is a wrong node.id: it is unlikely that a log lags so far behind those of other voters that it lacks
+        all replicas.
         """
         topics = lost.image.topics.values()
         owners = {each for topic in topics for state in topic.partitions.values() for each in state.replicas}
@@ -609,8 +614,8 @@ class MetadataRecovery:
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def _look_for_directories(self) -> None:
-        """Add to `passed_over` the log directories in which the metadata log places partitions, and which are none of
-        those that the configuration names."""
+        """Add to `passed_over` the log directories in which the metadata log places partitions, but which the
+        configuration does not name."""
         homes = [self.directory, *self.node.others]
         ids = [None if meta is None else meta.directory_id for meta in map(meta_of, homes)]
         is_known = any(same_path(each, self.directory) for each in self.log_directories) and not self.node.unformatted
@@ -636,7 +641,8 @@ class MetadataRecovery:
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def look_elsewhere(self) -> None:
-        """Plan the start of the metadata log and `look` at the plan, where the log is not in `directory` or is missing.
+        """Plan what Kafka's start does to the metadata log, and `look` at the plan; for a log that is missing or lies
+        in another log directory than `directory`.
 
         Raises UnreadableInput.
         """
@@ -645,7 +651,7 @@ class MetadataRecovery:
 
     def _is_loss(self, lost: LostMetadata, node_id: int | None) -> bool:
         """Whether lost records matter: partitions with records become strays, in any log directory of the node, or the
-        metadata after the start differs from that of all readable records (`LostMetadata.readable`)."""
+        metadata after Kafka's start differs from that of all readable records (`LostMetadata.readable`)."""
         if not lost.signs:
             return False
         beside = [each for path in self.node.of_one_node[1:] for each in LogDirectory(path).partitions()]
@@ -655,7 +661,7 @@ class MetadataRecovery:
     @property
     def _is_suspect(self) -> bool:
         """Whether the end of a sound metadata log may be missing: partitions of topics that the log does not delete
-        become strays, and the broker was not shut down in order."""
+        become strays, and the broker was not shut down cleanly."""
         is_missed = any(self._is_missed(stray) for stray in self.strays)
         return is_missed and not LogDirectory(self.directory).was_shut_down_cleanly
 
@@ -664,8 +670,8 @@ class MetadataRecovery:
         return stray.is_missed and not self._was_never_here(stray)
 
     def _was_never_here(self, stray: Stray) -> bool:
-        """Whether no broker has served the partition from this directory, as where the directory is a copy of another
-        partition's: the metadata has its topic but not its partition, and no checkpoint has the partition, though a
+        """Whether no broker has served the partition from this directory, because the directory is a copy of another
+        partition's: the metadata has the topic but not the partition, and no checkpoint has the partition, though a
         broker writes its checkpoints every few seconds."""
         if stray.topic_id is None:
             return False
@@ -704,12 +710,12 @@ class MetadataRecovery:
 
 
 def _is_of_log(refused: StartRefused) -> bool:
-    """Whether the file is in the directory of the metadata log, where salvage mends it."""
+    """Whether the file is in the directory of the metadata log, which salvage mends."""
     return refused.file.startswith(f"{METADATA_DIRECTORY}/")
 
 
 def _offsets(log_directory: LogDirectory, kind: FileKind) -> Mapping[TopicPartition, int]:
-    """The entries of a checkpoint; none where it cannot be read, which the recovery reports itself."""
+    """Return the entries of a checkpoint; none if it cannot be read, which the recovery reports itself."""
     try:
         return log_directory.offsets(kind)
     except (StartRefused, UnreadableInput):
@@ -717,7 +723,7 @@ def _offsets(log_directory: LogDirectory, kind: FileKind) -> Mapping[TopicPartit
 
 
 def voters(directory: Path) -> Sequence[int]:
-    """The ids of the voters in quorum-state; none where the file is missing, damaged or has no voters."""
+    """Return the ids of the voters in quorum-state; none if the file is missing, is damaged or has no voters."""
     path = directory / FileKind.QUORUM_STATE
     try:
         return quorum_state.parse(read_whole(path)).current_voters or () if path.exists() else ()

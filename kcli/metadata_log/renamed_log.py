@@ -1,6 +1,6 @@
 """The metadata log under another name: __cluster_metadata-0.bak, or with -delete or -stray.
 
-A directory counts as the metadata log where it has quorum-state, or where its partition.metadata has the id of the
+A directory counts as the metadata log if it has quorum-state, or if its partition.metadata has the id of the
 metadata topic. Kafka, which finds no metadata log, begins an empty one, knows no topic, and renames all partitions to
 -stray.
 """
@@ -15,8 +15,8 @@ from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
 
 
 def renamed_metadata_log(home: Path) -> Path | None:
-    """Return the metadata log under another name in the log directory `home`, which has none under its own; of several
-    the one that was changed last. None where there is none. Raises UnreadableInput."""
+    """Return the metadata log under another name in the log directory `home`, which has none under its own name. If
+    there are several, return the one that was changed last; None if there is none. Raises UnreadableInput."""
     if (home / METADATA_DIRECTORY).exists():
         return None
     try:
@@ -36,5 +36,5 @@ def _is_one(directory: Path) -> bool:
 
 
 def _changed_at(directory: Path) -> int:
-    """The last change of a log in a directory, in ns since the epoch; -1 where it has none."""
+    """Return when a .log file in a directory was last changed, in ns since 1970; -1 if the directory has none."""
     return max((each.stat().st_mtime_ns for each in directory.glob(f"*{FileKind.LOG}")), default=-1)

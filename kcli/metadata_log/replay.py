@@ -1,10 +1,11 @@
-"""The files of a metadata log, replayed into an image without a broker: the latest snapshot, then the log behind it.
+"""The files of a metadata log, replayed into an image without a broker: the latest snapshot, then the log after it.
 
-    around damage   the latest snapshot that is whole and agrees with the log, then every record that can be read, also
-                    behind damage; where no snapshot is, the log alone if it begins at offset 0
-    as a start      the latest snapshot, then the log up to the first damage, where Kafka's start cuts it
+    around_damage       damage is skipped: the latest snapshot that is whole and agrees with the log is read, then every
+                        record that can be read; without such a snapshot, only the log, if it begins at offset 0
+    not around_damage   as Kafka's start does: the latest snapshot is read, then the log up to the first damage, at
+                        which Kafka's start cuts the log
 
-Records that contradict earlier ones are passed over: a part of the log may be missing. Records that the quorum has not
+Records that contradict earlier ones are skipped: a part of the log may be missing. Records that the quorum has not
 committed count too: the files do not say how far the log is committed. The files are those on disk, or those that
 Kafka's start would leave (kcli.log.partition_view). Source: MetadataLoader, RecordsSnapshotReader.
 """
@@ -33,11 +34,12 @@ from kcli.metadata.image import MetadataImage
 
 Files = Mapping[str, Content]
 ErrorHandler = Callable[[UnreadableInput], None]
-"""Called with the error of each record or range of bytes that is skipped. Where it raises the error, reading ends."""
+"""Called with the error of each record or range of bytes that is skipped. If the function raises the error, reading
+ends."""
 
 
 class BadRecord(UnreadableInput):
-    """A record that cannot be decoded or contradicts earlier ones: Kafka ends at it."""
+    """A record that cannot be decoded or contradicts earlier ones, at which Kafka's start fails."""
 
 
 def refuse(error: UnreadableInput) -> None:
@@ -60,9 +62,10 @@ def replay(
 ) -> MetadataImage:
     """Return the image that the files of a metadata log make. Raises UnreadableInput.
 
-    directory: the one that holds the files. on_error: called with each error. removed: receives the topic ids of the
-    RemoveTopicRecords in the log (not in the snapshot). lenient: records that contradict earlier ones are ignored
-    without an error."""
+    directory: the one that holds the files. on_error: called with each error. around_damage: see the module. removed:
+    receives the topic ids of the RemoveTopicRecords in the log (not in the snapshot). lenient: records that contradict
+    earlier ones are ignored without an error.
+    """
     first = _around_damage if around_damage else _as_a_start
     image, next_offset = first(directory, files, MetadataImage(lenient=lenient), on_error)
     for name in _named(files, FileKind.LOG):
@@ -70,7 +73,7 @@ def replay(
         try:
             for offset, message, value in records_of(source, on_error, around_damage=around_damage):
                 if offset >= next_offset:
-                    if not around_damage:  # around damage an offset may be wrong, and must not hide later records
+                    if not around_damage:  # after damage an offset may be wrong, and must not hide later records
                         next_offset = offset + 1
                     _apply(image, source.name, (offset, message, value), on_error)
                     if removed is not None and message == "RemoveTopicRecord":
@@ -91,10 +94,10 @@ def _apply(image: MetadataImage, name: str, record: MetadataRecord, on_error: Er
 def _around_damage(
     directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the latest snapshot that is whole and agrees with the log, and the offset behind it.
+    """Return the image of the latest snapshot that is whole and agrees with the log, and the offset after it.
 
-    Where there is no such snapshot: the image of the readable part of the latest damaged one, unless the log has all
-    records below its offset.
+    If there is no such snapshot, return the image of the readable part of the latest damaged snapshot, unless the log
+    has all records below its offset.
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
@@ -124,9 +127,8 @@ def _around_damage(
 def _as_a_start(
     directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the latest snapshot up to its first damage or its end, and the offset behind it. Kafka also
-    starts with a snapshot that has no footer.
-    """
+    """Return the image of the latest snapshot up to its first damage or its end, and the offset after it. Like Kafka,
+    accept a snapshot that has no footer."""
     name = latest_snapshot(files)
     if name is None:
         return image, 0
@@ -144,8 +146,8 @@ def _as_a_start(
 def _snapshot(
     path: Path, content: Content, image: MetadataImage, on_error: ErrorHandler, *, around_damage: bool
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the readable records of a snapshot and the offset behind it; without around_damage, of those
-    before the first damage."""
+    """Return the image of the readable records of a snapshot and the offset after it. around_damage: read on after
+    damage; otherwise reading ends at the first damage."""
     offset = _snapshot_offset(path.name)
     source = ContentSource(str(path), content)
     try:
@@ -162,7 +164,7 @@ def _snapshot_offset(name: str) -> int:
 
 
 def latest_snapshot(files: Files) -> str | None:
-    """The name of the snapshot with the highest epoch, then offset; None where there is none."""
+    """The name of the snapshot with the highest epoch, then offset; None if there is none."""
     return next(reversed(_named(files, FileKind.KRAFT_SNAPSHOT)), None)
 
 
@@ -180,13 +182,13 @@ def _named(files: Files, kind: FileKind) -> list[str]:
 
 
 def contradiction(directory: Path, files: Files, name: str) -> str | None:
-    """Return what a whole snapshot has otherwise than the log below its offset, in words; None where they agree.
+    """Return what differs between a whole snapshot and the log below its offset, in words; None if they agree.
 
-    A snapshot is the image of the log below its offset: the two are compared where the log can be read up to there,
-    from offset 0 or from the oldest snapshot on. Where it cannot, a snapshot is false only if it knows no broker,
-    controller and topic at all though the log below has some: it is a bootstrap.checkpoint rather than a snapshot.
-    files: those of the metadata log's directory. Raises UnreadableInput. Source: SnapshotGenerator,
-    MetadataImage.write; KIP-630.
+    A snapshot is the image of the log below its offset. The two are compared if the log can be read up to there, from
+    offset 0 or from the oldest snapshot on. If the log cannot be read so far, a snapshot contradicts it only if the
+    snapshot has no broker, controller and topic at all, though the log below has some: it then is a
+    bootstrap.checkpoint rather than a snapshot. files: those of the metadata log's directory. Raises UnreadableInput.
+    Source: SnapshotGenerator, MetadataImage.write; KIP-630.
     """
     below, is_whole = _log_below(directory, files, _snapshot_offset(name))
     if below is None:
@@ -210,10 +212,10 @@ def contradiction(directory: Path, files: Files, name: str) -> str | None:
 
 
 def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImage | None, bool]:
-    """Return the image of the log's records below an offset, and whether it has all records up to there.
+    """Return the image of the log's records below an offset, and whether all records up to there could be read.
 
-    It begins with offset 0, or with the oldest snapshot where the log begins above 0; None where there is neither, or
-    nothing below the offset. Raises UnreadableInput.
+    Reading begins with offset 0, or with the oldest snapshot if the log begins above 0. The image is None if neither is
+    there, or if the log has nothing below the offset. Raises UnreadableInput.
     """
     logs = _named(files, FileKind.LOG)
     begin = int(logs[0].partition(".")[0]) if logs else 0
@@ -317,14 +319,14 @@ def _message(value: bytes | None) -> tuple[str, dict[str, Any]]:
 
 
 def offset_beyond_end(directory: Path, files: Files) -> UnreadableInput | None:
-    """Return an error for the batch with the highest offset where that offset lies beyond the log end offset; else
-    None.
+    """Return an error for the batch with the highest offset, if that offset lies beyond the log end offset; else None.
 
-    The log end offset is the one behind the last batch. Only batches before the first damage count. Kafka's controller
-    keeps its state at the highest offset that it has replayed, and cannot append records at a lower one: the node does
-    not get ready. The leader of the quorum writes LeaderChange at the log end offset and the first records behind it,
-    so an offset one beyond the end does no harm. Nor do a repeated batch and offsets missing between batches. Raises
-    UnreadableInput. Source: SnapshotRegistry.getOrCreateSnapshot."""
+    The log end offset is the offset after the last batch. Only batches before the first damage count. Kafka's
+    controller keeps its state at the highest offset that it has replayed, and cannot append records at a lower one: the
+    node does not get ready. The leader of the quorum writes LeaderChange at the log end offset and the first records
+    after it, so an offset one beyond the end does no harm. Nor do a repeated batch and offsets missing between batches.
+    Raises UnreadableInput. Source: SnapshotRegistry.getOrCreateSnapshot.
+    """
     end, highest, found = 0, -1, None
     for name in _named(files, FileKind.LOG):
         source = ContentSource(str(directory / name), files[name])
@@ -347,9 +349,9 @@ def offset_beyond_end(directory: Path, files: Files) -> UnreadableInput | None:
 
 
 def start_refusal(directory: Path, files: Files) -> BadRecord | None:
-    """Return the first record that contradicts those before it, at which Kafka's start ends; None where there is none.
+    """Return the first record that contradicts those before it, at which Kafka's start ends; None if there is none.
 
-    files: those after the start. Raises UnreadableInput.
+    files: those that Kafka's start leaves. Raises UnreadableInput.
     """
     errors: list[UnreadableInput] = []
     replay(directory, files, errors.append, around_damage=False, lenient=False)
@@ -357,8 +359,8 @@ def start_refusal(directory: Path, files: Files) -> BadRecord | None:
 
 
 def snapshot_refusal(source: Source) -> str | None:
-    """Return why Kafka does not start with a snapshot: damage, or no batch at all; None where it starts, which it does
-    also where the end of the snapshot is missing. Raises UnreadableInput."""
+    """Return why Kafka does not start with a snapshot: damage, or no batch at all. Returns None if Kafka starts, which
+    it does even if the end of the snapshot is missing. Raises UnreadableInput."""
     is_empty = True
     for part in read_segment(source, resync=False):
         if isinstance(part, Damage):
@@ -376,7 +378,7 @@ def snapshot_refusal(source: Source) -> str | None:
 def snapshot_records(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield name and fields of each message in a snapshot.
 
-    Raises UnreadableInput where the snapshot is damaged or lacks its header or its footer.
+    Raises UnreadableInput if the snapshot is damaged or lacks its header or its footer.
     """
     kinds: list[int] = []
     is_first = True

@@ -1,20 +1,20 @@
 """Salvage of a damaged metadata log whose only voter is this node: a new snapshot of all metadata that can be saved.
 
-    readable    the metadata of all records that can be read, also behind the damage
+    readable    the metadata of all records that can be read, also after the damage
     rebuilt     topics that have partition directories but no readable record: name and topic id come from the
                 directories, this node becomes the only replica. Their configuration is lost: they get unlimited
                 retention until it is set again; internal topics get cleanup.policy=compact
     renewed     topics with replicas on this node only, whose directories all have an id that no readable record has:
-                they were deleted and created again behind the readable records. They get the id and the partitions of
+                they were deleted and created again after the readable records. They get the id and the partitions of
                 the directories, and keep the configuration
-    foreign     of a metadata log of another cluster nothing is kept
-    raised      leader epochs, and the next producer id, where the partition directories show that the readable records
-                have old ones. Where the end of the log is missing, producer ids are skipped, as nobody knows which of
-                them were given to producers
+    foreign     nothing is kept of a metadata log of another cluster
+    raised      leader epochs and the next producer id are raised if the partition directories have higher ones than the
+                readable records. If the end of the log is missing, producer ids are skipped, as it is not known which
+                of them were given to producers
     the log     is emptied and continues at the end offset of the snapshot
 
-The readable records themselves, with a gap between them, would not do: Kafka ends at the first record that contradicts
-earlier ones, such as the change of a partition whose creation is lost. Source: MetadataLoader,
+The readable records themselves, with a gap between them, cannot be kept: Kafka's start fails at the first record that
+contradicts earlier ones, such as the change of a partition whose creation is lost. Source: MetadataLoader,
 KafkaRaftLog.truncateToLatestSnapshot; KIP-630."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ REPLACED = (
 KEPT_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 COMPACTED = {"cleanup.policy": "compact"}
 SKIPPED_BLOCKS = 1000
-"""Blocks of producer ids that are skipped where the last ones that were given to brokers are not known."""
+"""How many blocks of producer ids are skipped if the blocks that were last given to brokers are not known."""
 
 
 class MetadataSalvage:
@@ -78,7 +78,7 @@ class MetadataSalvage:
     ) -> None:
         """directories: those of the partitions in all log directories. strays: those of them that no readable record
         gives to this node. directory_ids: the directory.id of each log directory. is_foreign: whether the log is
-        another cluster's. Raises UnreadableInput where bootstrap.checkpoint cannot be read."""
+        another cluster's. Raises UnreadableInput if bootstrap.checkpoint cannot be read."""
         self.image = image = lost.begun_anew() if is_foreign else lost.readable.copy()
         self._is_foreign = is_foreign
         self.rebuilt: list[str] = []
@@ -106,9 +106,9 @@ class MetadataSalvage:
     def _adopt(self, stray: Stray, topic_id: str, directory_id: str) -> None:
         """Add the partition of a stray directory to the image, unless the topic has that partition already.
 
-        Where the topic of that name has another id in the image, it gets `topic_id`, keeps its configuration and loses
-        its partitions; but nothing is changed where other directories of the topic are in use by the image, or where
-        other nodes have replicas.
+        If the topic of that name has another id in the image, it gets `topic_id`, keeps its configuration and loses its
+        partitions. But the topic is not changed if the image uses other directories of it, or if other nodes have
+        replicas.
         """
         name, number = stray.partition.partition
         if name not in self.image.topics:
@@ -147,7 +147,7 @@ class MetadataSalvage:
         self.rebuilt.append(name)
 
     def _renew(self, name: str, topic_id: str) -> None:
-        """Give a topic another id, with its configuration, and without partitions."""
+        """Give a topic another id; the topic keeps its configuration, and loses its partitions."""
         image = self.image
         before, configs = from_uuid(image.topics[name].id), dict(image.topic_configs(name))
         if before == topic_id:
@@ -160,7 +160,8 @@ class MetadataSalvage:
         self.renewed[name] = before, topic_id
 
     def _raise_leader_epoch(self, directory: PartitionDirectory) -> None:
-        """Give a partition the last leader epoch of its log, where that of the readable records is lower."""
+        """Set a partition's leader epoch to the last one of its log, if that is higher than the one in the readable
+        records."""
         topic = self.image.topic(directory.name.topic)
         state = None if topic is None else topic.partitions.get(directory.name.partition)
         if topic is None or state is None or self._node_id not in state.replicas:
@@ -172,8 +173,8 @@ class MetadataSalvage:
             self.image.apply(name, record, self.image.offset)
 
     def _raise_producer_id(self, directories: Sequence[PartitionDirectory], *, is_end_lost: bool) -> None:
-        """Let the next block of producer ids begin SKIPPED_BLOCKS blocks beyond the ids that are known, where the end
-        of the metadata log is lost or a producer has an id that the metadata log has not given out."""
+        """Let the next block of producer ids begin SKIPPED_BLOCKS blocks above the highest known id, if the end of the
+        metadata log is lost, or if a producer has an id that the metadata log has not given out."""
         following = self.image.next_producer_id
         used = max(
             (max(last_producer_id(each.path), last_batches(each.path).producer_id) for each in directories), default=-1
@@ -185,7 +186,8 @@ class MetadataSalvage:
             self.image.apply("ProducerIdsRecord", record, self.image.offset)
 
     def view(self, lost: LostMetadata, now_ms: int) -> PartitionView:
-        """Return the directory of the metadata log with the files that salvage leaves in it. Raises UnreadableInput."""
+        """Return a view of the directory of the metadata log with the files that salvage leaves in it. Raises
+        UnreadableInput."""
         assert lost.plan is not None, "the log is there"
         view = lost.plan.view.unchanged()
         view.make_room()
@@ -230,7 +232,7 @@ def _follow(view: PartitionView, quorum: QuorumRecords) -> tuple[int, int]:
                 quorum.follow(controls, row.base_offset)
                 epoch = max(epoch, row.leader_epoch)
                 if parsed.kind is FileKind.LOG:
-                    end = row.last_offset + 1  # of the last batch, as an earlier offset may be damaged
+                    end = row.last_offset + 1  # of the last batch, as the offset of an earlier one may be damaged
         finally:
             source.close()
         if parsed.kind is FileKind.KRAFT_SNAPSHOT:

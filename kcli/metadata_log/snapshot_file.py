@@ -1,9 +1,10 @@
 """The form of a snapshot of the metadata log (`<offset>-<epoch>.checkpoint`): the whole image, in place of the log
 below the offset.
 
-    header   control batch: the time of the last record below the offset; with kraft.version 1 also that and the voters
+    header   control batch with the time of the last record below the offset; with kraft.version 1, also that level and
+             the voters
     records  the records of the image, in batches of at most 8 MiB
-    footer   control batch: a snapshot without it is incomplete
+    footer   control batch; a snapshot without a footer is incomplete
 
 Offsets in a snapshot count from 0; the epoch of its batches is that of its name. Source: RecordsSnapshotWriter,
 RecordsSnapshotReader, Snapshots; KIP-630.
@@ -38,7 +39,7 @@ class SnapshotId(NamedTuple):
 def snapshot_batches(
     records: Sequence[Record], epoch: int, now_ms: int, last_timestamp_ms: int, controls: Sequence[Pair] = ()
 ) -> Iterator[bytearray]:
-    """The bytes of a snapshot, batch by batch. controls: the control records of its header beside the time of the last
+    """Yield the bytes of a snapshot, batch by batch. controls: the control records of the header that follow its time
     record.
 
     Raises FormatError for a record that its schema does not allow.
@@ -54,7 +55,7 @@ def snapshot_batches(
 
 
 def read_snapshot(path: Path) -> Iterator[Replayed]:
-    """The batches of a snapshot, which must have its header and its footer. Raises UnreadableInput."""
+    """Yield the batches of a snapshot, which must have its header and its footer. Raises UnreadableInput."""
     kinds: list[ControlType] = []
     is_first, last_is_footer = True, False
     for batch in read_batches(path):

@@ -1,6 +1,7 @@
-"""kio's readers, writers and type of an error code. A module that uses kio imports this one before any of kio's own.
+"""kio's readers, writers and type of an error code. A module that uses kio imports this module before any module of
+kio.
 
-kio imports hypothesis where that is installed, which takes a quarter of a second and writes a cache of characters to
+kio imports hypothesis if it is installed. The import takes a quarter of a second and writes a cache of characters to
 `.hypothesis` in the working directory. This module hides hypothesis from kio."""
 
 from __future__ import annotations

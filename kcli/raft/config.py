@@ -9,8 +9,8 @@ from typing import Final
 from kcli.raft.voters import Endpoints
 
 FETCH_WAIT_MAX_MS: Final = 500
-"""The maximum time in ms that a leader keeps a Fetch at the log end waiting. Half a fetch timeout applies where that is
-less (Kafka always waits 500 ms)."""
+"""The longest time, in ms, for which a leader lets a Fetch at the log end wait; half a fetch timeout if that is less
+(Kafka always waits up to 500 ms)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

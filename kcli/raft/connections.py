@@ -2,7 +2,7 @@
 
     ready       -> awaiting      a request is sent
     awaiting    -> ready         the request had a usable answer, or controller.quorum.request.timeout.ms have passed
-                -> backing off   the answer was not usable; for controller.quorum.retry.backoff.ms
+                -> backing off   the answer was not usable; ends after controller.quorum.retry.backoff.ms
 
 The answer to a request that is no longer in flight is ignored. Source: RequestManager.
 """
@@ -56,7 +56,7 @@ class Connections:
         return connection is not None and connection.awaits == correlation
 
     def answered(self, node_id: int, correlation: int, now_ms: int, *, success: bool) -> None:
-        """End a request; without success the connection to the node backs off. Does nothing where that request is not
+        """End a request; without success the connection to the node backs off. Does nothing if that request is not
         in flight."""
         if not self.expects(node_id, correlation):
             return
@@ -90,7 +90,7 @@ class Connections:
         return any(each.awaits is not None and now_ms < each.until_ms for each in self._connections.values())
 
     def ready_bootstrap(self, now_ms: int) -> Node | None:
-        """Return a bootstrap server that is ready, chosen at random; None where there is none, or a request to any node
+        """Return a bootstrap server that is ready, chosen at random; None if there is none, or a request to any node
         is in flight."""
         if self.has_any_in_flight(now_ms) or not self.bootstrap:
             return None

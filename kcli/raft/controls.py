@@ -38,7 +38,7 @@ class History(Generic[T]):
 
     @property
     def last(self) -> tuple[int, T] | None:
-        """The last value, with its offset; None where there is none."""
+        """The last value, with its offset; None if there is none."""
         return self.entries[-1] if self.entries else None
 
     def add(self, offset: int, value: T) -> None:
@@ -47,7 +47,7 @@ class History(Generic[T]):
         self.entries.append((offset, value))
 
     def at(self, offset: int) -> T | None:
-        """Return the value in effect at `offset`; None where there is none."""
+        """Return the value in effect at `offset`; None if there is none."""
         return next((value for begin, value in reversed(self.entries) if begin <= offset), None)
 
     def truncate_new(self, end_offset: int) -> None:
@@ -83,8 +83,8 @@ class Controls:
         return 0 if last is None else last[1]
 
     def load(self) -> None:
-        """Read the control records in the part of the log that was not read before. Where that part is no longer in the
-        log, or nothing was read yet, begin again with the latest snapshot."""
+        """Read the control records in the part of the log that was not read before. If that part is no longer in the
+        log, or if nothing was read before, read the latest snapshot first."""
         latest = self._log.latest_snapshot
         if latest is not None and (self._next_offset == NOT_LOADED or self._next_offset < self._log.start_offset):
             self.voter_history.entries.clear()

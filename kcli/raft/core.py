@@ -1,7 +1,7 @@
 """The node on which all modules of raft work: its state and the changes of state, its log, its connections and the
 Fetch requests that wait.
 
-Each change of state follows the table in the docstring of kcli.raft. Where the epoch, the vote or the leader change,
+Each change of state follows the table in the docstring of kcli.raft. If the epoch, the vote or the leader change,
 quorum-state is saved first. Source: QuorumState, KafkaRaftClient (transitionTo…, onBecome…, maybeTransition,
 maybeSendRequest).
 """
@@ -52,8 +52,8 @@ FIRST_BOOTSTRAP_ID: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A Fetch at the end of the log, which waits for records. otherwise: the answer to it if no record is appended
-    before the deadline."""
+    """A Fetch at the end of the log, which waits for records. otherwise: the answer that the Fetch gets if no record is
+    appended before the deadline."""
 
     token: Token
     request: Fetch
@@ -66,7 +66,7 @@ class Core:
     """A raft node.
 
     out: the outcome of the call in progress. flushed_offset: the records below it are on disk. committed_offset: the
-    records below it are known to be committed, also where the high watermark of the present state is lower. refetch:
+    records below it are known to be committed, even if the high watermark of the present state is lower. refetch:
     the function that answers a parked Fetch.
     """
 
@@ -242,8 +242,8 @@ class Core:
             self.connections.reset()
 
     def to_leader(self, old: Candidate, now_ms: int) -> None:
-        """Become the leader, and append the LeaderChange record; with kraft.version 1 also a VotersRecord, where the
-        log lacks one or this voter has changed."""
+        """Become the leader, and append the LeaderChange record; with kraft.version 1 also a VotersRecord, if the log
+        lacks one or this voter's endpoints or levels have changed."""
         assert old.votes.is_won, "a majority has voted for it"
         voters, version, offset = self.controls.voters, self.controls.kraft_version, self.log.end_offset
         fetch_timeout_ms = self.config.fetch_timeout_ms
@@ -330,7 +330,7 @@ class Core:
     # claims of other nodes about the leader
 
     def is_in_reach(self, epoch: int) -> bool:
-        """Return whether this node may adopt `epoch`, which another node has named (see kcli.raft.election). Where it
+        """Return whether this node may adopt `epoch`, which another node has named (see kcli.raft.election). If it
         may not, the claim is added to the outcome's doubts."""
         if epoch <= self.state.epoch or is_in_reach(epoch, self.state.epoch):
             return True
@@ -342,11 +342,11 @@ class Core:
         of the known one.
 
         endpoints: the leader's; empty: the leader or its endpoints are not known. Any client can name a leader, and
-        nodes repeat the names that they received, so a contradiction is ignored (Kafka's voter stops). A leader that
+        nodes repeat what other nodes have told them, so a contradiction is ignored (Kafka's voter stops). A leader that
         has answered a Fetch of this node leads for certain, as each epoch has one leader: another leader, or another
-        endpoint, is then ignored. Before that, the leader named most recently is followed. Where another node names
-        this node as the leader of a higher epoch, the quorum-state of this node may have been lost: it enters that
-        epoch, and votes for no candidate in it.
+        endpoint, is then ignored. Before such an answer, this node follows the leader named most recently. If another
+        node names this node as the leader of a higher epoch, the quorum-state of this node may have been lost: it
+        enters that epoch, and votes for no candidate in it.
         """
         state, own = self.state, leader_id == self.key.id
         if not self.is_in_reach(epoch):
@@ -368,7 +368,7 @@ class Core:
         """Handle the sender of an answer to a Fetch of this epoch: the node that answered is the leader, at the address
         to which the Fetch was sent.
 
-        Returns the follower's state, a new one where this node had followed another leader.
+        Returns the follower's state; a new state if this node had followed another leader.
         """
         leader_id = state.leader_id if answer.leader_id < 0 else answer.leader_id
         endpoints = answer.endpoints or (Endpoint(self.config.listener, source.host, source.port),)
@@ -401,7 +401,7 @@ class Core:
         self.out.doubts.append(claim)
 
     def endpoints_of(self, leader_id: int, endpoints: Endpoints) -> Endpoints:
-        """Return the leader's endpoints: `endpoints`, those in its message, or where that has none, those in the
+        """Return the leader's endpoints: `endpoints`, which were in a message, or if that had none, those in the
         VotersRecord."""
         return endpoints or self.controls.voters.endpoints(leader_id)
 
@@ -440,7 +440,7 @@ class Core:
             self.log.update_high_watermark(offset)
 
     def serve_parked(self, now_ms: int, behind: int | None = None) -> None:
-        """Answer the parked fetches; with `behind`, only those at an offset below `behind`."""
+        """Answer the parked fetches; with `behind`, only fetches at an offset below `behind`."""
         parked, self.parked = self.parked, []
         due: list[Parked] = []
         for each in parked:

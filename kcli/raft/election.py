@@ -5,10 +5,10 @@ an epoch, so one request could use up all epochs: Kafka's voter adopts 2^31 - 1,
 differs:
 
     reach        a node adopts an epoch that another node names only within `reach` of its own epoch: a 1,024th of the
-                 epochs that are left. No number of requests brings a node to the largest epoch, and an honest quorum
-                 never makes such a jump: two million elections would have taken place without this node
-    beyond it    a request is answered with the lower epoch of this node and no vote; an answer is ignored. For the
-                 other node that is the same as a lost message, which Raft allows for
+                 epochs that are left. No number of requests brings a node to the largest epoch. An honest quorum never
+                 makes such a jump, as two million elections would have taken place without this node
+    beyond it    a request is answered with the lower epoch of this node and no vote; an answer is ignored. To the other
+                 node this is like a lost message, which Raft allows for
     the largest  a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
 
 Source: ElectionState, EpochElection.

@@ -1,4 +1,4 @@
-"""The errors that a raft node raises; those that it answers with are in kcli.protocol.error_code."""
+"""The errors that a raft node raises; the error codes of its answers are in kcli.protocol.error_code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NoEpochLeft(RaftFault):
 
 
 class NotLeader(KcliError):
-    """Only the leader of the epoch can do this, and this node is not the leader."""
+    """An operation that only the leader of the epoch can carry out; this node is not the leader."""
 
 
 class InvalidUpdateVersion(KcliError):

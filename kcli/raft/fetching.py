@@ -1,7 +1,8 @@
 """A follower's side of Fetch (1) and FetchSnapshot (59): how it applies the leader's answers to its log.
 
     diverging   truncate the log to the offset where it diverges from the leader's, never below the high watermark
-    snapshot    fetch that snapshot piece by piece, then drop the log and fetch records from the snapshot's end on
+    snapshot    fetch the leader's snapshot piece by piece, then drop the log and fetch records from the snapshot's end
+                on
     records     append them; the high watermark becomes the leader's, but no more than the log's end
 
 Source: KafkaRaftClient, handleFetchResponse, handleFetchSnapshotResponse; KIP-595, KIP-630.
@@ -62,8 +63,8 @@ def _append(core: Core, state: Follower, answer: FetchAnswer) -> None:
 
 
 def _follow_high_watermark(core: Core, state: Follower, offset: int) -> None:
-    """Raise this node's high watermark to the leader's, but no higher than the log's end. A lower one is ignored, as a
-    new leader's may be."""
+    """Raise this node's high watermark to the leader's, but no higher than the log's end. A lower offset is ignored: a
+    new leader's high watermark may be lower at first."""
     offset = min(offset, core.log.end_offset)
     if state.high_watermark is None or offset > state.high_watermark:
         state.high_watermark = offset

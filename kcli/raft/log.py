@@ -41,7 +41,7 @@ class RaftLog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """The offset of the first record; the log's end where there is none."""
+        """The offset of the first record; the log's end if there is none."""
 
     @property
     def end_offset(self) -> int:
@@ -49,16 +49,16 @@ class RaftLog(Protocol):
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record; where the log has no record, that of the latest snapshot; without a snapshot
-        0."""
+        """The epoch of the last record; if the log has no record, the epoch of the latest snapshot; 0 if there is no
+        snapshot."""
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
-        """The snapshot with the lowest offset; None where there is none."""
+        """The snapshot with the lowest offset; None if there is none."""
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
-        """The snapshot with the highest offset; None where there is none."""
+        """The snapshot with the highest offset; None if there is none."""
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
         """Return the largest epoch in the log that is at or below `epoch`, and that epoch's end offset.
@@ -83,7 +83,7 @@ class RaftLog(Protocol):
         """Remove the records from `offset` on."""
 
     def truncate_to_latest_snapshot(self) -> bool:
-        """Drop the whole log where the latest snapshot is ahead of the log's end (by epoch, then offset).
+        """Drop the whole log if the latest snapshot is ahead of the log's end (by epoch, then offset).
 
         The log then begins at the snapshot's offset, which becomes the high watermark; older snapshots are removed.
         Returns whether the snapshot was ahead.
@@ -100,20 +100,20 @@ class RaftLog(Protocol):
         """The KRaftVersion and KRaftVoters records of a snapshot."""
 
     def snapshot_size(self, snapshot: OffsetAndEpoch) -> int | None:
-        """Return the size of a snapshot in bytes; None where there is no such snapshot."""
+        """Return the size of a snapshot in bytes; None if there is no such snapshot."""
 
     def read_snapshot(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> Records:
         """Return at most max_bytes of a snapshot, from byte `position` on."""
 
     def begin_snapshot(self, snapshot: OffsetAndEpoch) -> SnapshotWriter | None:
-        """Begin to write a snapshot that is fetched; None where the log has it already."""
+        """Return a writer of a snapshot that is fetched from the leader; None if the log has that snapshot already."""
 
 
 class QuorumStore(Protocol):
     """The quorum-state file."""
 
     def load(self) -> QuorumState | None:
-        """The file's content; None where there is no file."""
+        """The file's content; None if there is no file."""
 
     def save(self, state: QuorumState) -> None:
         """Write the file; it is durable when this returns."""

@@ -6,8 +6,8 @@
     update   append a VotersRecord with the voter's new endpoints or levels; while kraft.version is 0, keep them in
              memory until the upgrade
 
-One change at a time, and none before the last VotersRecord and a record of this epoch are committed. Source:
-AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, LeaderState; KIP-853, KIP-1186.
+Only one change is in progress at a time, and none begins before the last VotersRecord and a record of this epoch are
+committed. Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, LeaderState; KIP-853, KIP-1186.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ next AddRaftVoter."""
 def handle_add(core: Core, token: Token, request: AddRaftVoter, now_ms: int) -> None:
     """Begin to add a voter: send it ApiVersions.
 
-    Errors: as of Fetch, UNSUPPORTED_VERSION with kraft.version 0, REQUEST_TIMED_OUT while another change or the high
-    watermark is waited for, DUPLICATE_VOTER, INVALID_REQUEST.
+    Errors: those of Fetch, UNSUPPORTED_VERSION with kraft.version 0, REQUEST_TIMED_OUT while another change is in
+    progress or the high watermark is not known, DUPLICATE_VOTER, INVALID_REQUEST.
     """
     leader = _leader(core, token, request.cluster_id)
     if leader is None:
@@ -95,7 +95,7 @@ def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms:
     key, level, versions = change.voter.key, core.controls.kraft_version, answer.kraft_versions
     if versions is None or not versions[0] <= level <= versions[1]:
         least, most = versions or (0, 0)
-        # Kafka omits the closing parenthesis where the node has a range of levels.
+        # Kafka omits the closing parenthesis if the node has a range of levels.
         found = f"(min: {least}, max: {most}" + (")" if versions is None else "")
         reason = (
             f"Aborted add voter operation for {_key(key)} since the kraft.version range {found} "
@@ -117,8 +117,8 @@ def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms:
 
 
 def add_unanswered(core: Core, send: Send) -> bool:
-    """Give up adding a voter where `send` is the ApiVersions to that voter, which was not answered. Does nothing for
-    any other request. Returns False."""
+    """Give up adding a voter if `send` is the ApiVersions request to that voter, which was not answered. Does nothing
+    for any other request. Returns False, as there was no usable answer."""
     leader = core.state
     if isinstance(send.request, ApiVersions) and isinstance(leader, Leader):
         change = leader.change
@@ -157,8 +157,8 @@ def handle_remove(core: Core, token: Token, request: RemoveRaftVoter, now_ms: in
 def handle_update(core: Core, token: Token, request: UpdateRaftVoter, now_ms: int) -> None:
     """Update a voter's endpoints and levels of kraft.version.
 
-    Errors: as of Fetch, REQUEST_TIMED_OUT while another change or the high watermark is waited for, INVALID_REQUEST,
-    VOTER_NOT_FOUND.
+    Errors: those of Fetch, REQUEST_TIMED_OUT while another change is in progress or the high watermark is not known,
+    INVALID_REQUEST, VOTER_NOT_FOUND.
     """
     core.answer(token, _updated(core, request, now_ms))
 
@@ -206,8 +206,8 @@ def _update(core: Core, request: UpdateRaftVoter, now_ms: int) -> ErrorCode:
 
 
 def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, validate_only: bool) -> bool:
-    """Raise kraft.version, and append the voters with it. Returns False where kraft.version is at `level` already, or
-    is being raised to it.
+    """Raise kraft.version to `level`: append a KRaftVersion record and, if the voters' endpoints or levels have
+    changed, a KRaftVoters record. Returns False if kraft.version is at `level` already, or is being raised to it.
 
     validate_only: append nothing. Raises NotLeader, InvalidUpdateVersion.
     """
@@ -241,7 +241,8 @@ def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, va
 
 
 def join_answered(core: Core, answer: VoterAnswer, now_ms: int) -> bool:
-    """Handle the leader's answer to this observer's AddRaftVoter or RemoveRaftVoter. Returns whether it was usable."""
+    """Handle the leader's answer to this observer's AddRaftVoter or RemoveRaftVoter. Returns whether the answer was
+    usable."""
     if answer.top_error not in _DONE_BY_ADD:
         return False
     if isinstance(core.state, Follower):
@@ -250,7 +251,7 @@ def join_answered(core: Core, answer: VoterAnswer, now_ms: int) -> bool:
 
 
 def update_answered(core: Core, answer: Answer, now_ms: int) -> bool:
-    """Handle the leader's answer to this voter's UpdateRaftVoter. Returns whether it was usable."""
+    """Handle the leader's answer to this voter's UpdateRaftVoter. Returns whether the answer was usable."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled
@@ -263,8 +264,8 @@ def update_answered(core: Core, answer: Answer, now_ms: int) -> bool:
 
 
 def _leader(core: Core, token: Token, cluster_id: str | None) -> Leader | None:
-    """Return the leader's state. Where this node does not lead or the cluster id is another, answer the request with an
-    error and return None."""
+    """Return the leader's state. If this node does not lead, or the request has the id of another cluster, answer the
+    request with an error and return None."""
     if has_other_cluster(core, cluster_id):
         reason = f'The given id "{cluster_id}" doesn\'t match the cluster id "{core.config.cluster_id}"'
         _refuse(core, token, ErrorCode.INCONSISTENT_CLUSTER_ID, reason)
@@ -277,7 +278,7 @@ def _leader(core: Core, token: Token, cluster_id: str | None) -> Leader | None:
 
 
 def _committed_voters(core: Core, token: Token, leader: Leader, doing: str, now_ms: int) -> VoterSet | None:
-    """Return the voters, where a change of voters may begin now; otherwise answer the request with an error and return
+    """Return the voters, if a change of voters may begin now; otherwise answer the request with an error and return
     None. doing: the change, for the error message."""
     last, committed = core.controls.voter_history.last, leader.high_watermark
     if _is_pending(core, leader, now_ms):

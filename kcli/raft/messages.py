@@ -1,8 +1,8 @@
 """The requests and answers of raft nodes, with the fields of Kafka's messages that raft uses, for the only partition.
 
-    Answer   top_error: of the whole response, which then has no other field; error: of the partition
-             leader_id (-1: none), epoch: the leader that the node knows; endpoints: the leader's; in an answer that is
-             sent all of them, in one that is received the one of the connection's listener
+    Answer   top_error: the error of the whole response, which then has no other field; error: that of the partition
+             leader_id (-1: none), epoch: the leader that the node knows; endpoints: the leader's; an answer of this
+             node has all of them, an answer of another node has only the one of the connection's listener
 
 Directory ids have 22 characters; None stands for the directory id of zeros. The caller checks that a request is for
 partition 0 of `__cluster_metadata`. Schemas: Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), Fetch (1),
@@ -46,8 +46,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote(Request):
-    """`replica`, whose log ends at `last`, requests the vote of `voter` in `epoch`. pre_vote: it requests only whether
-    the voter would grant it."""
+    """`replica`, whose log ends at `last`, requests the vote of `voter` in `epoch`. pre_vote: whether it only asks if
+    the voter would grant the vote."""
 
     voter: ReplicaKey | None
     replica: ReplicaKey
@@ -78,7 +78,8 @@ class EndQuorumEpoch(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch(Request):
-    """A fetch of the log at `offset`, where the log of `replica` (id -1: no replica) ends with last_fetched_epoch."""
+    """A fetch of the log from `offset` on. replica: the replica that fetches (id -1: no replica). last_fetched_epoch:
+    the epoch of the last record of its log."""
 
     replica: ReplicaKey
     epoch: int
@@ -154,7 +155,7 @@ class VoteAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer(Answer):
-    """The answer to Fetch: records; or, where the logs diverge, the epoch to truncate to and its end offset in the
+    """The answer to Fetch. It has records; or, if the logs diverge, the epoch to truncate to and its end offset in the
     leader's log; or the snapshot to fetch first."""
 
     high_watermark: int = -1
@@ -184,7 +185,7 @@ class VoterAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsAnswer(Answer):
-    """The answer to ApiVersions: the lowest and the highest level of kraft.version; None where the node does not
+    """The answer to ApiVersions: the lowest and the highest level of kraft.version; None if the node does not
     support the feature."""
 
     kraft_versions: tuple[int, int] | None = None
@@ -200,8 +201,8 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request to send. The answer to it is passed to `Raft.answered` together with this object; None is passed where
-    no answer comes in time."""
+    """A request to send. The answer is passed to `Raft.answered` together with this object; if no answer comes in time,
+    None is passed."""
 
     to: Node
     request: Request

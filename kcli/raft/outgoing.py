@@ -28,8 +28,8 @@ def send(core: Core, to: Node, request: Request, now_ms: int) -> tuple[bool, int
 
 
 def send_all(core: Core, requests: Iterable[tuple[Node, Request]], now_ms: int) -> int:
-    """Send those requests whose nodes may be sent one now. Returns the ms until the first of the nodes may be sent
-    another."""
+    """Send those requests whose nodes may be sent a request now. Returns the ms until the first of the nodes may be
+    sent another request."""
     return min((send(core, to, request, now_ms)[1] for to, request in requests), default=NEVER)
 
 
@@ -79,6 +79,6 @@ def fetch_request(core: Core) -> Fetch:
 
 
 def voter_node(core: Core, voter_id: int) -> Node | None:
-    """Return the address of a voter; None where the voter's endpoints lack the listener."""
+    """Return the address of a voter; None if the voter's endpoints lack the listener."""
     where = address(core.controls.voters.endpoints(voter_id), core.config.listener)
     return None if where is None else Node(voter_id, where.host, where.port)

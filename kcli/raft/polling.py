@@ -4,15 +4,15 @@
     Prospective   requests pre-votes of the voters; after the election timeout it gives up
     Candidate     requests votes of the voters; after the election timeout it requests pre-votes again
     Leader        every half fetch timeout sends BeginQuorumEpoch to voters that have not fetched for that time; resigns
-                  where no majority has fetched for 1.5 fetch timeouts
+                  if no majority has fetched for 1.5 fetch timeouts
     Resigned      sends EndQuorumEpoch to voters that have not acknowledged it; after the election timeout it enters the
                   next epoch
-    Follower      fetches from the leader, or where that does not answer from any bootstrap server
+    Follower      fetches from the leader, or, if the leader does not answer, from any bootstrap server
       a voter     after a fetch timeout without a usable answer it begins an election; every fetch timeout it sends
-                  UpdateRaftVoter where the leader may not know its present endpoints and levels
+                  UpdateRaftVoter if the leader may not know its present endpoints and levels
       an observer with controller.quorum.auto.join.enable, it sends AddRaftVoter every fetch timeout; before that,
-                  RemoveRaftVoter for a voter of its id with another directory. It may be a voter whose log lacks the
-                  VotersRecord: after a fetch timeout it may grant votes, too (Kafka's observer never does)
+                  it sends RemoveRaftVoter for a voter of its id with another directory. It may be a voter whose log
+                  lacks the VotersRecord: after a fetch timeout it may grant votes, too (Kafka's observer never does)
 
 Every function returns the milliseconds until it must be called again; 0: at once, as the state has changed.
 Source: KafkaRaftClient (pollCurrentState, pollUnattached and its like); KIP-595, KIP-853, KIP-996, KIP-1186.
@@ -189,7 +189,7 @@ def _poll_observer(core: Core, state: Follower, now_ms: int) -> int:
 
 
 def _fetch(core: Core, state: Follower, now_ms: int) -> int:
-    """Fetch from the leader; where the leader does not answer, from any bootstrap server, which may know of another
+    """Fetch from the leader; if the leader does not answer, from any bootstrap server, which may know of another
     leader."""
     deadline_ms = state.fetch_deadline_ms if core.is_voter else NEVER
     if core.must_flush:

@@ -1,15 +1,16 @@
 """Raft: one node of the quorum, as its broker or controller calls it.
 
-    start(now_ms)                       enter the state by quorum-state and the log; an only voter then leads
-    handle(token, request, now_ms)      a request of another node; the outcome with its answer, which may be a later
-                                        one, names the token
-    answered(send, answer, now_ms)      the answer to a request of this node; None: it will not be answered
-    tick(now_ms)                        the time that deadline_ms() returned has come
+    start(now_ms)                       enter the state that follows from quorum-state and the log; an only voter then
+                                        leads
+    handle(token, request, now_ms)      handle a request of another node; the outcome with its answer, of this or a
+                                        later call, has the token
+    answered(send, answer, now_ms)      handle the answer to a request of this node; None: there will be no answer
+    tick(now_ms)                        do what is due: the time of deadline_ms() has come
     append(batches, now_ms)             on the leader: append batches of records to the log
-    flushed(offset, now_ms)             all of the log below `offset` is on disk
+    flushed(offset, now_ms)             note that all of the log below `offset` is on disk
 
 Each returns an Outcome, whose answers and messages the caller sends, in any order. Afterwards `committed_offset`,
-`leader_id` and `epoch` may have changed: records below the committed offset may be applied. Where `log.end_offset` is
+`leader_id` and `epoch` may have changed: records below the committed offset may be applied. If `log.end_offset` is
 above the offset last given to `flushed`, the caller flushes the log and calls `flushed`. Times are milliseconds since
 1970 and never go back. Each call may raise RaftFault, FormatError, or what the log and the store raise: then the node
 must stop.
@@ -97,13 +98,13 @@ class Raft:
 
     @property
     def leader_id(self) -> int | None:
-        """The leader of this epoch, also after it has resigned; None where the leader is not known."""
+        """The leader of this epoch, also after it has resigned; None if the leader is not known."""
         leader_id = self._core.state.leader_id
         return None if leader_id == NOBODY else leader_id
 
     @property
     def leader_endpoints(self) -> Endpoints:
-        """The leader's endpoints, by listener; empty where they are not known."""
+        """The leader's endpoints, by listener; empty if they are not known."""
         return self._core.state.leader_endpoints
 
     @property
@@ -120,8 +121,8 @@ class Raft:
 
     @property
     def high_watermark(self) -> int | None:
-        """The high watermark in the present state. None: not known yet; on a leader, until its LeaderChange record is
-        committed."""
+        """The high watermark in the present state. None if it is not known yet; a leader knows it once its LeaderChange
+        record is committed."""
         return self._core.state.high_watermark
 
     @property
@@ -250,7 +251,7 @@ class Raft:
         return self._finish(now_ms)
 
     def deadline_ms(self) -> int | None:
-        """Return the time at which to call `tick` next; None: nothing becomes due by time alone."""
+        """Return the time at which to call `tick` next, in ms since 1970; None if nothing will be due by time alone."""
         return None if self._deadline_ms >= NEVER else self._deadline_ms
 
     def append(self, batches: Sequence[Records], now_ms: int) -> Outcome:
@@ -265,7 +266,7 @@ class Raft:
         return self._finish(now_ms)
 
     def flushed(self, offset: int, now_ms: int) -> Outcome:
-        """Record that the log below `offset` is on disk. A leader's high watermark may rise by that, and a voter may
+        """Record that the log below `offset` is on disk. This may raise a leader's high watermark, and a voter may
         fetch again."""
         core, state = self._core, self._core.state
         core.flushed_offset = max(core.flushed_offset, min(offset, core.log.end_offset))
@@ -279,7 +280,7 @@ class Raft:
         return self._finish(now_ms)
 
     def resign(self, epoch: int, now_ms: int) -> Outcome:
-        """Resign as leader of `epoch`; nothing happens where this node does not lead it."""
+        """Resign as leader of `epoch`; do nothing if this node does not lead that epoch."""
         state = self._core.state
         if isinstance(state, Leader) and state.epoch == epoch:
             state.is_resigning = True

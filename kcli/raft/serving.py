@@ -19,8 +19,7 @@ from kcli.raft.votes import has_other_cluster
 
 
 def refuse_follower(core: Core, epoch: int) -> ErrorCode:
-    """Return the error for a request that only the leader of `epoch` may answer; NONE where this node leads that
-    epoch."""
+    """Return the error for a request that only the leader of `epoch` may answer; NONE if this node leads that epoch."""
     state = core.state
     if epoch < state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -35,7 +34,7 @@ def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
     """Answer a Fetch, or park it.
 
     Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE,
-    UNKNOWN_SERVER_ERROR for another node with this one's id; for the whole response INCONSISTENT_CLUSTER_ID.
+    UNKNOWN_SERVER_ERROR for another node that has this node's id; for the whole response INCONSISTENT_CLUSTER_ID.
     """
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, FetchAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
@@ -119,7 +118,8 @@ def _empty(core: Core, error: ErrorCode) -> FetchAnswer:
 
 
 def expire_parked(core: Core, now_ms: int) -> int:
-    """Answer the parked fetches whose max_wait_ms is over. Returns the deadline of the next one, ms."""
+    """Answer the parked fetches whose max_wait_ms is over. Returns when the next one's max_wait_ms is over, in ms since
+    1970."""
     due = [each for each in core.parked if each.deadline_ms <= now_ms]
     core.parked = [each for each in core.parked if each.deadline_ms > now_ms]
     for each in due:
@@ -128,7 +128,7 @@ def expire_parked(core: Core, now_ms: int) -> int:
 
 
 def handle_fetch_snapshot(core: Core, token: Token, request: FetchSnapshot, now_ms: int) -> None:
-    """Answer a FetchSnapshot with a piece of a snapshot. Errors: as of Fetch, SNAPSHOT_NOT_FOUND,
+    """Answer a FetchSnapshot with a piece of a snapshot. Errors: those of Fetch, SNAPSHOT_NOT_FOUND,
     POSITION_OUT_OF_RANGE."""
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, FetchSnapshotAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 NO_DIRECTORY: Final = "A" * 22
-"""The directory id that is written where the directory is not known: sixteen zero bytes in base64."""
+"""The directory id that is written if the directory is not known: sixteen zero bytes in base64."""
 
 SUPPORTED_KRAFT_VERSIONS: Final = (0, 1)
 """The lowest and the highest level of kraft.version that this node supports."""
@@ -28,7 +28,7 @@ class ReplicaKey(NamedTuple):
 
     @property
     def written_directory(self) -> str:
-        """The directory id as messages and records have it: NO_DIRECTORY where it is not known."""
+        """The directory id as messages and records have it: NO_DIRECTORY if it is not known."""
         return NO_DIRECTORY if self.directory_id is None else self.directory_id
 
     def admits(self, other: ReplicaKey) -> bool:
@@ -54,13 +54,13 @@ Endpoints = tuple[Endpoint, ...]
 
 
 def address(endpoints: Endpoints, listener: str) -> Endpoint | None:
-    """Return the endpoint of a listener; None where there is none of that name."""
+    """Return the endpoint of a listener; None if there is none of that name."""
     return next((each for each in endpoints if each.listener == listener), None)
 
 
 def address_or_first(endpoints: Endpoints, listener: str) -> Endpoint | None:
-    """Return the endpoint of a listener; where there is none of that name, the first endpoint; None where there are
-    none."""
+    """Return the endpoint of a listener; if there is none of that name, the first endpoint; None if there are no
+    endpoints."""
     return address(endpoints, listener) or (endpoints[0] if endpoints else None)
 
 
@@ -125,19 +125,19 @@ class VoterSet:
         return old is not None and old.key.admits(node.key) and old != node
 
     def added(self, node: VoterNode) -> VoterSet | None:
-        """Return the set with one more voter; None where a voter has that id already."""
+        """Return the set with one more voter; None if a voter has that id already."""
         return None if node.key.id in self.nodes else VoterSet.of([*self.nodes.values(), node])
 
     def removed(self, key: ReplicaKey) -> VoterSet | None:
-        """Return the set without a voter; None where that voter is not in the set, or is the only one."""
+        """Return the set without a voter; None if that voter is not in the set, or is the only one."""
         old = self.nodes.get(key.id)
         if old is None or old.key != key or len(self.nodes) == 1:
             return None
         return VoterSet.of(each for each in self.nodes.values() if each is not old)
 
     def updated(self, node: VoterNode, *, whatever_directory: bool = False) -> VoterSet | None:
-        """Return the set with `node` in place of the voter with its key; None where there is no such voter.
-        whatever_directory: replace the voter with its id, whatever the directory id."""
+        """Return the set with `node` in place of the voter that has the same key; None if there is no such voter.
+        whatever_directory: replace the voter that has the same node id, whatever its directory id."""
         old = self.nodes.get(node.key.id)
         if old is None or not (whatever_directory or old.key.admits(node.key)):
             return None

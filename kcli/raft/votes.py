@@ -2,7 +2,7 @@
 
 An answer with a lower epoch than this node's is stale. From an answer with a higher epoch, or with FENCED_LEADER_EPOCH
 or NOT_LEADER_OR_FOLLOWER, this node first learns the leader. After an answer that is not usable, its sender gets no
-request for controller.quorum.retry.backoff.ms (Kafka sends another one at once). Source: KafkaRaftClient,
+request for controller.quorum.retry.backoff.ms (Kafka sends another request at once). Source: KafkaRaftClient,
 handleVoteRequest to handleEndQuorumEpochResponse, maybeHandleCommonResponse.
 """
 
@@ -118,14 +118,14 @@ def vote_answered(core: Core, source: Node, answer: VoteAnswer, now_ms: int) -> 
 
 
 def handle_begin(core: Core, token: Token, request: BeginQuorumEpoch, now_ms: int) -> None:
-    """Answer a BeginQuorumEpoch: follow the leader that sent it. Errors: as of Vote."""
+    """Answer a BeginQuorumEpoch: follow the leader that sent it. Errors: those of Vote."""
     if _learn_from(core, token, request, now_ms):
         _answer(core, token, ErrorCode.NONE if _is_for_me(core, request.voter) else ErrorCode.INVALID_VOTER_KEY)
 
 
 def _learn_from(core: Core, token: Token, request: BeginQuorumEpoch | EndQuorumEpoch, now_ms: int) -> bool:
-    """Follow the leader from which a request comes. Where the request is refused, answer it with an error and return
-    False."""
+    """Follow the leader from which a request comes, and return True. If the request is refused, answer it with an error
+    and return False."""
     epoch = request.epoch
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, Answer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
@@ -165,9 +165,9 @@ def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -
 
 
 def _backoff_ms(position: int, count: int, backoff_max_ms: int) -> int:
-    """Return the time in ms that the successor at `position` of `count` waits before its election: 0 for the first; for
-    the last half of controller.quorum.election.backoff.max.ms, halved again for each place before the last; all of it
-    for a node that is not among the successors (position = count)."""
+    """Return the time in ms that the successor at `position` of `count` waits before its election. The first one waits
+    0. The last one waits half of controller.quorum.election.backoff.max.ms, the one before it half as long, and so on.
+    A node that is not among the successors (position = count) waits controller.quorum.election.backoff.max.ms."""
     if position == 0:
         return 0
     if position >= count:
@@ -196,8 +196,8 @@ def _answer(core: Core, token: Token, error: ErrorCode) -> None:
 def common_answer(core: Core, answer: Answer, now_ms: int) -> bool | None:
     """Handle the fields that every answer has: error, epoch, leader.
 
-    Returns whether the answer was usable; None where these fields do not settle that, and the caller must handle the
-    rest of the answer. Raises RaftFault.
+    Returns whether the answer was usable; None if this is not decided by these fields, and the caller must handle the
+    other fields of the answer. Raises RaftFault.
     """
     if answer.top_error is not ErrorCode.NONE:
         if answer.top_error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:

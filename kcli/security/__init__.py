@@ -6,11 +6,11 @@ acl_filter          which ACLs DescribeAcls and DeleteAcls select
 acl_index           the ACLs of the metadata image, found by resource, principal and host
 authorizer          Kafka's StandardAuthorizer: which rule decides whether an access is allowed
 explanation         which rule decides an access, for a person to read
-acl_options         the options of kafka-acls, to ACLs and filters of them
+acl_options         converts the options of kafka-acls to ACLs and filters of ACLs
 audit               the lines of kafka.authorizer.logger
 
 distinguished_name  the subject of a certificate as text, as Java writes it
-principal_mapping   ssl.principal.mapping.rules: the subject of a certificate to a principal's name
+principal_mapping   ssl.principal.mapping.rules: maps the subject of a certificate to a principal's name
 jaas                sasl.jaas.config: a login module and its options
 
 sasl                how an exchange goes on and ends, for all mechanisms

@@ -52,8 +52,8 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclOptions:
-    """The options of one call. operations: empty for ALL, or, with producer or consumer, for the operations of
-    these."""
+    """The options of one call. operations: those to allow or deny; if empty, ALL, or with `producer` or `consumer` the
+    operations that these options stand for."""
 
     resources: Sequence[Resource]
     pattern_type: PatternType = PatternType.LITERAL
@@ -64,7 +64,7 @@ class AclOptions:
     idempotent: bool = False
 
     def check(self) -> None:
-        """Raise UsageError where the options contradict each other."""
+        """Raise UsageError if the options contradict each other."""
         types = {each.type for each in self.resources}
         if not types:
             raise UsageError("no resource: give --topic, --group, --cluster, --transactional-id or another one")
@@ -104,7 +104,7 @@ class AclOptions:
         return list(dict.fromkeys(found))
 
     def removed(self) -> list[AclFilter]:
-        """Return filters of the ACLs to remove: one for each resource, operation and rule; where there is no rule,
+        """Return filters of the ACLs to remove: one for each resource, operation and rule. Without rules, return
         filters that match all ACLs of the resources. Raises UsageError."""
         self.check()
         if not self.rules:
@@ -116,7 +116,7 @@ class AclOptions:
         ]
 
     def listed(self) -> list[AclFilter]:
-        """Return filters that match all ACLs of the given resources, or of every resource where none is given."""
+        """Return filters that match all ACLs of the given resources, or of every resource if none is given."""
         resources = self.resources or [Resource(ResourceType.ANY, None)]
         return [
             AclFilter(each.type, each.name, self._pattern_of(each), None, None, Operation.ANY, Permission.ANY)
@@ -128,7 +128,7 @@ class AclOptions:
         return any(each.permission is Permission.DENY for each in self.rules)
 
     def _pattern_of(self, resource: Resource) -> PatternType:
-        """Return the pattern type of a resource; ANY where the options name no resource. The cluster is always LITERAL
+        """Return the pattern type of a resource; ANY if the options name no resource. The cluster is always LITERAL
         instead of PREFIXED: kafka-acls ignores --cluster with another pattern type than LITERAL."""
         if resource.type is ResourceType.ANY:
             return PatternType.ANY
@@ -182,7 +182,7 @@ def parse_operation(text: str, option: str) -> Operation:
 
 
 def check_operation(resource_type: ResourceType, operation: Operation, option: str) -> None:
-    """Raise UsageError where resources of the type do not have the operation."""
+    """Raise UsageError if resources of the type do not have the operation."""
     supported = SUPPORTED.get(resource_type, ())
     if operation is not Operation.ALL and operation not in supported:
         known = ", ".join(each.name for each in supported)

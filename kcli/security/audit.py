@@ -30,7 +30,7 @@ class Decision(NamedTuple):
         )
 
     def members(self) -> dict[str, Any]:
-        """Return the decision as the members of a JSON object; `acl` is null where no ACL decided."""
+        """Return the decision as the members of a JSON object; `acl` is null if no ACL decided."""
         access, acl = self.access, self.rule.acl
         return {
             "principal": access.principal,

@@ -7,7 +7,7 @@
     5. the resource has no ACL: denied, or allowed with allow.everyone.if.no.acl.found
 
 An ACL concerns an access if resource, principal, host and operation match. An ALLOW of READ, WRITE, DELETE or ALTER
-allows DESCRIBE as well, and one of ALTER_CONFIGS allows DESCRIBE_CONFIGS; a DENY denies its own operation alone.
+allows DESCRIBE as well, an ALLOW of ALTER_CONFIGS allows DESCRIBE_CONFIGS; a DENY denies its own operation alone.
 
 The authorizer decides by the ACLs of the metadata image: `follow` is called after every change of them. Until the
 metadata log is loaded it can allow super users only. Source: StandardAuthorizer, StandardAuthorizerData; KIP-11,
@@ -36,20 +36,21 @@ _IMPLIED: Final[Mapping[Operation, Operation]] = {
     Operation.ALTER: Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
 }
-"""The operation of an ACL that allows -> the other operation that it allows too."""
+"""Operation of an ALLOW ACL -> the operation that it implies."""
 _EVERY: Final = sum(1 << each for each in Operation)
 _DENIED_BY: Final = {each: _EVERY if each is Operation.ALL else 1 << each for each in Operation}
-"""The operation of an ACL that denies -> the operations that it denies, a bit for each code."""
+"""Operation of a DENY ACL -> the operations that it denies: a bit set, in which bit n stands for the operation with
+code n."""
 _ALLOWED_BY: Final = {each: denied | 1 << _IMPLIED.get(each, each) for each, denied in _DENIED_BY.items()}
-"""The operation of an ACL that allows -> the operations that it allows, a bit for each code."""
+"""Operation of an ALLOW ACL -> the operations that it allows, implied ones included, as in _DENIED_BY."""
 
 SAMPLE_NAME: Final = "hardcode"
 """The resource name under which Kafka's default authorizeByResourceType calls `authorize`."""
 _NOT_READY: Final = "the ACLs of the metadata log are not loaded yet"
 _KEPT_MAX: Final = 10_000
-"""The maximum number of answers in each cache; a full cache is emptied."""
+"""The maximum number of results in each cache; a full cache is emptied."""
 _KEPT_TEXT_MAX: Final = 512
-"""The maximum length, in characters, of principal and resource name of an access whose answer is cached, so that the
+"""The maximum length, in characters, of principal and resource name of an access whose result is cached, so that the
 cache takes some MB at most."""
 
 
@@ -145,8 +146,9 @@ class Authorizer:
         return rule
 
     def operations(self, principal: str, host: str, resource_type: ResourceType, resource_name: str) -> int:
-        """Return the operations that the principal may do with the resource, a bit for each code: the same answers as
-        those of `authorize` for each operation of the resource type. Raises AuthorizerNotReady."""
+        """Return the operations that the principal may perform on the resource, as a bit set: bit n stands for the
+        operation with code n. They are those of the resource type for which `authorize` returns True. Raises
+        AuthorizerNotReady."""
         supported = sum(1 << each for each in SUPPORTED[resource_type])
         if principal in self._config.super_users:
             return supported
@@ -162,18 +164,19 @@ class Authorizer:
         return supported & allowed & ~denied
 
     def matching(self, access: Access) -> list[Acl]:
-        """Return every ACL that concerns the access, whether it decides or not, in the order in which Kafka searches
-        them."""
+        """Return every ACL that concerns the access, including those that do not decide it, in the order in which Kafka
+        searches them."""
         return sorted(self._concerning(access)[0], key=search_order)
 
     def authorize_by_resource_type(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Return whether the principal may do this with some resource of the type, whether such a resource exists or
-        not.
+        """Return whether the principal may perform the operation on some resource of the type, even if no such resource
+        exists.
 
         Raises AuthorizerNotReady. operation and resource_type are neither UNKNOWN nor ANY. Unlike `authorize`, this
-        ignores that one operation can imply another, except for a resource of the name "hardcode".
+        method ignores implied operations (an ALLOW of READ implies DESCRIBE), except for a resource with the name
+        "hardcode".
         """
         access = Access(principal, host, operation, resource_type, SAMPLE_NAME)
         if self.authorize(access):
@@ -219,9 +222,9 @@ class Authorizer:
         return found, has_acls
 
     def _decide_type(self, access: Access) -> bool:
-        """Return whether the principal may do the operation on some resource of the type. A denied prefix excludes the
-        resources that begin with it, a denied name that resource; the answer is true if an allowed pattern is not
-        excluded. Source: Authorizer.authorizeByResourceType."""
+        """Return whether the principal may perform the operation on some resource of the type. A DENY of a prefix
+        excludes the resources that begin with the prefix, a DENY of a name the resource with that name; the result is
+        true if the pattern of an ALLOW is not excluded. Source: Authorizer.authorizeByResourceType."""
         allowed_wildcard = False
         allowed: list[Acl] = []
         denied_names: set[str] = set()

@@ -11,7 +11,7 @@ from kcli.security.sasl import Conversation
 from kcli.security.scram_client import converse
 
 MECHANISMS: Final = (plain.MECHANISM, *scram.MECHANISMS)
-"""The mechanisms of which kcli has the client's side."""
+"""The SASL mechanisms by which kcli can log in as a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class ClientLogin:
 
 
 def client_login(mechanism: str, name: str, password: str, *, with_token: bool = False) -> ClientLogin:
-    """Return the login of a user. mechanism: one of MECHANISMS. with_token: whether name and password are the id of a
-    delegation token and its HMAC in base64."""
+    """Return how a user logs in with these credentials. mechanism: one of MECHANISMS. with_token: whether name and
+    password are the id of a delegation token and its HMAC in base64."""
     if mechanism == plain.MECHANISM:
         return ClientLogin(mechanism, lambda: _plain(name, password))
     known = scram.MECHANISMS[mechanism]

@@ -31,14 +31,14 @@ class DelegationTokens:
         self._records = records
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
         self._ids: dict[bytes, str] = {}  # HMAC -> token id
-        self._known: set[str] = set()  # the token ids in _ids
+        self._known: set[str] = set()  # the token ids that are in _ids
 
     def hmac(self, token_id: str) -> bytes:
         """Return the HMAC of a token."""
         return hmac.digest(self._secret_key, token_id.encode(), "sha512")
 
     def id_of(self, given: bytes) -> str | None:
-        """Return the id of the token with that HMAC; None where there is none."""
+        """Return the id of the token with that HMAC; None if there is none."""
         records = self._records()
         if self._known != records.keys():
             self._ids = {each: token_id for each, token_id in self._ids.items() if token_id in records}

@@ -3,7 +3,7 @@
     Name                        SEQUENCE of relative names, shown from the last to the first, "," between them
     RelativeDistinguishedName   SET of attributes, shown in their order, "+" between them
     Attribute                   SEQUENCE of an object identifier and a value: KEYWORD=text, or NUMBERS=#HEX of the
-                                value's DER where the attribute has no keyword of RFC 2253 or the value is no text
+                                value's DER if the attribute has no keyword of RFC 2253 or the value is no text
 
 Source: Java's X500Principal.getName() (AVA.toRFC2253String), called by Kafka's DefaultKafkaPrincipalBuilder; RFC 2253,
 RFC 5280. Java 17 decodes every string type as UTF-8, which garbles names that are neither ASCII nor of type UTF8String;
@@ -95,9 +95,11 @@ def _text(value: Element) -> str | None:
 
 
 def _bmp_text(content: bytes) -> str:
-    """Return the text of a BMPString, which has two bytes for a character. Raises InvalidDer for a surrogate pair. As
-    in Java's decoder, one U+FFFD is returned for a high surrogate together with the character after it, for a lone low
-    surrogate, and for the rest where the bytes end within a character."""
+    """Return the text of a BMPString, which has two bytes for a character. Raises InvalidDer for a surrogate pair.
+
+    As in Java's decoder, U+FFFD stands for a high surrogate together with the character after it, for a lone low
+    surrogate, and for the remaining bytes if they end within a character.
+    """
     text: list[str] = []
     at = 0
     while at < len(content):

@@ -19,8 +19,8 @@ only shows whether a broker has set them."""
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The rule that decides an access. concerning: every ACL that concerns the access, in the order in which Kafka
-    searches them. unless: where the rule denies the access, the conditions under which it would be allowed by SETTINGS
-    whose values are unknown, as clauses ("allow.everyone.if.no.acl.found is true")."""
+    searches them. unless: if the rule denies the access and some of SETTINGS are unknown, the conditions on them under
+    which the access is allowed nevertheless, as clauses ("allow.everyone.if.no.acl.found is true")."""
 
     access: Access
     rule: Rule
@@ -48,8 +48,8 @@ def explain(
 def is_super_user(
     acls: Iterable[Acl], principal: str, operations: Collection[Operation], unknown: Collection[str] = ()
 ) -> bool | None:
-    """Return whether a principal is a super user. It is one where it has all operations on the cluster and its ACLs do
-    not allow all of them. None where the ACLs may allow all of them, or the broker lists no operations.
+    """Return whether a principal is a super user: True if it has all operations on the cluster although its ACLs do not
+    allow all of them. None if its ACLs may allow all of them, or if `operations` is empty.
 
     acls: those of the cluster resource. operations: the principal's authorized operations on the cluster, as a broker
     returns them. unknown: as for `explain`.
@@ -78,7 +78,7 @@ def _authorizer(config: AuthorizerConfig, records: Mapping[str, Mapping[str, Any
 
 
 def _record(acl: Acl) -> dict[str, Any]:
-    """The fields of an AccessControlEntryRecord, without its id."""
+    """Return the fields of the AccessControlEntryRecord of an ACL, without its id."""
     return {
         "resourceType": acl.resource_type,
         "resourceName": acl.resource_name,

@@ -7,8 +7,8 @@ modules.
     entry    module flag option* ";"        flag: required, requisite, sufficient, optional, in any case
     option   key "=" value
 
-A word consists of letters, digits and . - _ $; one that begins with a digit, "." or "-" is a number, which Kafka does
-not accept as a value. Everything else is quoted, by " or ', on one line, with the escapes of C. // and /* */ are
+A word consists of letters, digits and . - _ $; a word that begins with a digit, "." or "-" is a number, which Kafka
+does not accept as a value. Everything else is quoted, by " or ', on one line, with the escapes of C. // and /* */ are
 comments, and any other slash outside quotes comments out the rest of its line. In a file * is a letter too, words are
 quoted by " alone, and Java replaces ${name} in a value by a system property; kcli has no system properties, and refuses
 such a value.
@@ -74,7 +74,7 @@ def login_module(text: str) -> LoginModule:
 
 
 def check_allowed(modules: Iterable[LoginModule]) -> None:
-    """Raises InvalidJaasConfig for a login module that Kafka does not allow."""
+    """Raise InvalidJaasConfig for a login module that Kafka does not allow."""
     for each in modules:
         if each.name.strip() in _DISALLOWED:
             raise InvalidJaasConfig(f"login module {each.name.strip()} is not allowed")
@@ -90,8 +90,8 @@ def parse_jaas(text: str) -> list[LoginModule]:
 
 
 def parse_jaas_file(text: str) -> dict[str | None, list[LoginModule]]:
-    """Return the sections of a JAAS file: the entries by the section's name, which is None where the name is no word.
-    Raises InvalidJaasConfig, whose message names the line."""
+    """Return the sections of a JAAS file: the entries by the section's name. The name is None if the text in its place
+    is not a word. Raises InvalidJaasConfig, whose message names the line."""
     return _JaasFile(text).sections()
 
 

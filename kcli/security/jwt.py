@@ -27,7 +27,7 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", None),
 }
-"""A token's `alg` -> the `kty` of the keys for that algorithm, and their curve where the algorithm has only one."""
+"""A token's `alg` -> the `kty` of the keys for that algorithm, and their curve if the algorithm has only one."""
 _NESTED: Final = frozenset({"jwt", "application/jwt"})
 """The values of `cty`, in lower case, of a token whose payload is another token."""
 _PARTS: Final = 3
@@ -125,7 +125,7 @@ def _bits(number: str) -> int:
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object as a dict. Raises ValueError where a name occurs twice, as jose4j does:
+    """Return the members of a JSON object as a dict. Raises ValueError if a name occurs twice, as jose4j does:
     parsers disagree which of the values is valid."""
     found = dict(members)
     if len(found) != len(members):
@@ -134,7 +134,7 @@ def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")  # NaN and Infinity, which Python takes
+    raise ValueError(f"{constant} is no JSON")  # NaN and Infinity, which Python's parser accepts
 
 
 def json_part(part: str) -> dict[str, Any]:

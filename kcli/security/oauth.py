@@ -64,7 +64,7 @@ def check_claims(claims: Mapping[str, Any], config: OAuthConfig, now_ms: int) ->
     """Check the claims of a token with a valid signature; return those that a login uses. now_ms: the time, in ms since
     1970.
 
-    Raises InvalidToken. A token with an audience is refused also where no audience is expected, as by Kafka.
+    Raises InvalidToken. As in Kafka, a token with an audience is refused if no audience is expected.
     """
     _check_audience(claims.get("aud"), config.audiences)
     for name in ("iss", "jti", "sub"):
@@ -94,7 +94,8 @@ def check_claims(claims: Mapping[str, Any], config: OAuthConfig, now_ms: int) ->
 
 
 def _check_audience(claim: object, expected: frozenset[str]) -> None:
-    """Raises InvalidToken where the `aud` claim has none of the expected audiences, or no audience is expected."""
+    """Raise InvalidToken if the `aud` claim is neither a string nor a list of strings, if it has none of the expected
+    audiences, or if there is one although no audience is expected."""
     audiences = claim if isinstance(claim, list) else [] if claim is None else [claim]
     if not all(isinstance(each, str) for each in audiences):
         raise InvalidToken("aud is no string, nor a list of strings")
@@ -105,7 +106,7 @@ def _check_audience(claim: object, expected: frozenset[str]) -> None:
 
 
 def _seconds(claims: Mapping[str, Any], name: str) -> int | None:
-    """Return a claim that is a time in s since 1970; None where it is missing. Raises InvalidToken."""
+    """Return a claim that is a time in s since 1970; None if it is missing. Raises InvalidToken."""
     value = claims.get(name)
     if value is None:
         return None
@@ -115,7 +116,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> int | None:
 
 
 def _text(name: str, value: object) -> str:
-    """Return a claim's text, trimmed. Raises InvalidToken where it is missing or empty. name: of the claim."""
+    """Return a claim's text, trimmed. Raises InvalidToken if it is missing or empty. name: of the claim."""
     text = java_trim(value) if isinstance(value, str) else ""
     if not text:
         raise InvalidToken(f"{name} is missing or empty")

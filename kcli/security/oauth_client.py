@@ -40,7 +40,7 @@ class ClientToken:
 def token_request(client_id: str, client_secret: str, scope: str) -> tuple[dict[str, str], bytes]:
     """Return the headers and the body of a request for a token. scope: "" for none.
 
-    Id, secret and scope are sent as they are given: Kafka URL-encodes them only where sasl.oauthbearer.header.urlencode
+    Id, secret and scope are sent as they are given: Kafka URL-encodes them only if sasl.oauthbearer.header.urlencode
     is true.
     """
     login = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
@@ -82,13 +82,13 @@ def client_token(text: str) -> ClientToken:
 
 
 def check_extension(name: str, value: str) -> None:
-    """Raises InvalidToken for an extension that no login can have."""
+    """Raise InvalidToken for an extension that no login can have."""
     if name == _AUTH or not is_extension(name, value):
         raise InvalidToken(f"extension {name!r} is none: letters but `auth`, and a value of printable ASCII")
 
 
 def converse(token: str, extensions: Mapping[str, str]) -> Conversation:
-    """Log in with a token. Raises NotTrusted where the broker refuses it."""
+    """Log in with a token. Raises NotTrusted if the broker refuses it."""
     pairs = "".join(f"{_SEPARATOR}{name}={value}" for name, value in extensions.items())
     refused = yield f"n,,{_SEPARATOR}{_AUTH}=Bearer {token}{pairs}{_SEPARATOR}{_SEPARATOR}".encode()
     if refused:

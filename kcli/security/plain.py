@@ -31,7 +31,7 @@ def passwords_of(module: LoginModule) -> dict[str, str]:
 
 
 class PlainServer:
-    """The server's side of one exchange. passwords: by name."""
+    """The server's side of one exchange. passwords: user name -> password."""
 
     refusal: str | None = None
 

@@ -1,4 +1,4 @@
-"""ssl.principal.mapping.rules: the distinguished name of a client's certificate to the name of its principal.
+"""ssl.principal.mapping.rules: maps the distinguished name of a client's certificate to the name of its principal.
 
     RULE:pattern/replacement/[LU]    a name that the pattern matches as a whole: each match within it is replaced
                                      ($1, ${name}), the result in lower or upper case
@@ -50,7 +50,7 @@ class _Rule:
     case: str
 
     def apply(self, name: str) -> str | None:
-        """Return the name of the principal; None where the rule does not apply."""
+        """Return the name of the principal; None if the rule does not apply."""
         if not self.regex.matches(name):
             return None
         result = self.regex.replace_all(name, self.replacement)

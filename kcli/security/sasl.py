@@ -26,8 +26,8 @@ class AuthenticationFailed(KcliError):
 
 
 class Unanswered(AuthenticationFailed):
-    """The end of an exchange after a message on which Kafka's own code fails: the connection is closed without an
-    answer."""
+    """The end of an exchange after a message at which Kafka's own code fails: the connection is closed without a
+    response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +41,15 @@ class Login:
 
 
 Conversation = Generator[bytes, bytes, None]
-"""The client's side of an exchange, a generator: yields the bytes to send, is sent the broker's answers, and ends after
-the last one.
+"""The client's side of a SASL exchange: a generator that yields the bytes to send to the broker and receives the
+broker's answers; it returns after the last answer.
 
 It raises NotTrusted.
 """
 
 
 class NotTrusted(Exception):
-    """The broker does not know the password, or its answer is malformed."""
+    """The broker does not know the password, or the broker's message is malformed."""
 
 
 class SaslServer(Protocol):

@@ -34,7 +34,7 @@ from typing import Any, Final, Self
 from kcli.security.sasl import AuthenticationFailed, Login, Unanswered
 
 EXTENSION: Final = "tokenauth"
-"""The name of the extension that a client sends to log in with a delegation token."""
+"""The SCRAM extension that a client sends if it logs in with a delegation token."""
 _BASE36: Final = digits + ascii_lowercase
 _BASE36_PAIRS: Final = [one + other for one in _BASE36 for other in _BASE36]
 _MESSAGE_MAX: Final = 64 << 10
@@ -120,7 +120,7 @@ class TokenCredential:
 class ScramUsers:
     """The users that may log in with one mechanism.
 
-    of_user: name -> credential. of_token: token id -> credential; None where there is none. decoy_key: a secret from
+    of_user: name -> credential. of_token: token id -> credential; None if there is none. decoy_key: a secret from
     which the salts of names without a credential are derived; the same on all nodes of a cluster and after a restart,
     so that such a name always gets the same salt. usual_iterations: returns the iterations of most users, which a name
     without a credential gets too; None: the mechanism's minimum.
@@ -141,8 +141,8 @@ class ScramUsers:
 
 
 def base36(random_bytes: bytes) -> str:
-    """Return 130 of these bits as a text of up to 26 letters and digits, in the form in which Kafka writes nonces and
-    salts."""
+    """Return the lowest 130 bits of the bytes (as a big-endian number) in base 36, the form in which Kafka writes
+    nonces and salts: up to 26 letters and digits."""
     number = int.from_bytes(random_bytes) & ((1 << _NONCE_BITS) - 1)
     pairs: list[str] = []
     while number:
@@ -313,7 +313,7 @@ def is_sasl_name(text: str) -> bool:
 
 
 def _last_value(extensions: str, name: str) -> str:
-    """Return the value of the last extension of that name, "" where there is none. extensions: a text with a "," before
+    """Return the value of the last extension of that name, "" if there is none. extensions: a text with a "," before
     each."""
     return f"{extensions},".rpartition(f",{name}=")[2].partition(",")[0] if f",{name}=" in extensions else ""
 

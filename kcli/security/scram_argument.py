@@ -3,8 +3,8 @@
     name             the user's name
     password         the password, or
     saltedpassword   the salted password, base64, which needs the salt too; ignored if there is a password
-    salt             base64; random where it is not given
-    iterations       4,096 to 16,384; 4,096 where it is not given
+    salt             base64; random if it is not given
+    iterations       4,096 to 16,384; 4,096 if it is not given
 
 Components are separated by commas; a value may be in quotation marks. Messages are Kafka's. Source: ScramParser;
 KIP-900.

@@ -11,7 +11,8 @@ from kcli.security.scram import EXTENSION, ScramMechanism, sasl_name
 
 _HEADER: Final = "n,,"
 _ITERATIONS_MAX: Final = 1_000_000
-"""The maximum number of iterations that kcli's client accepts from a server: more would take it a second and longer."""
+"""The maximum number of iterations that kcli's client accepts from a server: more would take the client a second or
+longer."""
 _SHOWN_MAX: Final = 200
 
 
@@ -20,7 +21,7 @@ def converse(
 ) -> Conversation:
     """Log in. with_token: the name is the id of a delegation token, the password its HMAC in base64.
 
-    Raises NotTrusted, also where the server demands fewer iterations than the mechanism's minimum: a proof with few
+    Raises NotTrusted, also if the server demands fewer iterations than the mechanism's minimum: a proof with few
     iterations would help a false server to guess the password.
     """
     first = f"n={sasl_name(name)},r={nonce}" + (f",{EXTENSION}=true" if with_token else "")

@@ -1,7 +1,7 @@
 """Error answers to any request, as valid responses of the request's version.
 
 The error code is where Kafka puts it: at each topic, partition, group, resource... of the request, or at the top of the
-response where the request has none of these. The response has an item for each item of the request with the same key
+response if the request has none of these. The response has an item for each item of the request with the same key
 fields (name, partition, group...); its other arrays are empty, and unknown offsets, epochs and ids are -1. Source:
 getErrorResponse of Kafka's request classes.
 
@@ -148,8 +148,8 @@ def _arrays(request: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _fits(array: tuple[Any, ...], names: set[str]) -> bool:
-    """Return whether the items of an array of the request can be identified by `names`, the key fields of the
-    response's items."""
+    """Return whether the items of an array in the request have some of the key fields `names`, by which the response's
+    items are identified."""
     first = array[0]
     if isinstance(first, str):
         return bool(names & {"name", "group_id", "key", "transactional_id"})

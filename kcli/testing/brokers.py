@@ -1,9 +1,10 @@
 """The brokers of a test run: shared brokers, one for each configuration that tests ask for, and brokers of a single
 test.
 
-A shared broker is a host and a snapshot of the broker's state before the first test. For each test a node starts on a
-copy of the snapshot, at a new port, so that a client which an earlier test left running cannot reach it. Data is in
-shared memory if that has room: creating a file takes microseconds there, and most of the time of a restore on a disk.
+A shared broker is a host (a thread or a process, see host.py) and a snapshot of the broker's state before the first
+test. For each test a node starts on a copy of the snapshot, at a new port, so that a client which an earlier test left
+running cannot reach it. Data is in shared memory if there is room: creating a file takes microseconds there, but takes
+most of the time of a restore on a disk.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ WANTS = {"acls", "config", "process", "security", "seed"}
 
 @dataclass(frozen=True)
 class BrokerSpec:
-    """The broker that a test asks for: its configuration, where it runs, the topics and records of its seed, how
-    clients connect, and what they may do. security: None for plain text; acls: None where everybody may do
-    everything."""
+    """The broker that a test asks for. config: broker configurations. process: "thread" or "child". seed: the first
+    topics and records. security: how clients connect, None for plain text. acls: what users may do, None if everybody
+    may do everything."""
 
     config: Mapping[str, str]
     process: Process

@@ -39,7 +39,7 @@ def _take_calls(pipe: Connection, controls: Controls, loop: MovingLoop) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error, or a RuntimeError with its text where it cannot be pickled."""
+    """Return the error, or a RuntimeError with its text if it cannot be pickled."""
     import pickle
 
     try:

@@ -44,7 +44,7 @@ CLIENT_ID = "kcli-testing"
 BATCH_BYTES, BATCH_RECORDS = 256 << 10, 1_000
 TIMEOUT_MS = 30_000
 DEFAULTS = {
-    "connections.max.idle.ms": "-1",  # or moving the clock would close the clients' connections
+    "connections.max.idle.ms": "-1",  # otherwise moving the clock would close the clients' connections
     "group.initial.rebalance.delay.ms": "0",  # as in Kafka's own image for Docker
     "metadata.max.idle.interval.ms": "0",  # no NoOpRecord every half second
     "num.recovery.threads.per.data.dir": "1",  # a few small logs load faster than threads start
@@ -77,8 +77,8 @@ class UnsyncedDisk(Disk):
 
 
 class Controls:
-    """A broker that can be stopped and started, and what is kept while it is stopped: request log, fault rules,
-    clock."""
+    """A broker that can be stopped and started. The request log, the fault rules and the clock stay while it is
+    stopped."""
 
     def __init__(self, loop: MovingLoop) -> None:
         self._loop = loop
@@ -140,7 +140,7 @@ class Controls:
         return sorted(each.name for each in self.node.broker.image.topics.values())
 
     async def seed(self, topics: Sequence[SeedTopic]) -> None:
-        """Create the topics that do not exist, and append the records of all. Raises Refused."""
+        """Create the topics that do not exist, and append the records of all topics. Raises Refused."""
         image = self.node.broker.image
         new = [each for each in topics if image.topic(each.name) is None]
         await self._create(new)

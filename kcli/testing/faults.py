@@ -98,7 +98,7 @@ class Fault:
 
 
 class Faults:
-    """The fault rules of a broker. Its server calls `handle` in place of the router."""
+    """The fault rules of a broker. The broker's server calls `handle` for each request, instead of the router."""
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -125,9 +125,9 @@ class Faults:
         self._rules.clear()
 
     def handle(self, router: Router, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Log the request and answer it by the rule that applies, or through `router` where none does.
+        """Log the request and answer it by the rule that applies, or through `router` if no rule does.
 
-        Raises HangUp where the rule closes the connection.
+        Raises HangUp if the rule closes the connection.
         """
         entry = LoggedRequest.of(router.broker, call)
         self._log.add(entry)

@@ -30,7 +30,8 @@ class Host(ABC):
 
     @abstractmethod
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of Controls and return its result. Raises its errors, TimeoutError after 60 s, Gone."""
+        """Call a method of Controls and return its result. Raises the method's errors, TimeoutError after 60 s, and
+        Gone."""
 
     @abstractmethod
     def close(self) -> None:
@@ -125,7 +126,7 @@ class ChildHost(Host):
                 self._pipe.close()
                 self._process.wait(TIMEOUT_S)
             except Gone:
-                pass  # it has ended already
+                pass  # the process has ended already
             finally:
                 if self._process.poll() is None:
                     self.kill()

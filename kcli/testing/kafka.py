@@ -272,8 +272,8 @@ class Kafka:
         """Return what a client needs to connect: keyword arguments of kafka-python and aiokafka, properties of
         confluent-kafka.
 
-        user: who connects, where the broker's security has users. A user who logs in by SCRAM is made at the first
-        call. Raises UsageError for another library or one that is not installed, and for a user where there are none.
+        user: who connects, if the broker's security has users. A user who logs in by SCRAM is made at the first call.
+        Raises UsageError for another library or one that is not installed, and for a user if the broker has no users.
         """
         from kcli.testing.security import plain_config
 
@@ -291,7 +291,7 @@ class Kafka:
         """Allow or deny users to do something: `alice read topic:orders`, `deny * write topic:audit*`.
 
         The words are `[allow|deny] USER OPERATION RESOURCE`; a name that ends with * is a prefix, * alone stands for
-        every user, or every resource of the type. Raises UsageError; Refused where the broker has no authorizer.
+        every user, or every resource of the type. Raises UsageError; Refused if the broker has no authorizer.
         """
         if acls:
             from kcli.testing.security import parse_acl

@@ -46,7 +46,7 @@ class MovingLoop(asyncio.SelectorEventLoop):
         super().__init__()
 
     def time(self) -> float:
-        """Return the moved time of the loop in seconds; timers are due by it."""
+        """Return the loop's moved time in seconds, at which its timers fall due."""
         return super().time() + self._ahead_s
 
     def run_in_executor(  # type: ignore[override]  # typeshed's has a coroutine's type in some versions

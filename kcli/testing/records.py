@@ -111,7 +111,7 @@ def _window(partition: Partition, window: Window) -> Iterator[Record]:
 
 
 def _read_headers(buffer: memoryview, position: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
-    """Return `count` record headers from byte `position`; the kernel has validated them."""
+    """Return the `count` record headers that begin at byte `position` of the buffer, which `decode` has validated."""
     headers = []
     for _ in range(count):
         length, position = _varint(buffer, position)

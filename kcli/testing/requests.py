@@ -76,7 +76,7 @@ class LoggedRequest:
         return cls(name.removesuffix("Request"), call.header, call.client_host, call.now_ms, request, targets)
 
     def for_tests(self) -> Request:
-        """Return the request in the form for tests."""
+        """Return the Request that a test reads."""
         header = self.header
         return Request(
             self.api,
@@ -104,7 +104,7 @@ def without_records(request: ProduceRequest) -> ProduceRequest:
 
 
 Targets = tuple[tuple[str, int | None], ...]
-"""Pairs of topic and partition; the partition is None where the request has none."""
+"""Pairs of topic and partition; the partition is None if the request has none."""
 
 
 class RequestLog:

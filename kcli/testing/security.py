@@ -41,7 +41,8 @@ _TOKEN_HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBeare
 
 
 class Security:
-    """The security of one broker. protocol: of its listener, and the listener's name."""
+    """The security of one broker. protocol: the security protocol of its listener, which is also the listener's
+    name."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         """kind: one of KINDS. directory: a new one, for keys and certificates. Raises UsageError."""
@@ -173,7 +174,7 @@ class Security:
 
 
 def authorizing() -> dict[str, str]:
-    """Return the configurations of a broker with an authorizer, where nobody may do anything without an ACL."""
+    """Return the configurations of a broker with an authorizer that allows nothing without an ACL."""
     return {"authorizer.class.name": CLASS_NAME}
 
 
@@ -212,7 +213,7 @@ def plain_config(library: str, bootstrap_servers: str) -> dict[str, Any]:
 
 def _token_provider(library: str, *homes: str) -> Any:
     """Return the library's base class of token providers, from the first of the modules `homes` that can be imported.
-    Raises UsageError where none can: the test must install the library, as kcli does not need it."""
+    Raises UsageError if none can be: the test must install the library, as kcli does not depend on it."""
     for home in homes:
         try:
             return import_module(home).AbstractTokenProvider

@@ -1,4 +1,4 @@
-"""Copy data directories: as clones where the file system supports them, otherwise without copying the holes of files.
+"""Copy data directories: as clones if the file system supports them, otherwise without copying the holes of files.
 
 The indexes of a broker's active segments are preallocated with 10 MiB, nearly all of it a hole.
 """

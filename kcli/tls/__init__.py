@@ -1,9 +1,9 @@
 """TLS by Kafka's settings: keys, trusted certificates, and the `ssl.SSLContext` made of them.
 
-settings       the settings ssl.*: read, checked, and refused by name where kcli does not support them
+settings       the settings ssl.*: read, checked, and refused by name if kcli does not support them
 key_stores     private keys and trusted certificates: PEM, PKCS #12, JKS; from files or from the settings themselves
-cipher_suites  Java's names of cipher suites to OpenSSL's
-contexts       settings to a context, for a listener or for connections to other nodes
+cipher_suites  translates Java's names of cipher suites to OpenSSL's
+contexts       makes a context of the settings, for a listener or for connections to other nodes
 replacement    whether the context of a listener may be replaced while the listener runs
 failures       why a handshake has failed, in one line
 certificates   makes an authority and the certificates that it signs, for `kcli serve --secure` and for tests

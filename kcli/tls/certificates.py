@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate, ExtensionType, GeneralName, Name
 
 EARLIER = dt.timedelta(hours=1)
-"""How long before the time when it is made a certificate becomes valid, as the clocks of machines differ."""
+"""How long before it is made a certificate becomes valid, because the clocks of machines differ."""
 YEARS_10 = dt.timedelta(days=3_652)
 
 
@@ -110,8 +110,8 @@ class Authority:
 
 
 def make_authority(name: str, now: dt.datetime, valid: dt.timedelta = YEARS_10) -> Authority:
-    """Make an authority with a new key. name: its common name, up to 64 characters; now: with a time zone; valid: of
-    its own certificate, and of those that it signs. Raises UsageError."""
+    """Make an authority with a new key. name: its common name, up to 64 characters. now: with a time zone. valid: how
+    long its own certificate and those that it signs are valid. Raises UsageError."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509 import BasicConstraints
 
@@ -123,8 +123,8 @@ def make_authority(name: str, now: dt.datetime, valid: dt.timedelta = YEARS_10) 
 
 
 def read_authority(pem: bytes, valid: dt.timedelta = YEARS_10) -> Authority:
-    """Return the authority whose key and certificate are in the PEM text (Identity.pem). valid: of the certificates
-    that it signs. Raises UsageError."""
+    """Return the authority whose key and certificate are in the PEM text (Identity.pem). valid: how long the
+    certificates that it signs are valid. Raises UsageError."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from cryptography.x509 import load_pem_x509_certificate
@@ -139,7 +139,7 @@ def read_authority(pem: bytes, valid: dt.timedelta = YEARS_10) -> Authority:
 
 
 def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
-    """Return the host names and addresses of the first certificate in the PEM text. None are returned where the
+    """Return the host names and addresses of the first certificate in the PEM text. None are returned if the
     certificate has expired at `now`, or has no alternative names, as only a certificate of a server has."""
     from cryptography.x509 import (
         DNSName,
@@ -161,7 +161,7 @@ def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
 
 
 def write_secret(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner may read (0600), and sync it to disk. Raises OSError, also where the file
+    """Write a new file that only its owner may read (0600), and sync it to disk. Raises OSError, also if the file
     exists."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:

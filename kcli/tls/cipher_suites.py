@@ -1,4 +1,4 @@
-"""ssl.cipher.suites: Java's names of cipher suites, which are IANA's, to OpenSSL's.
+"""ssl.cipher.suites: translates Java's names of cipher suites, which are IANA's, to OpenSSL's.
 
     TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256     ECDHE-RSA-AES128-GCM-SHA256
     TLS_RSA_WITH_AES_256_CBC_SHA256           AES256-SHA256
@@ -34,7 +34,7 @@ def openssl_name(suite: str) -> str | None:
 
 
 def older_suites(suites: tuple[str, ...]) -> str | None:
-    """Return OpenSSL's list of the suites of TLS 1.2 among those named; None where there is none.
+    """Return OpenSSL's list of the suites of TLS 1.2 among those that ssl.cipher.suites names; None if there are none.
 
     Raises InvalidTlsSetting for a text that is not the name of a suite.
     """
@@ -50,11 +50,11 @@ def older_suites(suites: tuple[str, ...]) -> str | None:
 
 
 def newer_suites(suites: tuple[str, ...]) -> frozenset[str]:
-    """Return the suites of TLS 1.3 among those named.
+    """Return the suites of TLS 1.3 among those that ssl.cipher.suites names.
 
     Python cannot disable single suites of TLS 1.3 in OpenSSL, so kcli closes a connection that has agreed on a suite
-    that is not named. To keep the connections of all clients that support a named suite, the suite that OpenSSL
-    prefers must be among the named ones. Raises InvalidTlsSetting.
+    that the setting does not name. To keep the connections of all clients that support a named suite, the suite that
+    OpenSSL prefers must be among the named ones. Raises InvalidTlsSetting.
     """
     named = frozenset(suites) & frozenset(TLS_1_3)
     if named and TLS_1_3[0] not in named:

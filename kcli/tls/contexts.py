@@ -1,8 +1,8 @@
 """Makes an `ssl.SSLContext` of the settings ssl.*: for a listener, or for the connections to other nodes.
 
-A key reaches OpenSSL through a file that has no name (memfd_create) where the system has such files, otherwise through
+A key reaches OpenSSL through a file that has no name (memfd_create) if the system has such files, otherwise through
 one that only this user can read and that is removed at once. Renegotiation is switched off. A listener sends no TLS 1.3
-tickets, for two reasons: so the client of every connection must prove its certificate again; and where a client sends
+tickets, for two reasons: so the client of every connection must prove its certificate again; and if a client sends
 data and closes at once, tickets that it has not read would make its system reset the connection, and data on the way
 would be lost. Trusted certificates are trusted at any place in a chain, as in Java. Source: DefaultSslEngineFactory,
 SslFactory.
@@ -47,8 +47,8 @@ class TlsContext:
 
 def listener_context(settings: Mapping[str, str], now: dt.datetime) -> TlsContext:
     """Return the context of a listener. settings: those of server.properties, without the prefix of a listener; now:
-    with a time zone. Raises InvalidTlsSetting, also where there is no key, or clients are asked for certificates and
-    there are no trusted ones."""
+    with a time zone. Raises InvalidTlsSetting, also if there is no key, or if clients are asked for certificates but
+    none are trusted."""
     read = read_listener_settings(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     refused, (entries, warnings) = _choose_suites(context, read), _equip(context, read, now)
@@ -73,7 +73,7 @@ def check_among_nodes(settings: Mapping[str, str], now: dt.datetime) -> None:
     """Perform a handshake in memory between a listener and a client that have the same settings, as the nodes of a
     cluster have.
 
-    Host names are not checked. settings, now: as for `listener_context`. Raises InvalidTlsSetting where the listener's
+    Host names are not checked. settings, now: as for `listener_context`. Raises InvalidTlsSetting if the listener's
     certificate, or the client's, is not accepted: it has expired, or the trust store has no authority for it. Source:
     SslFactory, which does so for the listener between brokers.
     """
@@ -125,8 +125,8 @@ def _equip(
 
 
 def _choose_suites(context: ssl.SSLContext, settings: TlsSettings) -> frozenset[str]:
-    """Set the protocols and cipher suites of the context. Where ssl.cipher.suites names suites of TLS 1.3, return the
-    suites of TLS 1.3 that it does not name; otherwise none."""
+    """Set the protocols and cipher suites of the context. If ssl.cipher.suites names suites of TLS 1.3, return the
+    suites of TLS 1.3 that it does not name; otherwise return none."""
     lowest, highest = settings.protocols
     refused: frozenset[str] = frozenset()
     if settings.cipher_suites:
@@ -156,7 +156,7 @@ def _set_older(context: ssl.SSLContext, suites: tuple[str, ...], names: str) -> 
 
 
 def _check_one_of_a_kind(entries: list[KeyEntry]) -> None:
-    """Raise InvalidTlsSetting where two keys are of one kind (such as RSA): which of them Java uses depends on its hash
+    """Raise InvalidTlsSetting if two keys are of one kind (such as RSA): which of them Java uses depends on its hash
     tables."""
     kinds: dict[str, str] = {}
     for entry in entries:

@@ -1,9 +1,9 @@
 """Private keys with their certificates, and trusted certificates, from stores of type PEM, PKCS12 and JKS.
 
-    PEM      one private key (PKCS #8, encrypted with ssl.key.password if that is set) and its certificates, its own
-             one first; or the trusted certificates
+    PEM      one private key (PKCS #8, encrypted with ssl.key.password if that is set) and its certificates, the
+             key's own first; or the trusted certificates
     PKCS12   a private key under ssl.keystore.password, and its certificates; or the trusted certificates
-    JKS      private keys under ssl.key.password, or where that is not set under ssl.keystore.password; or the trusted
+    JKS      private keys under ssl.key.password, or if that is not set under ssl.keystore.password; or the trusted
              certificates
 
 A file of type PKCS12 may be a JKS file, and the other way round, as in Java. As in Java a key that is in a JKS trust
@@ -50,8 +50,8 @@ class KeyEntry:
 
 
 class _Unusable(Exception):
-    """A store cannot be used; the text is the reason. setting: the setting at fault; None: the one that names the
-    store."""
+    """A store cannot be used; the text is the reason. setting: the name of the setting at fault; None for the setting
+    that names the store."""
 
     def __init__(self, reason: str, setting: str | None = None) -> None:
         super().__init__(reason)
@@ -59,7 +59,7 @@ class _Unusable(Exception):
 
 
 def key_entries(settings: TlsSettings) -> list[KeyEntry]:
-    """Return the private keys, each with a certificate that belongs to it; none where no store is configured.
+    """Return the private keys, each with a certificate that belongs to it; none if no store is configured.
 
     Raises InvalidTlsSetting.
     """
@@ -73,7 +73,7 @@ def key_entries(settings: TlsSettings) -> list[KeyEntry]:
 
 
 def trusted_certificates(settings: TlsSettings) -> list[Certificate]:
-    """Return the trusted certificates; none where no store is configured. Raises InvalidTlsSetting."""
+    """Return the trusted certificates; none if no store is configured. Raises InvalidTlsSetting."""
     store = settings.trust
     if not settings.has_trust:
         return []

@@ -1,10 +1,9 @@
-"""Whether the context of a running listener may be replaced: after a change of its settings, or of the files that they
-name.
+"""Whether a running listener may change to a new context, after its settings or the files that they name have changed.
 
-The certificates of a new key store must have the same subjects as those of the old one, unless ssl.allow.dn.changes is
-true, and at least the same alternative names, unless ssl.allow.san.changes is: other nodes and clients know the
-listener by these. A key store cannot be removed, and neither a key store nor a trust store can be added. Source:
-SslFactory.createNewSslEngineFactory, CertificateEntries; KIP-978.
+The certificates of a new key store must have the same subjects as those of the old key store, unless
+ssl.allow.dn.changes is true, and at least the same alternative names, unless ssl.allow.san.changes is true: other nodes
+and clients know the listener by these. A key store cannot be removed, and neither a key store nor a trust store can be
+added. Source: SslFactory.createNewSslEngineFactory, CertificateEntries; KIP-978.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_replacement(old: TlsContext, new: TlsContext, *, allows_names: bool, allows_hosts: bool) -> None:
-    """Raise InvalidTlsSetting where a listener with the old context may not change to the new one.
+    """Raise InvalidTlsSetting if a listener with the old context may not change to the new one.
 
     allows_names, allows_hosts: ssl.allow.dn.changes and ssl.allow.san.changes.
     """

@@ -1,8 +1,8 @@
 """The settings ssl.* of a listener, or of the connections to other nodes, as Kafka names them.
 
-A setting that kcli cannot apply as Kafka does ends the start with one line that names the setting: providers, key and
-trust managers, random numbers and engines other than Java's default ones. TLSv1 and TLSv1.1 may be named, but no
-connection uses them, as in Kafka on a Java whose jdk.tls.disabledAlgorithms has them. Source: SslConfigs,
+A setting that kcli cannot apply as Kafka does keeps kcli from starting, with one line that names the setting. Such are
+providers, key and trust managers, random numbers and engines other than Java's default ones. TLSv1 and TLSv1.1 may be
+named, but no connection uses them, as in Kafka on a Java whose jdk.tls.disabledAlgorithms has them. Source: SslConfigs,
 BrokerSecurityConfigs, DefaultSslEngineFactory.
 """
 
@@ -45,7 +45,7 @@ class InvalidTlsSetting(KcliError):
 @dataclass(frozen=True, slots=True)
 class Store:
     """A file of keys or of trusted certificates. prefix: "ssl.keystore" or "ssl.truststore"; kind: "JKS", "PKCS12" or
-    "PEM"; path: None where no file is configured, or the PEM text is in the settings themselves."""
+    "PEM"; path: None if no file is configured, or the PEM text is in the settings themselves."""
 
     prefix: str
     kind: str
@@ -57,9 +57,9 @@ class Store:
 class TlsSettings:
     """The settings ssl.*, checked one by one and against each other; no file is read yet. `repr` has no secret.
 
-    key_pem, chain_pem, trusted_pem: the PEM texts in the settings; protocols: the lowest and the highest version;
-    cipher_suites: Java's names, none for the default suites; checks_host: whether a node that kcli connects to must
-    have a certificate for its host.
+    key_pem, chain_pem, trusted_pem: the PEM texts in the settings. protocols: the lowest and the highest version.
+    cipher_suites: Java's names, empty for the default suites. checks_host: whether the certificate of a node that kcli
+    connects to must be for the node's host name.
     """
 
     keys: Store
@@ -85,7 +85,7 @@ class TlsSettings:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that the context depends on: when one of them changes, a new context is due."""
+        """The files from which the SSLContext is made: when one of them changes, a new context must be made."""
         return tuple(store.path for store in (self.keys, self.trust) if store.path is not None)
 
 

@@ -28,7 +28,7 @@ from kcli.txn.turn import Turn
 def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProducerId:
     """Handle EndTxn: write the decision, and have the transaction's markers written.
 
-    Return the producer id and epoch for the client's next transaction, or NEEDS_PRODUCER_ID where the epochs of the
+    Return the producer id and epoch for the client's next transaction, or NEEDS_PRODUCER_ID if the epochs of the
     producer id are used up. Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
     CONCURRENT_TRANSACTIONS while markers are written, INVALID_TXN_STATE, UNSUPPORTED_VERSION.
     """
@@ -59,8 +59,8 @@ def _prepare(
 
 
 def _check(transaction: Transaction, request: EndTransaction) -> bool:
-    """Return True where this EndTxn repeats one that has already ended the transaction, False where it may end the
-    transaction now. Raises Refused where neither is so."""
+    """Return True if this EndTxn repeats an EndTxn that has already ended the transaction, False if it may end the
+    transaction now. Raises Refused if neither is true."""
     epoch, was_epoch = request.producer_epoch, transaction.producer_epoch
     overflowed = transaction.previous_producer_id == request.producer_id and epoch == EPOCHS_END and was_epoch == 0
     again = overflowed or was_epoch == epoch + 1
@@ -83,7 +83,7 @@ def _check(transaction: Transaction, request: EndTransaction) -> bool:
 
 
 def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
-    """Do the same as `_check`, for clients of transaction versions 0 and 1."""
+    """Return the same as `_check`, for clients of transaction versions 0 and 1."""
     if transaction.producer_id != request.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != request.producer_epoch:
@@ -100,10 +100,11 @@ def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
 def abort_open(
     turn: Turn, transactional_id: str, transaction: Transaction, new_producer_id: int
 ) -> NeedsProducerId | None:
-    """Abort an ongoing transaction without a request of its producer, and fence the producer's epoch by that.
+    """Abort an ongoing transaction without a request of its producer. The producer is fenced: the marker has a higher
+    epoch.
 
-    new_producer_id: used where the epochs of the producer id are used up; NONE where the broker has not sent one yet.
-    Return NEEDS_PRODUCER_ID, and change nothing, where a new producer id is needed and is NONE.
+    new_producer_id: the id to use if the epochs of the producer id are used up; NONE if the broker has not sent one
+    yet. If a new producer id is needed and is NONE, return NEEDS_PRODUCER_ID and change nothing.
     """
     assert transaction.state is State.ONGOING, "open"
     version = turn.shard.version()

@@ -31,7 +31,8 @@ def describe_transaction(turn: Turn, request: DescribeTransaction) -> Transactio
 
 
 def list_transactions(turn: Turn, request: ListTransactions) -> list[ListedTransaction]:
-    """Return the transactional ids of this machine's partition that pass the request's filters."""
+    """Return the transactional ids, of this coordinator's partition of __transaction_state, that pass the request's
+    filters."""
     return [
         ListedTransaction(transactional_id, transaction.producer_id, transaction.state.label)
         for transactional_id, transaction in turn.shard.transactions.items()

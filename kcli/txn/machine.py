@@ -70,8 +70,8 @@ class TransactionMachine:
         return turn.outcome
 
     def tick(self, now_ms: int) -> Outcome:
-        """Abort transactions that have exceeded their timeouts, and remove expired transactional ids, if the interval
-        of the one or of the other has passed."""
+        """Abort transactions that have exceeded their timeouts, and remove expired transactional ids, each once its
+        interval has passed since it was last done."""
         turn = Turn(self._shard, now_ms)
         config = self._shard.config
         if now_ms >= self._next_abort_ms:
@@ -102,7 +102,7 @@ class TransactionMachine:
             turn.forget(expired[i : i + TOMBSTONES_TOGETHER])
 
     def deadline_ms(self) -> int | None:
-        """Return when `tick` must be called next, in ms since 1970; None where there are no transactional ids."""
+        """Return when `tick` must be called next, in ms since 1970; None if there are no transactional ids."""
         if not self.transactions:
             return None
         return min(self._next_abort_ms, self._next_removal_ms) if self._open else self._next_removal_ms

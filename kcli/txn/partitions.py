@@ -26,7 +26,7 @@ def add_partitions(turn: Turn, request: AddPartitions) -> ErrorCode:
 
 
 def verify_partitions(turn: Turn, request: VerifyPartitions) -> dict[TopicPartition, ErrorCode]:
-    """Return for each partition NONE, or TRANSACTION_ABORTABLE where it is not part of the transaction. Errors of the
+    """Return for each partition NONE, or TRANSACTION_ABORTABLE if it is not part of the transaction. Errors of the
     request: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS."""
     transaction = turn.shard.get(request.transactional_id)
     _check_producer(transaction, request.producer_id, request.producer_epoch)

@@ -4,8 +4,8 @@
     the transactional id is new                a new producer id, epoch 0
     without producer id                        the next epoch; CONCURRENT_TRANSACTIONS while an ongoing transaction is
                                                aborted
-    with producer id and epoch (KIP-360)       the next epoch where they are the current ones; the current epoch where
-                                               the request repeats the previous one; otherwise PRODUCER_FENCED
+    with producer id and epoch (KIP-360)       the next epoch if id and epoch are current; the current epoch if the
+                                               client repeats its previous request; otherwise PRODUCER_FENCED
     the epochs of the producer id are used up  a new producer id, epoch 0
 
 Source: TransactionCoordinator.handleInitProducerId, TransactionMetadata.prepareIncrementProducerEpoch.
@@ -24,7 +24,7 @@ from kcli.txn.turn import TransactionConfig, Turn
 def init_producer_id(turn: Turn, request: InitProducerId) -> Producer | NeedsProducerId:
     """Handle InitProducerId of a transactional producer.
 
-    Return the producer's id and epoch, or NEEDS_PRODUCER_ID where a new producer id is needed and the request has none.
+    Return the producer's id and epoch, or NEEDS_PRODUCER_ID if a new producer id is needed and the request has none.
     Errors: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS; for two-phase commit
     also TRANSACTIONAL_ID_AUTHORIZATION_FAILED and UNSUPPORTED_VERSION.
     """
@@ -78,7 +78,7 @@ def _begun(
     epoch, knows = transaction.producer_epoch, request.producer_id != NONE
     if transaction.epochs_are_used_up:
         if knows and request.producer_epoch != epoch:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's error where it has no next epoch
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's error if it has no next epoch
         if request.new_producer_id == NONE:
             return NEEDS_PRODUCER_ID
         return transaction.with_producer_id(request.new_producer_id, epoch if knows else NONE, timeout_ms, turn.now_ms)

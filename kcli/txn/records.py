@@ -71,7 +71,7 @@ def _topics(transaction: Transaction) -> list[dict[str, Any]] | None:
 
 
 def parse(record: Pair) -> Record | None:
-    """Parse a record; None where its key or value has an unknown version. Raises FormatError."""
+    """Parse a record; None if its key or value has an unknown version. Raises FormatError."""
     key, value = record
     if key is None or len(key) < TYPE_BYTES:
         raise Truncated("a record of __transaction_state without a key", 0)

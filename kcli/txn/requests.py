@@ -1,4 +1,4 @@
-"""The requests to a transaction machine, its answers, and its messages to the broker, as plain values.
+"""The requests to a TransactionMachine, their answers, and its messages to the broker, as plain values.
 
 A request may need a new producer id. The answer to a request that has none is then NEEDS_PRODUCER_ID, and nothing has
 changed; the broker repeats the request with `new_producer_id`.
@@ -25,7 +25,7 @@ NEEDS_PRODUCER_ID: Final = NeedsProducerId()
 @dataclass(frozen=True, slots=True)
 class InitProducerId:
     """InitProducerId of a transactional producer. producer_id, producer_epoch: those that the producer had before, NONE
-    where it had none (KIP-360). Answered with Producer."""
+    if it had none (KIP-360). The answer is Producer."""
 
     transactional_id: str
     timeout_ms: int
@@ -38,7 +38,7 @@ class InitProducerId:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """Add partitions to a transaction. client_version: the transaction version that the client uses. Answered with an
+    """Add partitions to a transaction. client_version: the transaction version that the client uses. The answer is an
     ErrorCode."""
 
     transactional_id: str
@@ -50,7 +50,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPartitions:
-    """Verify that partitions are part of a transaction. Answered with an ErrorCode by partition."""
+    """Verify that partitions are part of a transaction. The answer is an ErrorCode by partition."""
 
     transactional_id: str
     producer_id: int
@@ -60,7 +60,7 @@ class VerifyPartitions:
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """Commit or abort a transaction. client_version: the transaction version that the client uses. Answered with
+    """Commit or abort a transaction. client_version: the transaction version that the client uses. The answer is
     Producer."""
 
     transactional_id: str
@@ -95,7 +95,7 @@ class WriteMarkers:
 
 @dataclass(frozen=True, slots=True)
 class MarkersWritten:
-    """All markers of a WriteMarkers are written. Answered with None."""
+    """All markers of a WriteMarkers are written. The answer is None."""
 
     transactional_id: str
     producer_id: int
@@ -104,8 +104,8 @@ class MarkersWritten:
 
 @dataclass(frozen=True, slots=True)
 class AbortTimedOut:
-    """A transaction has exceeded its timeout, and its abort needs a new producer id. The machine sends this message to
-    the broker, which sends it back as a request, with a new producer id. Answered with None."""
+    """A transaction has exceeded its timeout, and its abort needs a new producer id. The TransactionMachine sends this
+    message to the broker, which sends it back as a request, with a new producer id. The answer is None."""
 
     transactional_id: str
     producer_id: int
@@ -115,7 +115,7 @@ class AbortTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransaction:
-    """Describe a transactional id. Answered with a TransactionDescription."""
+    """Describe a transactional id. The answer is a TransactionDescription."""
 
     transactional_id: str
 
@@ -135,7 +135,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
-    """List the transactional ids that pass all filters; an empty filter passes all. Answered with a list of
+    """List the transactional ids that pass all filters; an empty filter passes all. The answer is a list of
     ListedTransaction.
 
     states: labels of states; an unknown one passes none. longer_than_ms: the minimum time since the transaction began,
@@ -149,7 +149,7 @@ class ListTransactions:
 
 @dataclass(frozen=True, slots=True)
 class ListedTransaction:
-    """A transactional id in the answer to ListTransactions. state: its label."""
+    """A transactional id in the answer to ListTransactions. state: the label of its state."""
 
     transactional_id: str
     producer_id: int

@@ -10,7 +10,7 @@
       partitions         compact array   of int32; then no tags
     last update, start   int64, int64    ms since 1970
     tags                 0: previous producer id, int64; 1: next producer id, int64; 2: the client's transaction
-                         version, int16; each only where it is not the default
+                         version, int16; each is left out if it has its default
 
 Source: TransactionLogKey.json, TransactionLogValue.json; KIP-890.
 """

@@ -28,7 +28,7 @@ from kcli.protocol.topic_partition import TopicPartition
 NONE: Final = -1
 EPOCH_MAX: Final = 2**15 - 1
 EPOCHS_END: Final = EPOCH_MAX - 1
-"""The largest epoch that a producer gets; the epoch above it is used only to fence."""
+"""The largest epoch that a producer gets; only fencing uses the epoch above it."""
 INT_MAX: Final = 2**31 - 1
 EPOCH_BUMP_VERSION: Final = 2
 
@@ -129,7 +129,7 @@ class Transaction(NamedTuple):
         )
 
     def with_producer_id(self, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """Return the state after InitProducerId where the epochs are used up: Empty, with a new producer id and epoch
+        """Return the state after InitProducerId if the epochs are used up: Empty, with a new producer id and epoch
         0."""
         return self.with_epoch(0, last_epoch, timeout_ms, now_ms)._replace(producer_id=producer_id)
 

@@ -1,4 +1,4 @@
-"""The state of a transaction machine (Shard), and the handling of one request or deadline on it (Turn)."""
+"""The state of a TransactionMachine (Shard), and the handling of one request or deadline on it (Turn)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TransactionConfig:
 
 @dataclass(slots=True)
 class Shard:
-    """The state of one machine: the transactions of a partition of __transaction_state.
+    """The state of one TransactionMachine: the transactions of a partition of __transaction_state.
 
     version(): returns the cluster's transaction.version. transactions: by transactional id. last_epochs: by
     transactional id, the `last_producer_epoch` of a record that is being appended, as the record itself does not have
@@ -51,7 +51,7 @@ class Shard:
         return transaction
 
     def check_version(self, client_version: int) -> None:
-        """Raises Refused UNSUPPORTED_VERSION where the client uses transaction version 1 or higher and the cluster's
+        """Raises Refused UNSUPPORTED_VERSION if the client uses transaction version 1 or higher and the cluster's
         transaction.version is 0, whose records have no field for the client's version."""
         if client_version and not self.version():
             raise Refused(ErrorCode.UNSUPPORTED_VERSION)

@@ -32,7 +32,7 @@ class NoSuchGroup(KcliError):
 
 
 class Listing(NamedTuple):
-    """A group in a list."""
+    """A group in a list of groups: its id, type and state."""
 
     group: str
     type: str
@@ -40,7 +40,7 @@ class Listing(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A committed offset. leader_epoch: None where the OffsetCommit had none."""
+    """A committed offset. leader_epoch: None if the OffsetCommit had none."""
 
     offset: int
     leader_epoch: int | None
@@ -66,7 +66,7 @@ class Member(NamedTuple):
 class Group(NamedTuple):
     """A group and its members.
 
-    assignor, coordinator: None where there is none or it is not known. epoch: the group epoch. target_epoch: the epoch
+    assignor, coordinator: None if there is none or it is not known. epoch: the group epoch. target_epoch: the epoch
     of the target assignment. Both are None for a classic group."""
 
     id: str
@@ -81,7 +81,7 @@ class Group(NamedTuple):
 
 class Progress(NamedTuple):
     """A group's progress in a partition: the committed offset, the log end offset, and the member that the partition is
-    assigned to; None where there is none or it is not known."""
+    assigned to; None if there is none or it is not known."""
 
     topic: str
     partition: int
@@ -91,21 +91,22 @@ class Progress(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """The log end offset minus the committed offset; None where one of them is not known."""
+        """The log end offset minus the committed offset; None if one of the two is not known."""
         if self.committed is None or self.log_end_offset is None:
             return None
         return self.log_end_offset - self.committed.offset
 
 
 def places(group: Group, committed: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """The partitions that are assigned to a member or have a committed offset, sorted."""
+    """Return the partitions that are assigned to a member or have a committed offset, sorted."""
     return sorted({*committed, *(place for member in group.members for place in member.assignment)})
 
 
 def progress(
     group: Group, committed: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int]
 ) -> list[Progress]:
-    """The progress of a group in each partition of `places`. ends: log end offsets."""
+    """Return the progress of a group in each partition that is assigned to a member or has a committed offset. ends:
+    log end offsets by partition; a partition that is missing there has an unknown one."""
     readers = {place: member for member in group.members for place in member.assignment}
     return [
         Progress(*place, committed.get(place), ends.get(place), readers.get(place))
@@ -114,7 +115,7 @@ def progress(
 
 
 def places_text(assigned: Iterable[TopicPartition]) -> str:
-    """Partitions on one line, as kafka-consumer-groups prints them: orders:0,1;payments:3."""
+    """Return the partitions as kafka-consumer-groups prints them on one line: orders:0,1;payments:3."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(assigned):
         by_topic.setdefault(topic, []).append(number)

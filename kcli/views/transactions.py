@@ -3,10 +3,10 @@
     transactional id   the coordinator's state of it: producer, state, timeout, the partitions of its transaction
     producer           a partition's state of it: epoch, last batch, the first offset of its open transaction
 
-A transaction hangs in a partition where it is open and no coordinator will end it there: its producer id belongs to no
-transactional id, or the partition is not in the transaction of that id. Only transactions older than
-transaction.max.timeout.ms can hang: the producer of a younger one may still add the partition at its coordinator. Names
-of states are Kafka's own, times are epoch ms. Source: TransactionsCommand in Kafka's tools; KIP-664.
+A transaction hangs in a partition if it is open there and no coordinator will end it there: its producer id belongs to
+no transactional id, or the coordinator's state of that transactional id lacks the partition. Only transactions older
+than transaction.max.timeout.ms can hang: the producer of a younger one may still add the partition at its coordinator.
+Names of states are Kafka's own, times are epoch ms. Source: TransactionsCommand in Kafka's tools; KIP-664.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class NoSuchTransactionalId(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class TransactionFilter:
-    """Which transactional ids to list; empty sets and None select all. longer_than_ms: only those whose transaction
-    began longer ago than that."""
+    """Which transactional ids to list; empty sets and None select all. longer_than_ms: list only ids whose transaction
+    began more than this many ms ago."""
 
     states: frozenset[str] = frozenset()
     producer_ids: frozenset[int] = frozenset()
@@ -42,7 +42,7 @@ class TransactionFilter:
 
 
 class Listing(NamedTuple):
-    """A transactional id in a list. coordinator: the id of its broker; None where it is not known."""
+    """A transactional id in a list. coordinator: the id of its broker; None if it is not known."""
 
     transactional_id: str
     coordinator: int | None
@@ -51,8 +51,8 @@ class Listing(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A transactional id and its transaction. start_ms: when its latest transaction began, epoch ms; None where its
-    producer has begun none since it was initialized."""
+    """A transactional id and its transaction. start_ms: when its latest transaction began, epoch ms; None if no
+    transaction has begun since InitProducerId."""
 
     transactional_id: str
     coordinator: int | None
@@ -67,8 +67,9 @@ class Transaction(NamedTuple):
 class Producer(NamedTuple):
     """A producer's state in one partition.
 
-    coordinator_epoch: of its last transaction marker; last_sequence: of its last batch; start_offset: the first offset
-    of its open transaction; each None where there is none."""
+    coordinator_epoch: that of the producer's last transaction marker; last_sequence: that of its last batch;
+    start_offset: the first offset of its open transaction. Each is None if the producer has none.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -79,7 +80,7 @@ class Producer(NamedTuple):
 
 
 def known(number: int) -> int | None:
-    """The number, or None where it is -1, which is Kafka's value for "none" in the fields of a producer."""
+    """Return the number; None for -1, Kafka's value for "none" in the fields of a producer."""
     return None if number == -1 else number
 
 
@@ -104,23 +105,26 @@ class Source(Protocol):
         ...
 
     def describe(self, transactional_ids: Iterable[str]) -> Iterator[Transaction | KcliError]:
-        """Yield the states of these transactional ids, in the order given; an error for an unknown one."""
+        """Yield the state of each of these transactional ids, in the order given; for an unknown id a
+        NoSuchTransactionalId."""
         ...
 
     def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
-        """The partitions of a topic; None: of all topics. broker: only those with a replica on it. Raises KcliError."""
+        """Return the partitions of a topic, or with None of all topics. broker: only partitions with a replica on the
+        broker with this id; None for all. Raises KcliError."""
         ...
 
     def producers(
         self, places: Iterable[TopicPartition], broker: int | None
     ) -> Iterator[tuple[TopicPartition, list[Producer]] | KcliError]:
-        """Yield each of these partitions with the producers that its leader knows, or that the replica on `broker`
-        knows."""
+        """Yield each of these partitions with the producers that its leader knows, or, if `broker` is given, those that
+        the replica on this broker knows."""
         ...
 
 
 def hanging(source: Source, open_for_long: Sequence[Open]) -> Iterator[Open]:
-    """Yield those of these open transactions that hang. Raises KcliError where a coordinator does not answer."""
+    """Yield the transactions in `open_for_long` that hang, as the module docstring defines it. Raises KcliError if a
+    coordinator does not answer."""
     if not open_for_long:
         return
     producer_ids = frozenset(each.producer.producer_id for each in open_for_long)
@@ -145,7 +149,7 @@ def open_for(place: TopicPartition, producers: Iterable[Producer], longer_than_m
 
 
 def good(found: Found | KcliError) -> Found:
-    """Return the value; where it is an error, raise it."""
+    """Return `found`, or raise it if it is an error."""
     if isinstance(found, KcliError):
         raise found
     return found

@@ -1,1 +1,1 @@
-"""rows: records to columns of an Arrow table. builder: such columns back to record batches."""
+"""rows turns records into columns of an Arrow table; builder turns such columns back into record batches."""

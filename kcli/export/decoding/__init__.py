@@ -1,7 +1,7 @@
 """Keys and values of records as typed columns: raw, string, JSON, Avro, Protobuf.
 
     spec = DecoderSpec.parse("avro:http://registry:8081")
-    known = survey(spec, payloads) | survey(spec, more)      # only where spec.infers
+    known = survey(spec, payloads) | survey(spec, more)      # only if spec.infers
     decoder = make_decoder(spec, known)                      # on the driver; picklable, sent to the workers
     values, reasons = decoder.decode(payloads)               # values: of decoder.type; reasons: texts, null if decoded
 
@@ -35,7 +35,7 @@ __all__ = ["Decoder", "DecoderSpec", "RegistryError", "SchemaError", "Survey", "
 
 
 def make_decoder(spec: DecoderSpec | str, known: Survey | None = None) -> Decoder:
-    """Return the decoder that `spec` describes. known: the survey of the payloads, needed where `spec.infers`.
+    """Return the decoder that `spec` describes. known: the survey of the payloads, needed if `spec.infers`.
 
     Raises UsageError, NotInstalled, SchemaError, RegistryError, UnreadableInput (a schema file cannot be read).
     """

@@ -1,4 +1,4 @@
-"""Avro schemas as Arrow types, and as programs of the kernel that decodes Avro.
+"""Avro schemas as Arrow types, and as programs for the compiled Avro decoder (formats.kernels.payload.avro).
 
     null                              string (always null)
     boolean, int, long, float, double, bytes, string     the same type; fixed: binary
@@ -13,7 +13,7 @@
     other logical types               the type of their encoding
 
 All values may be null: a field that the writer's schema lacks is null. Source: the Avro 1.12 specification, Spark's
-SchemaConverters. fastavro parses the schemas; tests compare the kernel's values with fastavro's.
+SchemaConverters. fastavro parses the schemas; tests compare the decoder's values with fastavro's.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ Schema: TypeAlias = dict[str, Any] | list[Any] | str
 
 
 class AvroSchema:
-    """One Avro schema. named: its named types by full name, with those of its imports."""
+    """One Avro schema, parsed. named: the named types of the schema and its imports, by full name."""
 
     def __init__(self, source: SchemaSource) -> None:
-        """Parse the schema after its imports. Raises SchemaError."""
+        """Parse the source's imports, then its schema. Raises SchemaError."""
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
         self.named: dict[str, dict[str, Any]] = {}
@@ -77,8 +77,11 @@ class AvroSchema:
             raise SchemaError(f"not an Avro schema: {type(error).__name__}: {error}") from error
 
     def look_up(self, schema: Schema) -> tuple[str, dict[str, Any]]:
-        """Return (kind, schema) of a schema, with a name replaced by the named type; ("union", {"members": ...}) of a
-        union."""
+        """Return the kind of a schema ("record", "array", "long") and the schema itself as a dict.
+
+        A name is replaced by the named type. The dict of a union is {"members": its schemas}; for the name of a
+        primitive type it is empty.
+        """
         if isinstance(schema, str):
             if schema in _SIMPLE:
                 return schema, {}
@@ -160,9 +163,11 @@ def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
 
 
 def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.AvroProgram:
-    """Return the kernel's program that decodes values of several schemas into the columns of one type.
+    """Return the program with which compiled code (formats.kernels.payload.avro) decodes values of several schemas into
+    the columns of one type.
 
-    sources: schemas by the header of their payloads; header: the kind of header, as the kernel numbers it.
+    root: that type's tree of columns. sources: Schema Registry prefix of a payload -> schema. header: the kind of
+    prefix, SCHEMA_ID or NO_HEADER of formats.kernels.payload.payloads. Raises SchemaError.
     """
     compiler = _Compiler()
     roots = {}
@@ -175,7 +180,8 @@ def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> k
 
 
 class _Compiler:
-    """Compiles schemas to the kernel's ops. In its methods `node` is the column for a value, None to skip the value."""
+    """Translates schemas into the operations of formats.kernels.payload.avro. In its methods `node` is the column for a
+    value, None to skip the value."""
 
     def __init__(self) -> None:
         self.schema: AvroSchema

@@ -1,5 +1,9 @@
-"""Decoders of payloads with a schema: one schema for all, or the schema whose id in a registry is in each payload's
-header (Confluent's wire format)."""
+"""Decoders of payloads with a schema: one schema for all payloads, or for each payload the schema whose id is in its
+Schema Registry prefix.
+
+The prefix (Confluent's wire format) is a zero byte and the schema id, for Protobuf followed by message indexes. The
+code calls it `header`.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +19,42 @@ from kcli.export.decoding.shapes import Node, kernel_payloads, run
 from kcli.export.decoding.sources import Registry, SchemaSource, UnknownSchema, resolve
 from kcli.export.decoding.unify import settle, unify, unify_all
 
-# After this many unknown ids no more ids are requested from the registry: it is assumed that the payloads have no
-# header, and that the supposed ids are part of their data.
+# After this many ids that the registry does not know, no more ids are requested from it: the payloads are assumed to
+# have no Schema Registry prefix, so that the supposed ids are part of their data.
 UNKNOWN_MAX = 1000
 
 
 class Language(Protocol):
-    """The interface of the modules avro, protobuf and json_schema: types and programs from schemas.
+    """The interface of the modules avro, protobuf and json_schema, which make types and programs from schemas.
 
-    language: AVRO, PROTOBUF or JSON, as a registry names it. header: the kind of Confluent header.
+    language: the registry's schema type AVRO, PROTOBUF or JSON. header: the kind of Schema Registry prefix, SCHEMA_ID
+    or SCHEMA_MESSAGE of formats.kernels.payload.payloads.
     """
 
     language: str
     header: int
 
     def prepare(self, source: SchemaSource) -> SchemaSource:
-        """Return the source in the form that the workers need: whatever requires a compiler or a file is done. Raises
+        """Return the source in a form for which workers need neither a compiler nor further files. Raises
         SchemaError."""
         ...
 
     def type_of(self, source: SchemaSource, header: bytes) -> pa.DataType:
-        """Return the Arrow type for values with this schema and header. Raises SchemaError."""
+        """Return the Arrow type for values with this schema. header: the payload's Schema Registry prefix, which for
+        Protobuf selects the message; b"" without one. Raises SchemaError."""
         ...
 
     def program(self, root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> Program:
-        """Return the kernel's program that decodes values of these schemas, by header, into the columns of one type."""
+        """Return the program with which compiled code decodes payloads into the columns of the tree `root`.
+
+        sources: Schema Registry prefix of a payload -> schema. header: the kind of prefix, as in the attribute, or
+        NO_HEADER.
+        """
         ...
 
 
 class SchemaDecoder(ProgramDecoder):
-    """Decodes payloads that all have one schema, and no header."""
+    """Decodes payloads that all have one schema, and no Schema Registry prefix."""
 
     def __init__(self, language: Language, source: SchemaSource) -> None:
         """Prepare the schema and its program. Raises SchemaError."""
@@ -54,21 +64,23 @@ class SchemaDecoder(ProgramDecoder):
         _ = self.program
 
     def make_program(self) -> Program:
-        """Return the kernel's program for the one schema."""
+        """Return the program that decodes payloads of the one schema."""
         return self.language.module.program(self.root, {b"": self.source}, NO_HEADER)
 
 
 class RegistryDecoder(ProgramDecoder):
-    """Decodes payloads with Confluent's header, with schemas from a registry.
+    """Decodes payloads with a Schema Registry prefix, with schemas from a registry.
 
-    The type is the common type of the schemas in the survey's headers. A schema whose id is first met while decoding is
-    requested from the registry; its payloads decode if the schema's type fits the common type, and otherwise get a
-    reason.
-    sources: schemas by header. refused: reasons by header, for headers whose schema cannot be used.
+    The type is the common type of the schemas whose prefixes the survey found. A schema whose id is first met while
+    decoding is requested from the registry; its payloads decode if all of its fields fit into the common type.
+    Otherwise their values are null, each with a reason.
+
+    sources: schemas by prefix. refused: reasons by prefix, for prefixes whose schema cannot be used.
     """
 
     def __init__(self, language: Language, registry: Registry, headers: frozenset[bytes]) -> None:
-        """headers: the distinct headers of the surveyed payloads. Raises SchemaError, RegistryError."""
+        """Request the schemas of the surveyed payloads. headers: the distinct Schema Registry prefixes of these
+        payloads. Raises SchemaError, RegistryError."""
         self.language = Named(language)
         self.registry = registry
         self.sources: dict[bytes, SchemaSource] = {}
@@ -93,14 +105,14 @@ class RegistryDecoder(ProgramDecoder):
         _ = self.program
 
     def make_program(self) -> Program:
-        """Return the kernel's program for all schemas in `sources`; made anew after a schema is added."""
+        """Return the program for all schemas in `sources`; `decode` has it made anew after it has added a schema."""
         module = self.language.module
         return module.program(self.root, self.sources, module.header)
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
         """Decode a column of payloads: (values, reasons), as Decoder.decode.
 
-        Raises RegistryError where the registry does not answer a request for a new schema.
+        Raises RegistryError if the registry does not answer a request for a new schema.
         """
         before = len(self.sources)
         for header in kernel_payloads(payloads).headers(self.language.module.header):
@@ -134,7 +146,7 @@ class RegistryDecoder(ProgramDecoder):
 
 
 class Named:
-    """A picklable reference to a language's module: the pickle has the module's name."""
+    """A picklable reference to the module of a schema language: the pickle has the module's name."""
 
     def __init__(self, module: Any) -> None:
         self.module: Language = module
@@ -150,5 +162,5 @@ def _named(name: str) -> Named:
 
 
 def schema_id(header: bytes) -> int:
-    """Return the schema id in Confluent's header (bytes 1 to 4)."""
+    """Return the schema id in a Schema Registry prefix (bytes 1 to 4)."""
     return int.from_bytes(header[1:5])

@@ -1,4 +1,5 @@
-"""The interface of decoders: payloads to values of one type, and a reason for each payload that does not decode."""
+"""The interface of decoders, which convert payloads to values of one type, and give a reason for each payload that does
+not decode."""
 
 from __future__ import annotations
 

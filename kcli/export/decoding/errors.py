@@ -1,4 +1,5 @@
-"""Errors with which no decoder can be made. A payload that does not decode raises no error, but has a reason (text)."""
+"""The errors raised if no decoder can be made. A payload that does not decode raises no error, but has a reason
+(text)."""
 
 from __future__ import annotations
 

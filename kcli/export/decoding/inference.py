@@ -2,7 +2,7 @@
 
     true, 3, 3.5, "text"    boolean, bigint (double beyond 64 bits), double, string
     [..], {..}              array of the common type of all items, struct of all fields, sorted by name
-    null, {}, []            unknown; where no other value occurs, a string
+    null, {}, []            unknown; if no other value occurs, a string
 
 Integers and fractions in one place become double, from 2^53 on the nearest double, as in Spark.
 Values without a common type (3 and "x") become string; each string is the JSON text of its value.
@@ -21,12 +21,13 @@ DEPTH_MAX = 64
 
 
 def infer_json(payloads: Iterable[bytes | None]) -> pa.DataType:
-    """Return the common type of JSON texts, null where unknown; payloads that are not JSON are ignored."""
+    """Return the common type of JSON texts; the null type if no text tells it (null, {} and [] do not). Payloads that
+    are not JSON are ignored."""
     return json_type(_values(payloads))
 
 
 def json_type(values: Iterable[Any]) -> pa.DataType:
-    """Return the common type of values as `json.loads` returns them; null where unknown."""
+    """Return the common type of values as `json.loads` returns them; the null type if no value tells it."""
     shape = _JsonShape()
     for value in values:
         shape.add(value, DEPTH_MAX)

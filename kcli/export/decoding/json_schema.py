@@ -1,6 +1,6 @@
 """JSON schemas as Arrow types. Keywords that do not change the type (`required`, `minimum`, ...) are ignored.
 
-    object with properties            struct; without, but with additionalProperties of one schema: map
+    object with properties            struct; without properties, but with additionalProperties of one schema: map
     array with items                  list
     integer, number, boolean          bigint, double, boolean
     string                            string; with format date or date-time: date, timestamp (UTC)
@@ -61,7 +61,11 @@ def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
 
 
 def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> JsonProgram:
-    """Return the kernel's program that decodes JSON texts that follow these headers, all of them to the one type."""
+    """Return the program with which compiled code (formats.kernels.payload.json) decodes JSON texts into the columns of
+    the tree `root`; the schemas in `sources` have no effect on it.
+
+    sources: its keys are the Schema Registry prefixes of payloads. header: the kind of prefix.
+    """
     return json_program(root, strict=False, headers=tuple(sources), header=header)
 
 

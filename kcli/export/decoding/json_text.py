@@ -24,26 +24,29 @@ VARIANT = pa.struct(
 
 
 class JsonDecoder(ProgramDecoder):
-    """Decodes payloads of one JSON text each to one type. strict: a text with a field that is not in the type fails."""
+    """Decodes payloads of one JSON text each to one type. strict: a text with a field that the type lacks does not
+    decode."""
 
     def __init__(self, kind: pa.DataType, *, strict: bool) -> None:
-        """Raises SchemaError for a type that JSON does not have."""
+        """Make the program at once, to raise SchemaError for a type that no JSON text decodes to."""
         super().__init__(kind)
         self.strict = strict
         _ = self.program
 
     def make_program(self) -> JsonProgram:
-        """Return the kernel's program for JSON of the decoder's type."""
+        """Return the program that decodes JSON texts to the decoder's type."""
         return json_program(self.root, strict=self.strict)
 
 
 def json_program(
     root: Node, *, strict: bool, headers: tuple[bytes, ...] = (b"",), header: int = NO_HEADER
 ) -> JsonProgram:
-    """Return the kernel's program for JSON texts of this type.
+    """Return the program with which compiled code (formats.kernels.payload.json) decodes JSON texts into the columns of
+    the tree `root`.
 
-    strict: fields that are not in the type are faults. headers: the headers before the texts; header: their kind, as
-    the kernel numbers it. Raises SchemaError for a map whose keys are not strings.
+    strict: a text with a field that the type lacks does not decode. headers: the Schema Registry prefixes that may come
+    before the texts. header: their kind, SCHEMA_ID or NO_HEADER of formats.kernels.payload.payloads. Raises SchemaError
+    for a type that no JSON text decodes to, as a map whose keys are not strings.
     """
     names = []
     for node in root.walk():

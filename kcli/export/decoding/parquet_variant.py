@@ -69,7 +69,7 @@ def _marked(footer: bytes, columns: Sequence[str]) -> bytes:
 
 
 def _behind(elements: list[Struct], at: int) -> int:
-    """Return the index of the first element that comes after element `at` and all descendants of that element."""
+    """Return the index of the first element that comes after element `at` and all its descendants."""
     left = 1
     while left:
         left += elements[at].get(CHILDREN, (I32, 0))[1] - 1

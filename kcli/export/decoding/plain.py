@@ -14,7 +14,7 @@ class RawDecoder:
     type: pa.DataType = pa.binary()
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Return the payloads, with no reasons."""
+        """Return the payloads unchanged, and null reasons."""
         return payloads, no_reasons(len(payloads))
 
 
@@ -24,7 +24,7 @@ class StringDecoder:
     type: pa.DataType = pa.string()
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Decode a column: (values, reasons), as Decoder.decode. Payloads are decoded one by one only where the column
+        """Decode a column: (values, reasons), as Decoder.decode. Payloads are decoded one by one only if the column
         has a payload that is not UTF-8."""
         try:
             return pc.cast(payloads, pa.string()), no_reasons(len(payloads))

@@ -1,5 +1,5 @@
-"""The base class of decoders that run a program of the kernel. Each process makes the program, from a type and
-schemas."""
+"""The base class of decoders that run a program: a description of a type and its schemas for the compiled code of
+formats.kernels.payload. Each process makes the program from the pickled type and schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcli.export.decoding.shapes import Node, run, tree
 
 
 class Program(Protocol):
-    """The interface of the kernel's programs."""
+    """The interface of the programs of formats.kernels.payload."""
 
     def decode(self, payloads: kernel.Payloads) -> kernel.Decoded:
         """Decode payloads to columns, and to faults for the payloads that do not decode."""
@@ -22,7 +22,7 @@ class Program(Protocol):
 
 
 class ProgramDecoder(ABC):
-    """A decoder that runs a kernel program. Its pickle has type and schemas, but not the program made from them."""
+    """A decoder that runs a program. Its pickle has the type and the schemas, but not the program made from them."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.type = kind
@@ -34,7 +34,7 @@ class ProgramDecoder(ABC):
 
     @cached_property
     def program(self) -> Program:
-        """The kernel's program, made at its first use in each process."""
+        """The program, made at its first use in each process."""
         return self.make_program()
 
     @abstractmethod

@@ -1,18 +1,18 @@
-"""Protobuf descriptors as Arrow types, and as programs of the kernel that decodes Protobuf.
+"""Protobuf descriptors as Arrow types, and as programs for the compiled decoder (formats.kernels.payload.protobuf).
 
     double, float, bool, string, bytes             the same type
     int32, sint32, sfixed32                        int
     int64, sint64, sfixed64                        bigint
     uint32, fixed32                                bigint
     uint64, fixed64                                decimal(20)
-    enum                                           string: the symbol, or the number where it has no symbol
+    enum                                           string: the symbol, or the number if it has no symbol
     message                                        struct; a message within itself, or without fields: binary
     repeated, map                                  list, map
     google.protobuf.Timestamp                      timestamp (UTC)
     google.protobuf.Int64Value, other wrappers     the type of their field `value`
 
 A field that is not in a payload is null; with implicit presence (plain fields of proto3) it is zero or empty. protoc
-from grpcio-tools compiles .proto files; tests compare the kernel's values with those of protobuf's Python runtime.
+from grpcio-tools compiles .proto files; tests compare the decoder's values with those of protobuf's Python runtime.
 Source: protobuf.dev, "Encoding", "Field Presence"; Confluent's wire format for the message's indexes.
 """
 
@@ -65,7 +65,7 @@ CONFLUENT = {
     "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
 }
 
-# By FieldDescriptor.type, 1 to 18.
+# FieldDescriptor.type (1 to 18) -> the code for formats.kernels.payload.protobuf, and the Arrow type.
 _CODES: dict[int, tuple[int, pa.DataType]] = {
     1: (kernel.PROTO_DOUBLE, pa.float64()),
     2: (kernel.PROTO_FLOAT, pa.float32()),
@@ -101,7 +101,8 @@ def prepare(source: SchemaSource) -> SchemaSource:
 
 @lru_cache(maxsize=256)
 def _compile(source: SchemaSource) -> bytes:
-    """Compile a schema and its imports with protoc; return a FileDescriptorSet, with the schema's own file last.
+    """Compile a schema and its imports with protoc; return a serialized FileDescriptorSet whose last file is the
+    schema.
 
     Raises SchemaError.
     """
@@ -163,7 +164,9 @@ def _main_file(compiled: bytes) -> FileDescriptor:
 
 
 def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
-    """Return the message type of payloads with the header `start`, b"" for payloads without one. Raises SchemaError."""
+    """Return the descriptor of the payloads' message. start: their Schema Registry prefix, whose message indexes select
+    it; b"": payloads without a prefix have the message that the spec names, or else the only one of the schema. Raises
+    SchemaError."""
     assert source.compiled is not None
     file = _main_file(source.compiled)
     if start:
@@ -191,8 +194,8 @@ def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
 
 
 def _indexes(start: bytes) -> Sequence[int]:
-    """Return the message indexes that come after the schema id in Confluent's header, outermost message first; (0,)
-    where the header has the short form or none."""
+    """Return the message indexes in a Schema Registry prefix, outermost message first: the numbers behind the schema id
+    and the count of indexes. (0,) if the count is 0 (the short form for the first message) or missing."""
     numbers: list[int] = []
     value = shift = 0
     for byte in start[5:]:
@@ -206,7 +209,8 @@ def _indexes(start: bytes) -> Sequence[int]:
 
 @lru_cache(maxsize=256)
 def type_of(source: SchemaSource, header: bytes) -> pa.DataType:
-    """Return the Arrow type of the message of payloads with this header. Raises SchemaError."""
+    """Return the Arrow type for payloads of the schema. header: their Schema Registry prefix, whose message indexes
+    select the message; b"" without one. Raises SchemaError."""
     message = message_of(source, header)
     if not message.fields:
         raise SchemaError(f"message {message.full_name} has no fields")
@@ -249,9 +253,11 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.ProtoProgram:
-    """Return the kernel's program that decodes messages of several schemas into the columns of one type.
+    """Return the program with which compiled code (formats.kernels.payload.protobuf) decodes messages of several
+    schemas into the columns of one type.
 
-    sources: schemas by the header of their payloads; header: the kind of header, as the kernel numbers it.
+    root: that type's tree of columns. sources: Schema Registry prefix of a payload -> schema. header: the kind of
+    prefix, SCHEMA_MESSAGE or NO_HEADER of formats.kernels.payload.payloads. Raises SchemaError.
     """
     compiler = _Compiler()
     roots = {start: compiler.message(message_of(source, start), root) for start, source in sources.items()}
@@ -265,9 +271,10 @@ class _Compiler:
         self.symbols: list[tuple[int, bytes]] = []
 
     def message(self, message: Descriptor, node: Node, *, label: int | None = None) -> int:
-        """Add a message whose fields are decoded to the columns of a struct, `node`; return its number.
+        """Add a message to the program; its fields are decoded to the columns of the struct `node`. Return the
+        message's number in the program.
 
-        label: the label for all fields of a map's entry message; None: each field's own.
+        label: the label of each field of a map's entry message; None for the label that each field has itself.
         """
         made: list[Any] = [node.column, len(message.oneofs), [], []]
         self.messages.append(made)
@@ -293,8 +300,8 @@ class _Compiler:
         return field.number, code, node.column, label, inner, oneof, first, count
 
     def value(self, field: FieldDescriptor, node: Node) -> tuple[int, int, int, int]:
-        """Return the parts of a field that its type decides: (code, message's number, first symbol, count of
-        symbols)."""
+        """Return the parts of a program's field that depend on its type: (code, number of its message, index of its
+        enum's first symbol, count of symbols); 0 for what the type lacks."""
         message = field.message_type
         if message is None:
             if field.type != _ENUM:
@@ -316,8 +323,8 @@ class _Compiler:
         return code, self.message(message, node, label=kernel.DEFAULT if _is_map(field) else None), 0, 0
 
     def timestamp(self) -> int:
-        """Add the message google.protobuf.Timestamp, whose seconds and nanoseconds the kernel combines; return its
-        number."""
+        """Add the message google.protobuf.Timestamp, whose seconds and nanoseconds the compiled code combines; return
+        its number in the program."""
         fields = [
             (1, kernel.PROTO_INT64, -1, kernel.DEFAULT, 0, -1, 0, 0),
             (2, kernel.PROTO_INT32, -1, kernel.DEFAULT, 0, -1, 0, 0),

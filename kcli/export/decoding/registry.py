@@ -173,8 +173,8 @@ class DumpedRegistry:
             raise UnknownSchema(f"{self.name} has no schema {schema_id}") from None
 
     def referred(self, reference: Reference) -> RegisteredSchema:
-        """Return the schema at a reference's subject and version, or, where there is none, at the reference's name
-        taken as a path in the dump. Raises UnknownSchema."""
+        """Return the schema at a reference's subject and version. If the dump has none there, return the schema whose
+        path in the dump is the reference's name. Raises UnknownSchema."""
         found = self._by_version.get((reference.subject, reference.version)) or self._by_path.get(reference.name)
         if found is None:
             raise UnknownSchema(f"{self.name} has no version {reference.version} of {reference.subject}")
@@ -206,9 +206,9 @@ class DumpedRegistry:
 
 
 def _answers(value: Any, own_id: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the registry's answers in a JSON file of a dump, each with its id; none where the file is a JSON schema.
+    """Yield the registry's answers in a JSON file of a dump, each with its id; none if the file is a JSON schema.
 
-    own_id: the id in the file's name, None where the name has none. Raises ValueError.
+    own_id: the id in the file's name, None if the name has none. Raises ValueError.
     """
     if isinstance(value, dict):
         if not isinstance(value.get("schema"), str):

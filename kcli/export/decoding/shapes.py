@@ -1,4 +1,5 @@
-"""Conversion of Arrow types to the kernel's trees of columns, and of the kernel's columns to Arrow arrays."""
+"""Conversion of Arrow types to trees of columns, which the compiled code of formats.kernels.payload fills, and of its
+columns to Arrow arrays."""
 
 from __future__ import annotations
 
@@ -41,10 +42,10 @@ _KINDS: list[tuple[Callable[[pa.DataType], bool], int, int]] = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One column of a tree.
+    """One column of the tree of a type's columns.
 
-    column: its number in the tree. children: its parts; of a map one struct of key and value. names: of a struct's
-    fields, else ().
+    column: the column's number in the tree. children: the columns of a struct's fields, of a list's items, or of a
+    map's entries (one struct of key and value). names: a struct's field names; () for other types.
     """
 
     type: pa.DataType
@@ -59,7 +60,7 @@ class Node:
             yield from child.walk()
 
     def child(self, name: str) -> Node | None:
-        """Return the column of a struct's field, None where the struct lacks the field."""
+        """Return the column of a struct's field, None if the struct lacks the field."""
         return self.children[self.names.index(name)] if name in self.names else None
 
 
@@ -84,7 +85,8 @@ def _tree(kind: pa.DataType, numbers: count[int]) -> Node:
 
 
 def shape(root: Node) -> kernel.Shape:
-    """Return the tree in the kernel's form. Raises SchemaError for a type that no payload decodes to."""
+    """Return the tree in the form that formats.kernels.payload takes. Raises SchemaError for a type that no payload
+    decodes to."""
     return kernel.Shape([_row(node) for node in root.walk()])
 
 
@@ -105,9 +107,10 @@ def run(
     payloads: pa.BinaryArray,
     header_reason: Callable[[bytes], str] = lambda header: header.hex(),
 ) -> tuple[pa.Array, pa.StringArray]:
-    """Decode a column of payloads with a kernel program's `decode`: (values, reasons), as Decoder.decode.
+    """Decode a column of payloads with the method `decode` of a program: (values, reasons), as Decoder.decode.
 
-    root: the tree of the values' type. header_reason: returns the reason for a payload with an unknown header.
+    root: the tree of the values' type. header_reason: a function of a payload with an unknown Schema Registry prefix,
+    which returns the reason for it.
     """
     columns, faults = decode(kernel_payloads(payloads))
     values = _array(root, columns)
@@ -126,13 +129,13 @@ def run(
 
 
 def _shown(payload: pa.Buffer, position: int) -> str:
-    """Return the text of at most 40 characters of a payload from byte `position` on, quoted, for a reason."""
+    """Return at most 40 characters of a payload's text from byte `position` on, quoted, to show in a reason."""
     rest = payload[position : position + SHOWN_MAX + 1].to_pybytes().decode(errors="replace")
     return repr(rest) if len(rest) <= SHOWN_MAX else f"{rest[:SHOWN_MAX]!r}..."
 
 
 def kernel_payloads(payloads: pa.BinaryArray) -> Payloads:
-    """Return a column in the form that the kernel reads, without a copy of its data."""
+    """Return a column in the form that formats.kernels.payload reads, without a copy of its data."""
     if not pt.is_binary(payloads.type):
         payloads = payloads.cast(pa.binary())
     rows = len(payloads)
@@ -149,7 +152,7 @@ def kernel_payloads(payloads: pa.BinaryArray) -> Payloads:
 
 def _array(node: Node, columns: list[kernel.FinishedColumn], *, nullable: bool = True) -> pa.Array:
     rows, nulls, validity, data, offsets = columns[node.column]
-    if not nullable:  # Parquet's writer refuses nulls here, even where the struct itself is null
+    if not nullable:  # Parquet's writer refuses nulls here, even if the struct itself is null
         nulls, validity = 0, None
     buffers = [None if validity is None else pa.py_buffer(validity)]
     buffers += [pa.py_buffer(part) for part in (offsets, data) if part is not None]

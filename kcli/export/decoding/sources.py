@@ -28,7 +28,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema in a registry. language: AVRO, PROTOBUF or JSON."""
+    """A schema in a registry. language: the registry's schema type AVRO, PROTOBUF or JSON."""
 
     language: str
     text: str
@@ -39,9 +39,10 @@ class RegisteredSchema:
 class SchemaSource:
     """A schema with the text of all schemas that it refers to, so that workers need no registry for it.
 
-    imports: (name, text) of these schemas, each after those that it refers to itself. folder: a directory of this
-    machine with further imports of a schema file. compiled: Protobuf's FileDescriptorSet. message: the name of the
-    Protobuf message to decode, None where the spec names none.
+    imports: (name, text) of the schemas referred to, each after those that it refers to itself. folder: a local
+    directory with further files that a schema file imports; None for a schema from a registry. compiled: the schema's
+    serialized FileDescriptorSet (Protobuf), None before `prepare`. message: the name of the Protobuf message to decode,
+    None if the spec does not name one.
     """
 
     text: str = ""
@@ -69,13 +70,14 @@ class Registry(Protocol):
 
 
 class UnknownSchema(SchemaError):
-    """The registry has no schema of this id, version or language."""
+    """The registry has no schema with this id, none at this subject and version, or one of another schema type than the
+    format needs."""
 
 
 def resolve(registry: Registry, schema_id: int, language: str) -> SchemaSource:
-    """Return the schema with this id and all schemas that it refers to.
+    """Return the schema with this id and all schemas that it refers to. language: AVRO, PROTOBUF or JSON.
 
-    Raises UnknownSchema, also for a schema in another language, SchemaError and RegistryError.
+    Raises UnknownSchema, also for a schema of another schema type, SchemaError and RegistryError.
     """
     registered = registry.schema(schema_id)
     if registered.language != language:

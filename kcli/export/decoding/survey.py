@@ -1,4 +1,5 @@
-"""Surveys: what the payloads themselves say about their type, where the spec does not name it.
+"""Surveys: what payloads say about the type that they decode to, needed if the format's argument does not give the
+type.
 
 A survey is small and picklable, and `|` combines two of them: each worker surveys its own payloads, and the driver
 combines their surveys and makes the decoder.
@@ -19,18 +20,20 @@ from kcli.export.decoding.unify import unify
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The survey of some payloads. headers: their distinct Confluent headers. json: the common type of JSON texts."""
+    """The survey of some payloads. headers: their distinct Schema Registry prefixes. json: the common type of JSON
+    texts."""
 
     headers: frozenset[bytes] = frozenset()
     json: pa.DataType = field(default_factory=pa.null)
 
     def __or__(self, other: Survey) -> Survey:
-        """Return the survey of the payloads of both."""
+        """Return the survey of the payloads of both surveys together."""
         return Survey(self.headers | other.headers, unify(self.json, other.json, text=True))
 
 
 def survey(spec: DecoderSpec, payloads: pa.BinaryArray) -> Survey:
-    """Return the survey of a column of payloads; an empty one, without reading them, where not `spec.infers`."""
+    """Return the survey of a column of payloads. An empty survey is returned, without reading the payloads, if not
+    `spec.infers`."""
     if not spec.infers:
         return Survey()
     if spec.registry is not None:

@@ -22,14 +22,14 @@ from kcli.export.decoding.errors import SchemaError
 
 
 def unify_all(types: Iterable[pa.DataType], *, text: bool = False) -> pa.DataType:
-    """Return the common type of all types; the null type where there are none. text: where types have no common type,
-    string is used for them. Raises SchemaError where they have none and `text` is false."""
+    """Return the common type of all types; the null type for no types. text: if types have no common type, it is
+    string. Raises SchemaError if they have none and `text` is false."""
     return reduce(lambda one, other: unify(one, other, text=text), types, pa.null())
 
 
 def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str = "") -> pa.DataType:
-    """Return the common type of both. path: that of their field, for errors. text: string is used where they have no
-    common type. Raises SchemaError where they have none and `text` is false."""
+    """Return the common type of both. path: the name of the field that has these types, for errors. text: if they have
+    no common type, it is string. Raises SchemaError if they have none and `text` is false."""
     if one == other or pt.is_null(other):
         return one
     if pt.is_null(one):
@@ -50,7 +50,8 @@ def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str
 
 
 def settle(found: pa.DataType) -> pa.DataType:
-    """Return the type with string for null types and for structs without fields, which a table cannot have."""
+    """Return the type with null types and structs without fields replaced by string, because a table can have
+    neither."""
     if pt.is_null(found):
         return pa.string()
     if pt.is_map(found):

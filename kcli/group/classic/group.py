@@ -52,7 +52,7 @@ class ClassicGroup:
     leader: id of the member that computes assignments. static: member ids by instance id.
     pending: member ids that were returned with MEMBER_ID_REQUIRED and with which no member has joined yet.
     pending_sync: ids of the members of this generation that have not sent SyncGroup.
-    topics: the topics that the members subscribe to, None where they are unknown.
+    topics: the topics that the members subscribe to, None if they are unknown.
     new_member_added: whether a member has joined during the current initial rebalance delay.
     """
 
@@ -100,10 +100,10 @@ class ClassicGroup:
         return self.is_empty and self.protocol_type is None and not self.pending
 
     def check_commit(self, request: CommitOffsets) -> None:
-        """Raises GroupError where the request may not commit offsets to the group now.
+        """Raises GroupError if the request may not commit offsets to the group now.
 
         A member commits in its current generation, and not while the group is in CompletingRebalance; a client without
-        membership commits to an empty group only. A transactional commit may name no member, and may come in
+        membership commits to an empty group only. A transactional commit need not name a member, and is also valid in
         CompletingRebalance (KIP-447).
         """
         is_transactional = request.producer_id >= 0
@@ -119,18 +119,18 @@ class ClassicGroup:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_delete_offsets(self) -> None:
-        """Raises GroupError NON_EMPTY_GROUP where the group has members whose protocol type is not "consumer": which
-        topics they read is unknown."""
+        """Raises GroupError NON_EMPTY_GROUP if the group has members whose protocol type is not "consumer", as it is
+        not known which topics such members read."""
         if not self.is_empty and self.protocol_type != CONSUMER:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
-        """Raises GroupError NON_EMPTY_GROUP where the group has members."""
+        """Raises GroupError NON_EMPTY_GROUP if the group has members."""
         if not self.is_empty:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic; true for every topic where the subscriptions of consumers are
+        """Whether a member subscribes to the topic; true for every topic if the subscriptions of consumers are
         unknown."""
         return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics
 
@@ -169,7 +169,7 @@ class ClassicGroup:
         self.pending.discard(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or a pending member id. Where that member was the leader, another member becomes the
+        """Remove a member or a pending member id. If that member was the leader, another member becomes the
         leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -202,7 +202,7 @@ class ClassicGroup:
 
     def await_join(self, member: Member, token: int | None) -> None:
         """Set the member's pending JoinGroup, which is answered at the end of the rebalance. token: of that request;
-        None where the member has none."""
+        None if the member has no pending JoinGroup."""
         self._joining += (token is not None) - (member.join_token is not None)
         member.join_token = token
 
@@ -222,7 +222,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """Raises GroupError UNKNOWN_MEMBER_ID where there is no such member, FENCED_INSTANCE_ID where the instance id
+        """Raises GroupError UNKNOWN_MEMBER_ID if there is no such member, FENCED_INSTANCE_ID if the instance id
         now belongs to another member id."""
         if instance_id is not None:
             known = self.static.get(instance_id)
@@ -274,7 +274,7 @@ class ClassicGroup:
         return max(hash_map_order(votes), key=votes.__getitem__)
 
     def find_topics(self) -> frozenset[str] | None:
-        """Return the topics that the members subscribe to; None where they are not consumers, or their metadata is
+        """Return the topics that the members subscribe to; None if they are not consumers, or their metadata is
         unreadable."""
         if self.protocol_type != CONSUMER:
             return None
@@ -303,8 +303,8 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def elect(self) -> bool:
-        """Return whether a member has joined the rebalance. Where the leader has not, the first member that has becomes
-        the new leader."""
+        """Return whether a member has joined the rebalance. If the leader has not joined it, the first member that has
+        joined it becomes the new leader."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is None:

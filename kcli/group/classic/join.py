@@ -2,10 +2,10 @@
 
     new dynamic member    gets MEMBER_ID_REQUIRED and a member id, with which it joins again; a client before version 4
                           of JoinGroup becomes a member at once
-    new static member     becomes a member at once; where its instance id is in the group, it replaces that member under
-                          a new member id, and the old id is fenced; without a rebalance where the group is Stable and
+    new static member     becomes a member at once; if its instance id is in the group, it replaces that member under
+                          a new member id, and the old id is fenced; the group does not rebalance if it is Stable and
                           its protocol does not change
-    known member          in state PreparingRebalance: waits for the end of the rebalance; where its protocols have
+    known member          in state PreparingRebalance: waits for the end of the rebalance; if its protocols have
                           changed, or it is the leader of a Stable group: begins a rebalance; else gets the current
                           generation again
 
@@ -178,8 +178,8 @@ def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, 
 
 
 def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
-    """Return the answer where the group's record does not fit into one batch: the member keeps its old id. leader: the
-    leader in the answer, None for none."""
+    """Return the answer to a static member that keeps its old id, because the group's record with the new id does not
+    fit into one batch: UNKNOWN_SERVER_ERROR. leader: the leader in the answer, None for none."""
     return JoinAnswer(
         error=ErrorCode.UNKNOWN_SERVER_ERROR,
         generation=group.generation,

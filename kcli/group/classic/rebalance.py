@@ -1,7 +1,7 @@
 """The rebalance of a classic group, from one generation to the next, and the sessions of its members.
 
     prepare      heartbeats are answered with REBALANCE_IN_PROGRESS; members have the rebalance timeout to join again
-    first one    an empty group waits group.initial.rebalance.delay.ms for more members, and waits again as long as a
+    initial      an empty group waits group.initial.rebalance.delay.ms for more members, and waits again as long as a
                  member has joined during the delay, up to the rebalance timeout (KIP-134)
     complete     dynamic members that have not joined again are removed, static members stay; the next generation
                  begins, and the pending JoinGroups are answered
@@ -85,7 +85,7 @@ def joined(group: ClassicGroup, member_id: str, *, lists_members: bool | None = 
 
 
 def rebalance(turn: Turn, group: ClassicGroup) -> None:
-    """Begin a rebalance. Where the group is in PreparingRebalance already, complete the rebalance if all members have
+    """Begin a rebalance. If the group is in PreparingRebalance already, complete the rebalance if all members have
     joined."""
     if group.can_rebalance:
         prepare(turn, group)
@@ -146,7 +146,7 @@ def _complete(group_id: str, turn: Turn) -> None:
 def complete(turn: Turn, group: ClassicGroup) -> None:
     """Complete the rebalance with the members that have joined, and the static ones.
 
-    Where no member has joined, but static members are left, wait for another rebalance timeout.
+    If no member has joined, but static members are left, wait for another rebalance timeout.
     """
     turn.cancel(join_key(group.id))
     missing = [each.id for each in group.members.values() if each.join_token is None and each.instance_id is None]
@@ -189,7 +189,7 @@ def extend_session(turn: Turn, group: ClassicGroup, member: Member, timeout_ms: 
 
 
 def await_pending(turn: Turn, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-    """Wait up to `timeout_ms` for the member that was given this id to join with it."""
+    """Wait up to `timeout_ms` for a new member to join with this member id, which the coordinator has given it."""
     group.pending.add(member_id)
     turn.after(session_key(group.id, member_id), timeout_ms, partial(_session_over, group.id, member_id))
 

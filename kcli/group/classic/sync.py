@@ -61,7 +61,7 @@ def _assign(turn: Turn, group: ClassicGroup, request: SyncGroup) -> None:
     """Append the group's record with the leader's assignments, answer the pending SyncGroups, and make the group
     Stable.
 
-    A member that the leader's request does not name gets an empty assignment. Where the record does not fit into one
+    A member that the leader's request does not name gets an empty assignment. If the record does not fit into one
     batch, the SyncGroups are answered with UNKNOWN_SERVER_ERROR and the group rebalances.
     """
     assignments = {member_id: request.assignments.get(member_id, b"") for member_id in group.members}

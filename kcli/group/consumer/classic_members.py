@@ -1,9 +1,9 @@
 """Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
 The coordinator assigns, so there is no leader, and every request is answered at once: JoinGroup with the member's epoch
-as the generation, SyncGroup with the member's partitions. A heartbeat answered with REBALANCE_IN_PROGRESS makes the
-member join again, which takes its next step towards its target assignment. Source: GroupMetadataManager
-(classicGroup...ToConsumerGroup); KIP-848.
+as the generation, SyncGroup with the member's partitions. A member whose heartbeat is answered with
+REBALANCE_IN_PROGRESS joins again, and so takes its next step towards its target assignment. Source:
+GroupMetadataManager (classicGroup...ToConsumerGroup); KIP-848.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def join(turn: Turn, token: Token, request: JoinGroup, group: ConsumerGroup) -> 
     """Handle the JoinGroup of a classic member.
 
     Errors: MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR where the member's metadata cannot be read.
+    FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR if the member's metadata cannot be read.
     """
     try:
         answer = _join(turn, request, group)
@@ -183,7 +183,7 @@ def _member(
 
 def leave(turn: Turn, token: Token, request: LeaveGroup, group: ConsumerGroup) -> None:
     """Remove members of either protocol. Errors, by member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; of the request:
-    UNKNOWN_SERVER_ERROR where the records do not fit into one batch."""
+    UNKNOWN_SERVER_ERROR if the records do not fit into one batch."""
     leaving: dict[str, ConsumerMember] = {}
     answers = []
     for each in request.members:

@@ -19,7 +19,7 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def describe(turn: Turn, token: Token, request: DescribeConsumerGroup) -> None:
-    """Answer with a consumer group and its members. Error: GROUP_ID_NOT_FOUND where there is no group of that id, or
+    """Answer with a consumer group and its members. Error: GROUP_ID_NOT_FOUND if there is no group of that id, or
     the group is no consumer group."""
     group = turn.shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):

@@ -1,5 +1,5 @@
-"""The downgrade of a consumer group whose members all speak the classic protocol: it becomes a classic group, where
-group.consumer.migration.policy allows it. The group epoch becomes the generation, and the target assignment of each
+"""The downgrade of a consumer group whose members all speak the classic protocol: it becomes a classic group if
+group.consumer.migration.policy allows this. The group epoch becomes the generation, and the target assignment of each
 member becomes the member's assignment. KIP-848.
 
 Source: GroupMetadataManager (validateOnlineDowngrade..., convertToClassicGroup), ClassicGroup.fromConsumerGroup.
@@ -32,8 +32,8 @@ def can_downgrade(turn: Turn, group: ConsumerGroup, leaving: Sequence[ConsumerMe
 
 
 def can_downgrade_with(turn: Turn, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-    """Return whether the group must become a classic group once a classic member replaces this one, the only member
-    that is not classic, and the configuration allows the downgrade."""
+    """Return whether the group must become a classic group once a classic member replaces `replaced`: all other members
+    are classic, and the configuration allows the downgrade."""
     is_last = replaced.classic is None and group.are_others_classic([replaced])
     return is_last and _is_allowed(turn, len(group.members))
 
@@ -52,12 +52,13 @@ def downgrade(
     joining: ConsumerMember | None = None,
     must_rebalance: bool,
 ) -> None:
-    """Replace the consumer group by a classic group: append the tombstones of the one and the record of the other.
+    """Replace the consumer group by a classic group: append the consumer group's tombstones and the classic group's
+    record.
 
-    records: appended before these, in the same batch. leaving: members that do not become members of the classic group.
+    records: appended first, in the same batch. leaving: members that do not become members of the classic group.
     joining: a classic member that replaces the member with its instance id. must_rebalance: whether the classic group
-    rebalances at once. Raises GroupError GROUP_ID_NOT_FOUND where a member's metadata cannot be read,
-    UNKNOWN_SERVER_ERROR where the records do not fit into one batch.
+    rebalances at once. Raises GroupError GROUP_ID_NOT_FOUND if a member's metadata cannot be read, UNKNOWN_SERVER_ERROR
+    if the records do not fit into one batch.
     """
     removed = {member.id for member in leaving}
     replaced = None if joining is None else group.static_member(joining.instance_id)

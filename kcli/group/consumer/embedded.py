@@ -22,7 +22,8 @@ NEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A member's subscription. topics: by name. owned: the partitions that the member owns, by topic name."""
+    """A member's subscription. topics: the names of the topics. owned: the partitions that the member owns, by topic
+    name."""
 
     topics: frozenset[str]
     owned: Mapping[str, tuple[int, ...]]

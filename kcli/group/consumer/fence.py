@@ -1,5 +1,5 @@
-"""Removal of members that leave a consumer group or miss a deadline. The group gets a new group epoch, or, where only
-classic members remain, becomes a classic group.
+"""Removal of members that leave a consumer group or miss a deadline. The group then gets a new group epoch; but if only
+classic members remain, it becomes a classic group.
 
     timer     the member must
     session   send a heartbeat within its session timeout
@@ -29,7 +29,7 @@ from kcli.group.turn import Shard, TimerKey, Turn
 
 
 def fence(turn: Turn, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> None:
-    """Remove these members and cancel their timers. Raises GroupError UNKNOWN_SERVER_ERROR where the records do not fit
+    """Remove these members and cancel their timers. Raises GroupError UNKNOWN_SERVER_ERROR if the records do not fit
     into one batch."""
     if not members:
         return
@@ -96,8 +96,8 @@ def extend_session(turn: Turn, group_id: str, member: ConsumerMember) -> None:
 
 
 def load(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """Start the timers of a member that was read from the log. Its first session has the group's session timeout, also
-    where the member speaks the classic protocol."""
+    """Start the timers of a member that was read from the log. Its first session has the group's session timeout, even
+    if the member speaks the classic protocol."""
     extend_session(turn, group_id, replace(member, classic=None))
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         await_revocation(turn, group_id, member)

@@ -1,5 +1,5 @@
 """The member that sends a request to a consumer group: a new member, a known one, or a static member that replaces the
-one with its instance id.
+member with its instance id.
 
 Source: GroupMetadataManager (getOrMaybeSubscribe...ConsumerGroupMember, throwIf...); KIP-345 (instance ids).
 """
@@ -19,7 +19,7 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def check_room(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    """Raises GroupError GROUP_MAX_SIZE_REACHED where a new member would exceed group.consumer.max.size."""
+    """Raises GroupError GROUP_MAX_SIZE_REACHED if a new member would exceed group.consumer.max.size."""
     size_max = turn.shard.config.consumer_group_max_size
     if len(group.members) >= size_max and member_id not in group.members:
         message = f"The consumer group has reached its maximum capacity of {size_max} members."
@@ -27,7 +27,7 @@ def check_room(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
 
 
 def find_dynamic(group: ConsumerGroup, member_id: str, *, may_join: bool) -> ConsumerMember:
-    """Return the dynamic member of that id. Where there is none, return a new member if `may_join`, and otherwise raise
+    """Return the dynamic member of that id. If there is none, return a new member if `may_join`, and otherwise raise
     GroupError UNKNOWN_MEMBER_ID."""
     if may_join and member_id not in group.members:
         return ConsumerMember(id=member_id)
@@ -37,10 +37,10 @@ def find_dynamic(group: ConsumerGroup, member_id: str, *, may_join: bool) -> Con
 def find_static(
     group: ConsumerGroup, member_id: str, instance_id: str, records: list[Pair], *, may_join: bool, is_classic: bool
 ) -> ConsumerMember:
-    """Return the static member of that instance id, or, where `may_join`, a new member for an instance id that is not
+    """Return the static member of that instance id, or, if `may_join`, a new member for an instance id that is not
     in the group.
 
-    A member that joins replaces the member with its instance id, where the old member has left or one of the two is
+    A member that joins replaces the member with its instance id, if the old member has left or one of the two is
     classic; the records of the replacement are added to `records`. is_classic: whether the joining member is classic.
     Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID.
     """
@@ -64,8 +64,8 @@ def find_static(
 
 
 def check_static(existing: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """Return `existing`, the member of that instance id. Raises GroupError UNKNOWN_MEMBER_ID where there is none,
-    FENCED_INSTANCE_ID where it has another member id."""
+    """Return `existing`, the member of that instance id. Raises GroupError UNKNOWN_MEMBER_ID if there is none,
+    FENCED_INSTANCE_ID if it has another member id."""
     if existing is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if existing.id != member_id:
@@ -77,10 +77,10 @@ def check_static(existing: ConsumerMember | None, member_id: str, instance_id: s
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
-    """Raises GroupError FENCED_MEMBER_EPOCH where the request's epoch is not the member's.
+    """Raises GroupError FENCED_MEMBER_EPOCH if the request's epoch is not the member's.
 
-    The previous member epoch is accepted too, where all partitions that the member owns are assigned to it: the answer
-    to its previous heartbeat was lost then.
+    If all partitions that the member owns are assigned to it, the previous member epoch is accepted too: the member
+    then repeats its heartbeat, whose answer was lost.
     """
     if epoch in (JOINING, member.epoch):
         return

@@ -92,11 +92,11 @@ class ConsumerGroup:
         return not self.members
 
     def check_commit(self, request: CommitOffsets) -> None:
-        """Raises GroupError where the request may not commit offsets to the group.
+        """Raises GroupError if the request may not commit offsets to the group.
 
         A member commits with its member epoch, or with an older epoch for partitions that were assigned to it at that
-        epoch or before. A client without membership commits to an empty group only; a transactional commit may name no
-        member (KIP-447, KIP-1251).
+        epoch or before. A client without membership commits to an empty group only. A transactional commit need not
+        name a member (KIP-447, KIP-1251).
         """
         is_transactional = request.producer_id >= 0
         epoch = request.generation
@@ -115,7 +115,7 @@ class ConsumerGroup:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises GroupError where `epoch` is not the member's. A request that names no member is always allowed."""
+        """Raises GroupError if `epoch` is not the member's. A request that names no member is always allowed."""
         if member_id is None and epoch < 0:
             return
         member = self.member(member_id or "")
@@ -127,7 +127,7 @@ class ConsumerGroup:
         """Never raises: the subscribed topics are known, so OffsetDelete is checked by topic."""
 
     def check_delete(self) -> None:
-        """Raises GroupError NON_EMPTY_GROUP where the group has members."""
+        """Raises GroupError NON_EMPTY_GROUP if the group has members."""
         if not self.is_empty:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
@@ -151,7 +151,7 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member with this instance id; None where there is none."""
+        """The member with this instance id; None if there is none."""
         member_id = None if instance_id is None else self.static.get(instance_id)
         return None if member_id is None else self.member(member_id)
 
@@ -174,7 +174,7 @@ class ConsumerGroup:
         )
 
     def preferred_assignor(self, old: ConsumerMember | None, new: ConsumerMember | None) -> str | None:
-        """Return the assignor that most members prefer, once member `old` is replaced by `new`; None where no member
+        """Return the assignor that most members prefer, once member `old` is replaced by `new`; None if no member
         names one.
 
         Of several assignors with equal votes, the first in the order of Java's HashMap is returned, as in Kafka.
@@ -213,13 +213,14 @@ class ConsumerGroup:
         self._refresh_ms, self._refresh_epoch = 0, 0
 
     def refreshed(self, now_ms: int, epoch: int) -> None:
-        """Note a metadata refresh at `now_ms`. epoch: the group epoch after it, whose record may still be unwritten."""
+        """Note a metadata refresh at `now_ms`. epoch: the group epoch after the refresh, whose record may still be
+        unwritten."""
         self._refresh_ms, self._refresh_epoch = now_ms + FOREVER_MS, epoch
 
     # replaying the log
 
     def set_member(self, member: ConsumerMember) -> None:
-        """Add a member, or replace its earlier state. Raises BadValue where a partition of the member has another owner
+        """Add a member, or replace its earlier state. Raises BadValue if a partition of the member has another owner
         at the same or a newer epoch."""
         old = self.members.get(member.id)
         if old is not None:
@@ -260,7 +261,7 @@ class ConsumerGroup:
                         del self._owned[topic_id, number]
 
     def set_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """Set the topics that a regular expression matches. resolved: None where no member subscribes to it any
+        """Set the topics that a regular expression matches. resolved: None if no member subscribes to it any
         more."""
         old = self.resolved.pop(regex, None)
         if old is not None:
@@ -271,7 +272,7 @@ class ConsumerGroup:
 
 
 def _is_before(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> bool:
-    """Return whether `epoch` is too old to commit the partition's offset: the member does not own the partition, or was
-    assigned it at a later epoch."""
+    """Return whether `epoch` is too old to commit the partition's offset: the member does not own the partition, or the
+    partition was assigned to it at a later epoch."""
     since = member.epoch_of(UUID(bytes=uuid_bytes(topic_id)), partition)
     return since is None or epoch < since

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: a member joins, extends its session, or leaves; the answer brings its assignment.
 
 The first member to join creates the group. It replaces an empty classic group of the same id; a classic group with
-members is upgraded to a consumer group, where group.consumer.migration.policy allows it. Source:
+members is upgraded to a consumer group, if group.consumer.migration.policy allows it. Source:
 GroupMetadataManager.consumerGroupHeartbeat; KIP-848.
 """
 
@@ -31,7 +31,7 @@ def heartbeat(turn: Turn, token: Token, request: ConsumerHeartbeat) -> None:
     """Handle ConsumerGroupHeartbeat.
 
     Errors: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
-    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, UNKNOWN_SERVER_ERROR where the records do not fit into one
+    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, UNKNOWN_SERVER_ERROR if the records do not fit into one
     batch.
     """
     try:
@@ -59,7 +59,7 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     member = _updated(old, request)
     names_changed = note(group, old, member, records)
     regex_change = update_regex(turn, group, old, member, records, request.describable)
-    # Where a static member upgrades its classic group during a rebalance, its subscription has not changed, and Kafka
+    # If a static member upgrades its classic group during a rebalance, its subscription has not changed, and Kafka
     # leaves the member without an assignment. Here the group gets a new epoch.
     is_unassigned = classic is not None and classic.state is not State.STABLE
     has_changed = names_changed or regex_change is RegexChange.RESOLVED or is_unassigned
@@ -75,7 +75,8 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
 
 
 def find_group(turn: Turn, group_id: str, records: list[Pair], *, may_create: bool) -> ConsumerGroup:
-    """Return the consumer group of that id, or, where `may_create`, a new one or one upgraded from a classic group.
+    """Return the consumer group of that id. If there is none and `may_create` is set, return a new group, or one
+    upgraded from a classic group.
 
     The records that replace a classic group are added to `records`. The shard has a new group only once its records are
     replayed. Raises GroupError GROUP_ID_NOT_FOUND.
@@ -119,8 +120,8 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 def _answer(
     turn: Turn, request: ConsumerHeartbeat, old: ConsumerMember, member: ConsumerMember
 ) -> ConsumerHeartbeatAnswer:
-    """Return the answer. It contains the assignment only where the member joins, its assigned partitions have changed,
-    or the request sets all of subscription, rebalance timeout and owned partitions."""
+    """Return the answer. It contains the assignment only if the member joins, its assigned partitions have changed, or
+    the request sets subscription, rebalance timeout and owned partitions, all three."""
     subscribes = request.topics is not None or request.regex is not None
     is_full_request = request.rebalance_timeout_ms != -1 and subscribes and request.owned is not None
     assignment = None
@@ -155,8 +156,8 @@ def _leave(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """Return the static member as a heartbeat with epoch -2 leaves it: it keeps its assigned partitions until its
-    session expires."""
+    """Return a static member after a heartbeat with epoch -2: it keeps its assigned partitions until its session
+    expires."""
     assigned = {topic_id: dict.fromkeys(numbers, 0) for topic_id, numbers in member.assigned.items()}
     return replace(member, epoch=LEAVING_STATIC, assigned=assigned, revoking={})
 

@@ -21,8 +21,8 @@ from uuid import UUID
 from kcli.group.requests import Protocols
 
 JOINING, LEAVING, LEAVING_STATIC = 0, -1, -2
-"""Epochs in a heartbeat that are no member epochs: the member joins; leaves; leaves as a static member that will rejoin
-under its instance id."""
+"""Epochs in a heartbeat that are no member epochs. JOINING: the member joins. LEAVING: the member leaves.
+LEAVING_STATIC: the member leaves, but will rejoin under its instance id."""
 
 Partitions = Mapping[UUID, frozenset[int]]
 """Partitions by topic id."""
@@ -80,7 +80,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def epoch_of(self, topic_id: UUID, partition: int) -> int | None:
-        """Return the member epoch at which the partition was assigned to the member; None where the member does not own
+        """Return the member epoch at which the partition was assigned to the member; None if the member does not own
         it."""
         for epochs in (self.assigned, self.revoking):
             epoch = epochs.get(topic_id, {}).get(partition)

@@ -33,7 +33,7 @@ def topic_hash(name: str, topic_id: UUID, partitions: Mapping[int, Sequence[str]
 
 
 def group_hash(hashes: Mapping[str, int]) -> int:
-    """Return the hash of a group, as a signed 64-bit integer. hashes: of its topics, by name."""
+    """Return the hash of a group, as a signed 64-bit integer. hashes: the hashes of its topics, by name."""
     if not hashes:
         return NO_TOPICS
     return xxh3_64(b"".join(put_long(hashes[name]) for name in sorted(hashes, key=java_order)))

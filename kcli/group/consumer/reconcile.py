@@ -19,7 +19,7 @@ from kcli.group.errors import GroupError
 from kcli.protocol.error_code import ErrorCode
 
 Owned = Mapping[UUID, Collection[int]] | None
-"""The partitions, by topic id, that a member reports as owned in its request; None where the request has no such
+"""The partitions, by topic id, that a member reports as owned in its request; None if the request has no such
 field."""
 
 
@@ -42,7 +42,7 @@ class Step:
     owned: Owned
 
     def take(self, member: ConsumerMember) -> ConsumerMember:
-        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH where the member is in state UNKNOWN
+        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH if the member is in state UNKNOWN
         and does not report that it owns no partitions."""
         if member.state is MemberState.STABLE:
             if member.epoch != self.epoch:
@@ -62,8 +62,8 @@ class Step:
         )
 
     def _still_has(self, revoking: Epochs) -> bool:
-        """Return whether the member may still own one of these partitions: its request names one, or has no owned
-        partitions."""
+        """Return whether the member may still own one of these partitions: its request lists one of them as owned, or
+        does not have the field of owned partitions."""
         if self.owned is None:
             return True
         return any(
@@ -111,7 +111,7 @@ class Step:
 
 
 def _joined(*parts: Epochs) -> dict[UUID, Mapping[int, int]]:
-    """Return the union of these partitions, without topics that have none."""
+    """Return the union of `parts`, without topics that have no partitions."""
     joined: dict[UUID, Mapping[int, int]] = {}
     for part in parts:
         for topic_id, numbers in part.items():

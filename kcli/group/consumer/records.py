@@ -269,8 +269,8 @@ def _state(value: int) -> MemberState:
 
 
 def _epochs(topics: Iterable[Mapping[str, Any]], epoch: int) -> Epochs:
-    """Return the partitions of these topics, each with its epoch; `epoch`, the member's, where the record has none, as
-    those of older versions."""
+    """Return the partitions of these topics, each with its epoch. epoch: the member's epoch, used for records of older
+    versions, which have no epochs of partitions."""
     found: dict[UUID, dict[int, int]] = {}
     for topic in topics:
         numbers, epochs = topic["partitions"], topic["assignmentEpochs"]

@@ -29,7 +29,7 @@ REFRESH_INTERVAL_MIN_MS = 10_000
 
 class RegexChange(Enum):
     """How a request has changed a member's regular expression. UPDATED: the topics of the new expression are not known
-    yet. RESOLVED: they are, or the member has no expression any more."""
+    yet. RESOLVED: the topics of the new expression are known, or the member has no expression any more."""
 
     NONE = auto()
     UPDATED = auto()
@@ -47,7 +47,7 @@ def update_regex(
     """Handle a change of the member's regular expression, and schedule a resolution if one is due. Returns the change.
 
     describable: the topics that the member's client may describe, None for all of them. Adds a tombstone to `records`
-    where no member subscribes to the old expression any more. Raises GroupError INVALID_REGULAR_EXPRESSION.
+    if no member subscribes to the old expression any more. Raises GroupError INVALID_REGULAR_EXPRESSION.
     """
     change, is_unknown = RegexChange.NONE, False
     known = group.subscriptions.regexes
@@ -108,7 +108,7 @@ def _begin_resolving(group_id: str, regexes: frozenset[str], describable: Contai
 
 def _resolve_slice(group_id: str, search: Search, version: int, turn: Turn) -> None:
     """Run the next slice of the search, which began with the topics of metadata version `version`. After the last
-    slice, append the resolved expressions, and a new group epoch where the group's topics have changed."""
+    slice, append the resolved expressions, and a new group epoch if the group's topics have changed."""
     group = turn.shard.consumer(group_id)
     if group is None:
         return

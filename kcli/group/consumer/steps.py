@@ -1,7 +1,7 @@
 """The steps of a member's heartbeat or JoinGroup in a consumer group, in either protocol.
 
     note        add the record of a changed subscription
-    refresh     hash the metadata of the group's topics: the group epoch grows where the hash has changed
+    refresh     hash the metadata of the group's topics: the group epoch grows if the hash has changed
     reconcile   move the member one step towards its target assignment
 
 Each step adds records; the group changes when they are replayed. Source: GroupMetadataManager
@@ -32,7 +32,7 @@ from kcli.group.turn import Turn
 
 
 def note(group: ConsumerGroup, old: ConsumerMember, member: ConsumerMember, records: list[Pair]) -> bool:
-    """Add the member's record to `records` where the member differs from `old`, its state before the request. Return
+    """Add the member's record to `records` if the member differs from `old`, its state before the request. Return
     whether the topic names that it subscribes to have changed."""
     if member == old:
         return False
@@ -51,8 +51,8 @@ def refresh(
 ) -> tuple[int, bool]:
     """Hash the metadata of the topics that the group subscribes to once `old` is replaced by `member`.
 
-    Return the group epoch, one higher where has_changed is set or the hash has changed, and whether all members then
-    have the same subscription. Adds the group's record to `records` where the epoch grows, and a tombstone where the
+    Return the group epoch, one higher if has_changed is set or the hash has changed, and whether all members then
+    have the same subscription. Adds the group's record to `records` if the epoch grows, and a tombstone if the
     log has a record of type 4.
     """
     subscriptions = group.subscriptions.copy()
@@ -86,7 +86,7 @@ def reconcile(
     owned: Owned,
     has_changed: bool,
 ) -> ConsumerMember:
-    """Return the member after its next step towards `target`, and add its record to `records` where it changes.
+    """Return the member after its next step towards `target`, and add its record to `records` if it changes.
 
     owned: the partitions that the member reports as owned. has_changed: whether its subscription has changed. Raises
     GroupError FENCED_MEMBER_EPOCH.

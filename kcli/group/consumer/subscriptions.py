@@ -13,7 +13,7 @@ from kcli.group.consumer.member import ConsumerMember
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
     """The topics that a regular expression matches. version: of the metadata with whose topics it was matched;
-    timestamp_ms: when, in ms since 1970."""
+    timestamp_ms: when it was matched, in ms since 1970."""
 
     topics: frozenset[str]
     version: int
@@ -77,7 +77,7 @@ class Subscriptions:
 
 
 def subtract(counter: Counter[str], key: str) -> None:
-    """Decrement the key's count, and remove the key where its count becomes zero."""
+    """Decrement the key's count, and remove the key if its count becomes zero."""
     if counter[key] > 1:
         counter[key] -= 1
     else:

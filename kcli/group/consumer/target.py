@@ -47,12 +47,12 @@ def update_target(
     *,
     is_homogeneous: bool | None,
 ) -> Target:
-    """Return the member's target assignment; first make a new one for the group where one is due.
+    """Return the member's target assignment, after making a new one for the group if that is due.
 
-    A new one is due where the group epoch is newer than the assignment epoch and the assignment interval has passed;
-    its records are added to `records`. epoch: the group epoch, with `member` in place of `old`. is_homogeneous: whether
-    all members then have the same subscription; None where no subscription has changed. Raises GroupError
-    UNKNOWN_SERVER_ERROR where the preferred assignor does not exist.
+    A new one is due if the group epoch is newer than the assignment epoch and the assignment interval has passed; its
+    records are added to `records`. epoch: the group epoch, with `member` in place of `old`. is_homogeneous: whether all
+    members then have the same subscription; None if no subscription has changed. Raises GroupError UNKNOWN_SERVER_ERROR
+    if the preferred assignor does not exist.
     """
     if group.assignment_epoch >= epoch:
         return Target(group.assignment_epoch, group.target_of(member))

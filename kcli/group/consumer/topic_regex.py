@@ -32,10 +32,11 @@ RE2J_REASONS = {
 """RE2's error message -> RE2/J's for the same error."""
 
 COMPILED_AT_ONCE = 10_000
-"""How many instructions of a program RE2 compiles in some milliseconds: the limit of a slice."""
+"""The largest number of program instructions that RE2 compiles in one slice; so many take some milliseconds."""
 
 AUTHORIZED_AT_ONCE = 500
-"""How many topics an authorizer with many ACLs authorizes in some milliseconds: the limit of a slice."""
+"""The largest number of topics that are authorized in one slice; so many take an authorizer with many ACLs some
+milliseconds."""
 
 QUOTED_ESCAPED_OR_NAMED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)|\(\?P?<(\w+)>", re.DOTALL)
 
@@ -53,7 +54,7 @@ def compile_regex(pattern: str) -> LinearRegex:
 class Search:
     """A search for the topics whose whole names match each pattern; a pattern that does not compile matches none.
 
-    It runs in slices of a few milliseconds, or of one pattern's compilation where that takes longer. describable: the
+    It runs in slices of a few milliseconds, or of one pattern's compilation if that takes longer. describable: the
     topics that may be found, None for all of them. matched: topics by pattern. is_over: whether all slices have run.
     """
 

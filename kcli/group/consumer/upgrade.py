@@ -1,6 +1,6 @@
-"""A classic group of consumers becomes a consumer group when a member joins it with ConsumerGroupHeartbeat, where
-group.consumer.migration.policy allows it: the generation becomes the group epoch, each member's assignment its target
-assignment. KIP-848.
+"""A classic group of consumers becomes a consumer group when a member joins it with ConsumerGroupHeartbeat, if
+group.consumer.migration.policy allows it: the generation becomes the group epoch, and each member's assignment becomes
+its target assignment. KIP-848.
 
 Source: GroupMetadataManager (validateOnlineUpgrade, convertToConsumerGroup), ConsumerGroup.fromClassicGroup.
 """
@@ -38,8 +38,8 @@ def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerG
     """Return the consumer group that replaces the classic group, and add its records to `records`.
 
     The shard has the new group once the records are replayed. Members with a pending JoinGroup or SyncGroup get
-    REBALANCE_IN_PROGRESS, and join again. Raises GroupError GROUP_ID_NOT_FOUND where the upgrade is not allowed or not
-    possible, UNKNOWN_SERVER_ERROR where the leader has assigned a partition twice or has not assigned yet.
+    REBALANCE_IN_PROGRESS, and join again. Raises GroupError GROUP_ID_NOT_FOUND if the upgrade is not allowed or not
+    possible, UNKNOWN_SERVER_ERROR if the leader has assigned a partition twice or has not assigned yet.
     """
     _check(turn, classic)
     members = [_member(turn, classic, each) for each in classic.members.values()]

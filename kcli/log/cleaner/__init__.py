@@ -10,7 +10,7 @@ files are replaced.
     retention      deletes old segments of a log that no broker has open
     cleaning_pass  one pass: builds the offset map, groups the segments, rewrites each group
     cleaner        retention and all passes for one partition
-    log_cleaner    the same for all partitions of a log directory
+    log_cleaner    retention and all passes, for every partition of a log directory
     why            what the cleaner would do with each record of one key
 
 Source: LogCleaner, LogCleanerManager, Cleaner in Kafka's storage module; KIP-58, KIP-98, KIP-354, KIP-534.

@@ -1,7 +1,7 @@
-"""The cleaning of one partition: retention, then passes for as long as Kafka's cleaner would select the log, then
+"""Cleans one partition: retention, then passes for as long as Kafka's cleaner would select the log, then
 retention again.
 
-Where the offset map gets full, the next pass cleans the offsets beyond it. Without a directory to write to, only the
+When the offset map gets full, the next pass cleans the offsets beyond it. Without a directory to write to, only the
 counts of the first pass are computed, as later passes read what the first one writes. Source: LogCleaner.CleanerThread.
 """
 
@@ -68,7 +68,7 @@ class PartitionCleaner:
 
     def clean(self, checkpoint: int | None) -> Cleaning:
         """Clean the partition, and return what was done. checkpoint: the partition's entry in
-        cleaner-offset-checkpoint, None where it has none. Raises Uncleanable, UnreadableInput, OSError."""
+        cleaner-offset-checkpoint, None if it has none. Raises Uncleanable, UnreadableInput, OSError."""
         bytes_before = self.log.size
         retired = self._retire()
         selection = select(self.log, self.config, checkpoint, self._now_ms)

@@ -2,8 +2,8 @@
 
     one = CleaningPass(...)
     for group in one.groups():
-        cleaned = one.clean(group)     a `.cleaned` segment to be swapped in; None where nothing is to be written
-        one.log.replace(...)           after the swap, so that the next group is made of the segments there are then
+        cleaned = one.clean(group)     a `.cleaned` segment to be swapped in; None if nothing is to be written
+        one.log.replace(...)           after the swap, so that the next group is made of the new segments
 
 A pass cleans the offsets that its map reaches. Source: Cleaner.doClean.
 """
@@ -105,8 +105,8 @@ class CleaningPass:
         yield from groups
 
     def clean(self, group: list[StoredSegment]) -> CleanedSegment | None:
-        """Rewrite the segments of a group into a `.cleaned` segment, and return it; None without a target. Where this
-        fails, the files written so far are removed. Raises Uncleanable, OSError."""
+        """Rewrite the segments of a group into a `.cleaned` segment, and return it; None without a target. After an
+        error, the files written so far are removed. Raises Uncleanable, OSError."""
         cleaned = None
         if self._target is not None:
             interval = self._rules.index_interval_bytes

@@ -1,7 +1,8 @@
 """Grouping of segments: adjacent segments whose present sizes fit into one segment are cleaned into one.
 
-A group ends where the next segment would bring the bytes above segment.bytes, an index above segment.index.bytes, or an
-offset further than an int32 from the group's base. Source: Cleaner.groupSegmentsBySize.
+A group ends before the segment with which its bytes would exceed segment.bytes, an index would exceed
+segment.index.bytes, or an offset would be further than an int32 from the group's base offset. Source:
+Cleaner.groupSegmentsBySize.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def group_segments(
     segments: Sequence[StoredSegment], *, max_bytes: int, max_index_bytes: int, first_uncleanable_offset: int
 ) -> list[list[StoredSegment]]:
     """Return the groups in which adjacent segments are cleaned into one, in order. segments: those to clean, in order.
-    max_bytes: segment.bytes. max_index_bytes: segment.index.bytes."""
+    max_bytes: segment.bytes. max_index_bytes: segment.index.bytes. first_uncleanable_offset: the offset at which the
+    cleanable part of the log ends."""
     groups: list[list[StoredSegment]] = []
     log_bytes = 0
     index_bytes = dict.fromkeys(INDEXES, 0)

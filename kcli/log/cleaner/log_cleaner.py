@@ -1,8 +1,8 @@
-"""Compaction of a log directory, or of one partition in it. Where the cleaned segments are written:
+"""Compaction of a log directory, or of one partition in it. The cleaned segments are written
 
-    nowhere         counted only
-    in place        under Kafka's .lock; each partition's checkpoint is written when it is done
-    a new directory everything is copied that is not cleaned; it gets its name when it is complete
+    nowhere              the records that would stay and those that would be removed are only counted
+    in place             .lock is held; a partition's checkpoint is written when the partition is done
+    to a new directory   all other files are copied to it; it gets its name when it is complete
 
 As in Kafka, a partition that cannot be cleaned does not keep other partitions from being cleaned. The metadata log is
 never cleaned: controllers replace its records by snapshots.
@@ -31,7 +31,7 @@ ConfigOf = Callable[[str], LogConfig]
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """The outcome for one partition: `cleaning`, or the error by which it failed; both None where cleanup.policy does
+    """The outcome for one partition: `cleaning`, or the error by which it failed; both None if cleanup.policy does
     not compact the topic."""
 
     directory: Path
@@ -44,7 +44,7 @@ class PartitionOutcome:
 class LogCleaner:
     """Cleans the partitions in `directory`, or the one partition whose directory it is.
 
-    config_of: the configuration of a topic's log, by the topic's name. now_ms: the time. Raises StartRefused where a
+    config_of: the configuration of a topic's log, by the topic's name. now_ms: the time. Raises StartRefused if a
     checkpoint cannot be read, UnreadableInput.
     """
 
@@ -177,7 +177,7 @@ class LogCleaner:
 
 def copy_partition(disk: Disk, source: Path, target: Path, log: CleanerLog | None) -> None:
     """Copy to `target` the files of a partition that the cleaning has not written there, except those that Kafka would
-    delete after it. log: the cleaned log, None where the partition was not cleaned. Raises OSError."""
+    delete after the cleaning. log: the cleaned log, None if the partition was not cleaned. Raises OSError."""
     for path in sorted(source.iterdir()):
         name = parse(path.name)
         if not path.is_file() or (name is not None and name.state) or (target / path.name).exists():

@@ -1,7 +1,7 @@
 """The offset map: the last offset of every key in the dirty part of a log, for as many keys as its memory holds.
 
 Segments are read in order until the map is full. The map then has the keys of all records up to offset `reach`; another
-pass cleans the offsets behind that. Records of aborted transactions, control records and records without a key are left
+pass cleans the offsets after that. Records of aborted transactions, control records and records without a key are left
 out. Several threads decompress windows and hash keys; one thread fills the map. Source: Cleaner.buildOffsetMap.
 """
 
@@ -45,7 +45,7 @@ class Judged:
         return Uncleanable(self.segment.path(), faults[0].reason if faults else "unreadable", position)
 
     def check(self, bits: int) -> None:
-        """Raise Uncleanable where a batch has one of the faults in `bits` (FAULT_* flags)."""
+        """Raise Uncleanable if a batch has one of the faults in `bits` (FAULT_* flags)."""
         batches = self.window.batches
         i = batches.first_fault()
         while i >= 0:
@@ -59,8 +59,8 @@ class SurveyedWindow:
     """A window of batches that was read to fill the map, and whose keys are all in it: bytes [position, stop) of the
     segment's .log file, first and last offset.
 
-    records, size: the number of records, and the bytes of these; -1 where some of the batches must be read again in any
-    case.
+    records, size: the number of records, and the bytes of these; -1 if some of the batches must be read again even if
+    all their records are superseded.
     """
 
     position: int
@@ -81,7 +81,7 @@ def new_map(memory_bytes: int, load_factor: float) -> KeyMap:
 
 
 def payload_of(window: Window, i: int) -> bytes:
-    """Return the decompressed records of batch i. Where they do not decompress, return b"" and set FAULT_BAD_PAYLOAD
+    """Return the decompressed records of batch i. If they do not decompress, return b"" and set FAULT_BAD_PAYLOAD
     for the batch."""
     start, stop = payload_bounds(window.data, window.batches, i)
     row = BatchRow._make(window.batches.row(i))

@@ -2,12 +2,12 @@
 
     segments             base offset, size, age; the last one is active
     log start offset     from log-start-offset-checkpoint, or the first segment
-    log end offset       behind the last sound batch of the active segment
+    log end offset       after the last sound batch of the active segment
     high watermark       from replication-offset-checkpoint, else the log end
     first unstable offset  where the first open transaction begins
     producers            the last data offset and epoch of each that has not expired
 
-Producers come from the latest snapshot and the batches behind it. Source: UnifiedLog, LogSegments.
+Producers come from the latest snapshot and the batches after it. Source: UnifiedLog, LogSegments.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class StoredSegment:
     """A segment as it lies on disk: its directory, its base offset, the size of its .log file in bytes, and when that
     was last changed (ms since 1970).
 
-    known_aborted: the entries of the segment's transaction index, given where a running broker appends to that file;
+    known_aborted: the entries of the segment's transaction index, given if a running broker appends to that file;
     None: read the file.
     """
 
@@ -71,7 +71,7 @@ class StoredSegment:
         return self.directory / build(FileName(kind, self.base_offset, state=state))
 
     def index_bytes(self, kind: FileKind) -> int:
-        """Return the size in bytes of one of the segment's indexes; 0 where the file is missing."""
+        """Return the size in bytes of one of the segment's indexes; 0 if the file is missing."""
         try:
             return self.path(kind).stat().st_size
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class StoredSegment:
 
     @property
     def largest_timestamp(self) -> int | None:
-        """The timestamp of the last entry in the segment's time index, in ms since 1970; None where there is none."""
+        """The timestamp of the last entry in the segment's time index, in ms since 1970; None if there is none."""
         try:
             data = read_whole(self.path(FileKind.TIME_INDEX))
         except UnreadableInput:
@@ -120,14 +120,14 @@ class StoredSegment:
             source.close()
 
     def first_batch(self) -> BatchRow | None:
-        """Return the header of the segment's first batch; None where the segment is empty."""
+        """Return the header of the segment's first batch; None if the segment is empty."""
         for window in self.windows(check_crc=False, window_bytes=FIRST_BYTES):
             return BatchRow._make(window.batches.row(0))
         return None
 
     def aborted(self) -> tuple[AbortedTxn, ...]:
-        """Return the entries of the segment's transaction index; none where it has no such file. Raises Uncleanable
-        where an entry cannot be read."""
+        """Return the entries of the segment's transaction index; none if it has no such file. Raises Uncleanable
+        if an entry cannot be read."""
         if self.known_aborted is not None:
             return self.known_aborted
         path = self.path(FileKind.TXN_INDEX)
@@ -141,8 +141,8 @@ class StoredSegment:
 
 
 def find_segments(directory: Path) -> list[StoredSegment]:
-    """Return the segments in a directory, by base offset. Raises UnreadableInput where the directory cannot be read or
-    has no segment, Uncleanable where it has `.swap` or `.cleaned` files: Kafka completes that cleaning, or undoes it,
+    """Return the segments in a directory, by base offset. Raises UnreadableInput if the directory cannot be read or
+    has no segment, Uncleanable if it has `.swap` or `.cleaned` files: Kafka completes that cleaning, or undoes it,
     at its next start."""
     found = []
     try:
@@ -167,7 +167,7 @@ def find_segments(directory: Path) -> list[StoredSegment]:
 class CleanerLog:
     """A partition as the cleaner sees it. `segments` changes during a pass; offsets and producers do not.
 
-    first_unstable_offset: the first offset of the first open transaction; None where no transaction is open. producers:
+    first_unstable_offset: the first offset of the first open transaction; None if no transaction is open. producers:
     last data offset and epoch, by producer id. merged: base offsets of segments that were merged into others.
     """
 
@@ -200,17 +200,17 @@ class CleanerLog:
         return [segment for segment in self.segments if floor <= segment.base_offset < stop]
 
     def closed_from(self, offset: int) -> list[StoredSegment]:
-        """Return the segments from the one that holds `offset` on, without the active segment."""
+        """Return the segments from the one with `offset` on, without the active segment."""
         return self.between(offset, self.active.base_offset)
 
     def next_base_offset(self, segment: StoredSegment) -> int:
-        """Return the base offset of the segment behind `segment`; for the active one the log end offset."""
+        """Return the base offset of the segment after `segment`; for the active one the log end offset."""
         behind = [each.base_offset for each in self.segments if each.base_offset > segment.base_offset]
         return min(behind, default=self.log_end_offset)
 
     def aborted(self, start: int, stop: int) -> list[AbortedTxn]:
         """Return the aborted transactions that begin below `stop`, from the transaction indexes of the segment that
-        holds `start` and the segments behind it. Source: LocalLog.collectAbortedTransactions."""
+        holds `start` and the segments after it. Source: LocalLog.collectAbortedTransactions."""
         found: list[AbortedTxn] = []
         for segment in self.between(start, self.log_end_offset + 1):
             for entry in segment.aborted():
@@ -265,14 +265,14 @@ def active_producers(table: ProducerTable, now_ms: int, expiration_ms: int) -> d
 
 
 def _read_log_end(active: StoredSegment) -> int:
-    """Return the offset behind the last batch of the active segment; batches are read from the position in the last
+    """Return the offset after the last batch of the active segment; batches are read from the position in the last
     entry of the offset index on. Raises Uncleanable."""
     start = 0
     path = active.path(FileKind.OFFSET_INDEX)
     if path.exists():
         index = OffsetIndexReader(read_whole(path), active.base_offset)
         while index.count and index.entry(index.count - 1)[1] == 0:
-            index.count -= 1  # preallocated
+            index.count -= 1  # an entry of zeros, preallocated
         if index.count and index.entry(index.count - 1)[1] < active.size:
             start = index.entry(index.count - 1)[1]
     end = active.base_offset
@@ -311,6 +311,6 @@ def _snapshot_offsets(log: CleanerLog) -> list[int]:
 
 
 def _take_in(table: ProducerTable, window: Window, from_offset: int) -> None:
-    """Update the producer state with the batches of a window that begin at `from_offset` or behind it."""
+    """Update the producer state with the batches of a window that begin at `from_offset` or after it."""
     window.batches.select(from_offset=from_offset)
     table.batches(window.batches, window.data)

@@ -1,14 +1,14 @@
-"""A group of segments rewritten into one segment with its indexes: every batch that stays.
+"""Rewrites a group of segments into one segment with its indexes.
 
-    windows in order  ->  which batches are aborted, which markers have expired       one after the other
-                      ->  which records stay, batches built again, compressed again   several threads
-                      ->  appended to the new .log file, index entries added          in order
+    windows in order  ->  find the aborted batches and the expired markers         one after the other
+                      ->  find the records that stay, build and compress batches   several threads
+                      ->  append to the new .log file, add index entries           in order
 
 If the offset map has a bit for every offset, which marks the records that are the latest of their keys, the batches
 from which it was filled are not hashed again, and windows without such a record are not read again. A batch of which
 every record stays is copied byte for byte. Any other batch is built again as magic 2 with its own codec at the codec's
-default level: as in Kafka, compression.type does not matter here. Bytes of header keys stay as they are, where Kafka
-would replace those that are not UTF-8. A batch with a wrong CRC makes the log uncleanable; Kafka does not check the
+default level: as in Kafka, compression.type does not matter here. Header keys that are not UTF-8 stay as they are;
+Kafka would replace their invalid bytes. A batch with a wrong CRC makes the log uncleanable; Kafka does not check the
 CRC. Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
 """
 
@@ -256,7 +256,7 @@ class CleanedSegment:
         return self.segment.path(kind, "cleaned")
 
     def append(self, batches: memoryview) -> None:
-        """Append whole batches. Raises Uncleanable where an offset does not fit the segment, OSError."""
+        """Append whole batches. Raises Uncleanable if an offset does not fit the segment, OSError."""
         assert self._file is not None, "the segment is finished"
         position = self._indexes.position
         self._indexes.add(batches)
@@ -265,8 +265,8 @@ class CleanedSegment:
         self._file.write([batches], position)
 
     def finish(self, aborted: tuple[AbortedTxn, ...], modified_ms: int) -> None:
-        """Write the indexes, sync all files, and set their modification time, to that of the last segment that they
-        replace. aborted: the entries of the transaction index. modified_ms: ms since 1970. Raises OSError."""
+        """Write the indexes, sync all files, and set their modification time to `modified_ms`. aborted: the entries of
+        the transaction index. modified_ms: that of the last segment of the group, in ms since 1970. Raises OSError."""
         assert self._file is not None, "the segment is finished"
         self._indexes.finish()
         self._file.sync()

@@ -1,10 +1,10 @@
 """The offsets from which and to which a log may be cleaned, and whether it is dirty enough to be cleaned.
 
-    first dirty offset        behind what was cleaned before: the cleaner's checkpoint, or the log start
+    first dirty offset        the cleaner's checkpoint, below which the log has been cleaned; or the log start
     first uncleanable offset  the least of: base of the active segment, last stable offset, base of the first segment
                               with a record younger than min.compaction.lag.ms; then down to a segment's base
-    dirty ratio               bytes of the segments between the two, over those and all before them
-    due                       a dirty record is older than max.compaction.lag.ms: cleaned whatever the ratio
+    dirty ratio               bytes of the segments between the two offsets, over bytes of all up to the second one
+    due                       a dirty record is older than max.compaction.lag.ms: the log is cleaned at any ratio
 
 Source: LogCleanerManager.cleanableOffsets, calculateCleanableBytes, maxCompactionDelay; LogToClean.
 """
@@ -61,7 +61,7 @@ class Selection:
 
 def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: int) -> Selection:
     """Return the part of `log` that may be cleaned now. checkpoint: the log's entry in cleaner-offset-checkpoint; None
-    where it has none."""
+    if it has none."""
     first_dirty, reset = log.log_start_offset if checkpoint is None else checkpoint, False
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty, reset = log.log_start_offset, True
@@ -95,7 +95,7 @@ def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: i
 
 
 def _due_for_ms(log: CleanerLog, config: LogConfig, first_dirty: int, now_ms: int) -> int:
-    """Return how long, in ms, the oldest dirty segment has waited beyond max.compaction.lag.ms; 0 where it has not."""
+    """Return how long, in ms, the oldest dirty segment has waited beyond max.compaction.lag.ms; 0 if it has not."""
     clean_until = now_ms - config.max_compaction_lag_ms
     if clean_until <= 0:
         return 0

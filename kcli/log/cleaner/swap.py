@@ -1,4 +1,4 @@
-"""Putting a cleaned segment in the place of the segments that it replaces, so that Kafka can complete it after a crash.
+"""Puts a cleaned segment in the place of the segments that it replaces, in steps that Kafka completes after a crash.
 
     .cleaned -> .swap   log, indexes          a crash while a file is .cleaned: the old segments stay
     old -> .deleted     segment by segment    a crash when all are .swap: the new segment stays

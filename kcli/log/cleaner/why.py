@@ -5,8 +5,8 @@
     aborted           a record of an aborted transaction: removed
     latest            kept
 
-A record that would be removed may still be kept: where it is not in the cleanable part, where the dirty ratio is too
-low, or where the offset map got full before it.
+A record that would be removed may still be kept: if it is not in the cleanable part, if the dirty ratio is too
+low, or if the offset map got full before it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class KeyRecord:
 @dataclass(frozen=True, slots=True)
 class Fate:
     """What the cleaner would do with a record now. is_dropped: whether it would remove the record. outcome: the
-    record's state in words, see the module. held_by, until_ms: what still keeps a record in the log that would else be
-    removed, and until when (ms since 1970), where that is known."""
+    record's state in words, see the module. held_by, until_ms: what keeps a record in the log that would otherwise be
+    removed, and until when (ms since 1970), if that is known."""
 
     record: KeyRecord
     is_dropped: bool
@@ -109,7 +109,7 @@ def _rows(rows: RecordTable, judged: Judged) -> Iterator[KeyRecord]:
         )
 
 
-Held = tuple[str, int | None]  # what keeps a record in the log, and until when (ms) where that is known
+Held = tuple[str, int | None]  # what keeps a record in the log, and until when (ms) if that is known
 
 
 def _stays(record: KeyRecord, outcome: str, held: Held) -> Fate:
@@ -167,7 +167,7 @@ class _Judge:
         return Fate(record, is_dropped=True, outcome=outcome) if held is None else _stays(record, outcome, held)
 
     def _held(self, offset: int) -> Held | None:
-        """Return what keeps the cleaner from cleaning this offset, and until when (ms; None: not known); None where
+        """Return what keeps the cleaner from cleaning this offset, and until when (ms; None: not known); None if
         nothing does."""
         selection = self._selection
         if not self._config.compact:

@@ -6,7 +6,7 @@
     producer_recall  batches of a producer that its snapshot left out, read back from the log
     verification     the first batch that a producer tried in a transaction which its coordinator has yet to confirm
     producers        the producers' state with every append, its snapshots, transactions not yet replicated
-    segments         the segments in order: the region of a file that a Fetch gets, the first record of a time
+    segments         the segments in order: finds the region of a file for a Fetch, the first record with a timestamp
     segment          one segment: append, find an offset, roll, truncate
     index            one offset or time index, written through the disk and searched over a memory map
     flush            a flush in three steps, of which another thread runs the middle one

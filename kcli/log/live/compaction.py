@@ -5,7 +5,7 @@
         removals += compaction.swap(group, now_ms)                 the thread of the log
     checkpoint = compaction.done().end_offset                      for the cleaner's checkpoint
 
-The pass is aborted (CompactionAborted) where a segment that it cleans is truncated or removed, or the directory is
+The pass is aborted (CompactionAborted) if a segment that it cleans is truncated or removed, or the directory is
 renamed. The files of the current group are then removed; groups that were swapped in before stay. Source:
 LogCleanerManager (abortCleaning, checkCleaningAborted), LocalLog.replaceSegments.
 """
@@ -104,7 +104,8 @@ class LiveCompaction:
         self.is_aborted = True
 
     def clean_next(self) -> CleanedGroup | None:
-        """Clean the next group into a segment with the suffix `.swap`, and return both; None when all groups are done.
+        """Clean the next group into a segment with the suffix `.swap`, and return the group with that segment; None
+        when all groups are done.
 
         The segments swapped in before this call are durable when it returns. Raises CompactionAborted, Uncleanable
         (Kafka then no longer cleans the partition), UnreadableInput, OSError.

@@ -18,8 +18,8 @@ from kcli.log.live.segment import LiveSegment
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """What the first step found to be made durable: the log below `offset`. cuts: how many times the log had been
-    truncated by then. snapshots: the file names of producer snapshots. with_names: whether the directory must be
+    """What a flush makes durable: the log below `offset`. cuts: how many times the log had been truncated when the
+    flush began. snapshots: the file names of the producer snapshots to sync. with_names: whether the directory must be
     synced, too."""
 
     offset: int

@@ -2,7 +2,7 @@
 
     file      entries, then zeros up to segment.index.bytes while the segment is active; trimmed on roll and close
     appends   wait in memory until there are enough for a write: after a crash they are rebuilt from the log; the time
-              index is written first, as Kafka takes an empty one beside an offset index with entries for damage
+              index is written first, as Kafka counts an empty one as damaged if the offset index has entries
     lookups   the first one maps the file; waiting entries are written before, as the map shows only written entries
 
 Kafka lets an index grow to full size again when a log with its segment is opened. Source: AbstractIndex, OffsetIndex,
@@ -60,7 +60,7 @@ class LiveIndex:
             self._resize(self._max_slots)
 
     def trim(self) -> None:
-        """Cut the file behind its last entry."""
+        """Cut the file after its last entry."""
         if self.slots != self.count:
             self._resize(self.count)
 
@@ -104,8 +104,8 @@ class LiveIndex:
             file.sync()
 
     def close(self, *, trim: bool = True, keep: bool = True) -> None:
-        """Close descriptor and map, even where a step before that raises OSError. keep: first write the entries that
-        wait in memory; else they are dropped. trim: cut the file behind its last entry."""
+        """Close descriptor and map, even if a step before that raises OSError. keep: first write the entries that
+        wait in memory; else they are dropped. trim: cut the file after its last entry."""
         try:
             if keep:
                 self.write_waiting()
@@ -141,21 +141,21 @@ class LiveOffsetIndex(LiveIndex):
     entry = OFFSET_ENTRY
 
     def lookup(self, offset: int) -> int:
-        """Return the position in the last entry whose offset is not above `offset`; 0 where there is none."""
+        """Return the position in the last entry whose offset is not above `offset`; 0 if there is none."""
         found = self._behind(offset)
         return self.values(found - 1)[1] if found else 0
 
     def end_within(self, position: int) -> int:
-        """Return the largest position in an entry that is not above `position`; 0 where there is none."""
+        """Return the largest position in an entry that is not above `position`; 0 if there is none."""
         found = entries_up_to(self._mapped(), self.count, position, of_positions=True) if self.count else 0
         return self.values(found - 1)[1] if found else 0
 
     def fetch_upper_bound(self, position: int) -> int | None:
         """Return the offset up to which a Fetch collects aborted transactions, if it reads the .log file up to byte
-        `position`; None where the index has no entry that far.
+        `position`; None if the index has no entry that far.
 
-        The offset is that of the first entry at or behind `position`. The very first entry of the index counts only
-        where it lies behind `position`, as Kafka's binary search does not test that entry for equality. Source:
+        The offset is that of the first entry at or after `position`. The very first entry of the index counts only
+        if it lies after `position`, as Kafka's binary search does not test that entry for equality. Source:
         OffsetIndex.fetchUpperBoundOffset.
         """
         found = bisect_left(range(self.count), position, key=lambda i: self.values(i)[1])
@@ -179,7 +179,7 @@ class LiveTimeIndex(LiveIndex):
     entry = TIME_ENTRY
 
     def last(self) -> tuple[int, int]:
-        """Return timestamp (ms) and offset of the last entry; -1 and the base offset where there is none. Leaves no
+        """Return timestamp (ms) and offset of the last entry; -1 and the base offset if there is none. Leaves no
         descriptor open, as retention calls this for every segment."""
         if self._map is not None or not self.count:
             return self._at(self.count - 1)
@@ -190,7 +190,7 @@ class LiveTimeIndex(LiveIndex):
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """Return timestamp (ms) and offset of the last entry whose timestamp is not above `timestamp`; -1 and the base
-        offset where there is none."""
+        offset if there is none."""
         return self._at(bisect_right(range(self.count), timestamp, key=lambda i: self.values(i)[0]) - 1)
 
     def cut_at(self, offset: int) -> None:

@@ -1,10 +1,11 @@
 """One partition's log, open: what the broker appends to and reads from.
 
     offsets   log start <= last stable <= high watermark <= log end; below the recovery point everything is flushed
-    append    as a leader: checked, given offsets, duplicates recognised; as a follower: the leader's bytes as they are
-    read      whole batches as a region of a file, which sendfile sends without a copy
-    roll      a new segment by size, by time, where an index is full or an offset would not fit
-    compact   segments that were cleaned in another thread are swapped in
+    append    as a leader: check the batch, set its offsets, recognise duplicates; as a follower: append the leader's
+              bytes unchanged
+    read      return whole batches as a region of a file, which sendfile sends without a copy
+    roll      begin a new segment by size or time, or when an index is full or an offset would not fit
+    compact   swap in segments that were cleaned in another thread
     remove    truncate, delete records, retention; files get the suffix `.deleted`, the caller removes them later
 
 No threads and no clock: times are arguments, later work is returned (Removal, flush_due). After an OSError the log must
@@ -104,8 +105,9 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """How a log is opened. The offsets come from the log directory's checkpoints; clean: the log was shut down cleanly.
-    jitter(most): returns a random number in [0, most), the ms by which a segment is rolled early (segment.jitter.ms).
+    """How a log is opened. The offsets come from the log directory's checkpoints; clean: whether the log was shut down
+    cleanly. jitter(most): returns a random number in [0, most), the ms by which a segment is rolled early
+    (segment.jitter.ms).
     """
 
     clean: bool = True
@@ -117,9 +119,9 @@ class OpenOptions:
 
 
 class PartitionLog:
-    """The log of one partition. Methods that change it may raise OSError, and take now_ms where they need the time.
+    """The log of one partition. Methods that change it may raise OSError, and take now_ms if they need the time.
 
-    runway: appends ordinary batches after the few checks that its kernel makes; None where the next batch needs all
+    runway: compiled code that appends ordinary batches after a few checks; None if the next batch needs all
     checks.
     """
 
@@ -216,7 +218,7 @@ class PartitionLog:
         return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
 
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
-        """Append an ordinary batch through the Runway, which is fast. Return None, with nothing changed, where the
+        """Append an ordinary batch through the Runway, which is fast. Return None, with nothing changed, if the
         batch needs all checks."""
         runway = self.runway
         if runway is None or runway.leader_epoch != leader_epoch:
@@ -240,7 +242,7 @@ class PartitionLog:
         self.log_end_offset = self.producers.map_end_offset = last_offset + 1
 
     def _new_runway(self, table: BatchTable) -> Runway | None:
-        """Return the Runway for the batches that follow the one in `table`; None where they need all checks."""
+        """Return the Runway for the batches that follow the one in `table`; None if they need all checks."""
         rules, active = self._rules, self._segments.active
         epoch, first_timestamp = self._epochs.latest_epoch, active.first_timestamp
         is_odd = table.field(0, ATTRIBUTES) & ~CODEC_MASK
@@ -302,8 +304,8 @@ class PartitionLog:
         verification: Verification | None,
     ) -> Duplicate | None:
         """Check the batch's sequence, producer epoch and transaction, see `check_producer`. Raises AppendRefused.
-        Before a batch with an unexpected sequence is refused, the producer's earlier batches are read from the log,
-        once for each producer, as a snapshot has only each producer's last batch."""
+        Before a batch with an unexpected sequence is refused, the producer's earlier batches are read from the log, as
+        a snapshot has only the last batch of each producer; this is done once for each producer."""
         table = self.producers.table
         try:
             return check_producer(table, row, data, origin, transaction_version, verification)
@@ -366,7 +368,7 @@ class PartitionLog:
                 self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
 
     def write_stale_epochs(self) -> None:
-        """Write leader-epoch-checkpoint where the file still has epochs below the log start offset. Any thread may call
+        """Write leader-epoch-checkpoint if the file still has epochs below the log start offset. Any thread may call
         this. If it is not called, the next start removes these epochs. Raises OSError."""
         with self._epochs_guard:
             if self._epochs_are_stale:
@@ -420,7 +422,7 @@ class PartitionLog:
             self.flush(now_ms)
 
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
-        """Begin a new segment at the log's end, or at `expected_offset` where that is further on."""
+        """Begin a new segment at the log's end, or at `expected_offset` if that is above the log's end."""
         self.runway = None
         base_offset = max(expected_offset, self.log_end_offset)
         active = self._segments.active
@@ -485,7 +487,7 @@ class PartitionLog:
         )
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark to `offset`, or to the log start or log end offset where it lies outside of these.
+        """Set the high watermark to `offset`, or to the log start or log end offset if it lies outside of these.
         Returns the high watermark."""
         self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
         self.producers.replicated_to(self.high_watermark)
@@ -493,7 +495,7 @@ class PartitionLog:
 
     @property
     def latest_epoch(self) -> int | None:
-        """The last leader epoch; None where there is none."""
+        """The last leader epoch; None if there is none."""
         return self._epochs.latest_epoch
 
     def start_epoch(self, epoch: int) -> None:
@@ -503,14 +505,15 @@ class PartitionLog:
         self._epochs.assign(epoch, self.log_end_offset)
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) where there is none."""
+        """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
         """Return what ListOffsets returns for EARLIEST, LATEST, MAX_TIMESTAMP and the like, or for a timestamp (ms):
-        the first record that is as late or later.
+        the first record that has this timestamp or a later one.
 
-        The timestamp returned is -1 for an offset that is not that of a found record. None where no record is as late.
+        The timestamp returned is -1 for an offset that is not that of a found record. Returns None if no record is as
+        late.
         """
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             first = self._epochs.entries[:1]
@@ -535,8 +538,8 @@ class PartitionLog:
         *,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Return whole batches of one segment, from the one with `offset` on, of at most max_bytes in all; with
-        min_one_batch the first one even if it is larger.
+        """Return whole batches of one segment, from the batch with `offset` on, of at most max_bytes in all; with
+        min_one_batch the first batch is returned even if it is larger.
 
         The region stays readable until the Removal of its segment is run. Raises OffsetOutOfRange.
         """
@@ -567,7 +570,7 @@ class PartitionLog:
     # removing
 
     def truncate_to(self, offset: int, now_ms: int) -> list[Removal]:
-        """Remove the batch with `offset` and all batches behind it. Returns the removals of whole segments."""
+        """Remove the batch with `offset` and all batches after it. Returns the removals of whole segments."""
         if offset >= self.log_end_offset:
             self._epochs.truncate_from_end(self.log_end_offset)
             self._write_epochs()
@@ -593,7 +596,7 @@ class PartitionLog:
         self, offset: int, now_ms: int, *, log_start_offset: int | None = None
     ) -> list[Removal]:
         """Remove all records, so that the next one gets `offset`. Returns the removals of the files. log_start_offset:
-        the new log start offset, where remote storage holds the records below `offset`; None: `offset`."""
+        the new log start offset, if remote storage has the records below `offset`; None for `offset` itself."""
         self._cuts += 1
         removals = self._remove(self._segments.all[::-1], keep_snapshots=True)
         self._segments = LiveSegments([self._segment(offset, None, now_ms)])
@@ -620,7 +623,7 @@ class PartitionLog:
         return True
 
     def delete_old_segments(self, now_ms: int) -> list[Removal]:
-        """Delete old segments: those below the log start offset; where cleanup.policy has `delete`, also those beyond
+        """Delete old segments: those below the log start offset; if cleanup.policy has `delete`, also those beyond
         retention.bytes and retention.ms. Returns the removals of their files."""
         due = deletable(
             self._segments.all,
@@ -677,7 +680,7 @@ class PartitionLog:
 
     def cleanable(self, checkpoint: int | None, now_ms: int) -> Selection:
         """Return the part of the log that may be cleaned now, which also says whether it is dirty enough. checkpoint:
-        the partition's entry in cleaner-offset-checkpoint; None where it has none.
+        the partition's entry in cleaner-offset-checkpoint; None if it has none.
 
         Raises Uncleanable, OSError.
         """
@@ -686,7 +689,7 @@ class PartitionLog:
     def begin_compaction(
         self, broker: CleanerConfig, checkpoint: int | None, now_ms: int, *, pace: Progress = silent
     ) -> LiveCompaction | None:
-        """Return one pass of the cleaner, which runs in steps; None where Kafka would not clean the log now. A log has
+        """Return one pass of the cleaner, which runs in steps; None if Kafka would not clean the log now. A log has
         at most one pass at a time. checkpoint: as for `cleanable`. pace(size): called with the number of bytes just
         read; may wait. Raises Uncleanable, OSError."""
         self._check_usable()
@@ -754,7 +757,7 @@ class PartitionLog:
             self.end_flush(flush, now_ms)
 
     def begin_flush(self, to_offset: int | None = None, *, including: bool = False) -> Flush | None:
-        """Return a flush of the log below `to_offset` (None: of all of it), which runs in steps; None where that is
+        """Return a flush of the log below `to_offset` (None: of all of it), which runs in steps; None if that is
         durable already. including: also flush the segment that begins at `to_offset`."""
         offset = self.log_end_offset if to_offset is None else to_offset
         if offset + including <= self.recovery_point:
@@ -775,8 +778,8 @@ class PartitionLog:
             self.last_flush_ms = now_ms
 
     def begin_due_flush(self, now_ms: int) -> Flush | None:
-        """Return the flush that is due: of the whole log, flush.ms after the last flush; else of rolled segments that
-        are not flushed. None where none is due."""
+        """Return the flush that is due: one of the whole log if the last flush was flush.ms ago, else one of the rolled
+        segments that are not flushed. Returns None if no flush is due."""
         if self.log_end_offset > self.recovery_point and now_ms - self.last_flush_ms >= self.config.flush_ms:
             return self.begin_flush()
         rolled = self.active_base_offset
@@ -794,7 +797,7 @@ class PartitionLog:
     def close(self, now_ms: int) -> None:
         """Shut the log down cleanly: flush it, write a snapshot, trim the indexes.
 
-        The descriptors are closed even where an earlier step fails. The log cannot be used any more. Raises OSError.
+        The descriptors are closed even if an earlier step fails. The log cannot be used any more. Raises OSError.
         """
         self.runway = None
         try:
@@ -822,8 +825,8 @@ class PartitionLog:
             segment.move(directory)
 
     def delete(self) -> None:
-        """Remove the directory and all files in it. The caller does so file.delete.delay.ms after it was renamed to
-        -delete."""
+        """Remove the directory and all files in it. The caller calls this file.delete.delay.ms after the directory was
+        renamed to -delete."""
         self.close_handles()
         for path in sorted(self.directory.iterdir()):
             self._disk.remove(path)

@@ -2,8 +2,8 @@
 
     duplicate   a batch with the sequences of one of the producer's last five batches is not appended: the producer gets
                 the offsets of that earlier batch
-    epoch       not below the producer's latest; a transaction's marker of version 2 bumps it
-    sequence    one above the last; 0 for a new epoch
+    epoch       is not below the producer's latest; with transaction.version 2 each marker bumps it
+    sequence    is one above the producer's last sequence; 0 in a new epoch
     transaction while one is open, all of the producer's batches belong to it; the coordinator epoch of its marker is
                 not below the latest
 
@@ -44,10 +44,10 @@ def check_producer(
     transaction_version: int,
     verification: Verification | None = None,
 ) -> Duplicate | None:
-    """Check a batch that has a producer id. Returns the batch in the log that it repeats; None where it repeats none.
+    """Check a batch that has a producer id. Returns the batch in the log that it repeats; None if it repeats none.
 
     transaction_version: for a marker, the version of the transaction that it ends. verification: what the producer
-    tried to append while the coordinator verified the transaction; None where no verification is under way.
+    tried to append while the coordinator verified the transaction; None if no verification is under way.
 
     Raises AppendRefused with INVALID_PRODUCER_EPOCH (below the latest epoch), OUT_OF_ORDER_SEQUENCE_NUMBER,
     INVALID_TXN_STATE (a batch outside of the open transaction), and for a marker TRANSACTION_COORDINATOR_FENCED or
@@ -101,8 +101,8 @@ def _fenced(entry: ProducerEntry, row: BatchRow, how: str) -> AppendRefused:
 
 
 def _check_verification(entry: ProducerEntry, row: BatchRow, verification: Verification | None) -> None:
-    """Refuse a batch while a batch with a lower sequence, which the producer tried before, is not in the log. A batch
-    whose sequence follows the last one in the log is valid here, as all lower sequences have been appended; Kafka
+    """Refuse a batch while a batch of a lower sequence, which the producer tried to append before, is not in the log. A
+    batch whose sequence follows the last one in the log is valid here, as all lower sequences have been appended; Kafka
     refuses even that batch."""
     follows = entry.producer_epoch == row.producer_epoch and row.base_sequence == _add(entry.last_sequence, 1)
     if verification is None or (follows and entry.last_sequence >= 0):

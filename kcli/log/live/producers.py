@@ -1,4 +1,5 @@
-"""The producers of an open log: their state with every append, their snapshots, transactions not yet replicated.
+"""The producers of an open log: their state, updated with every append; their snapshots; the ended transactions whose
+markers are not replicated.
 
 The last stable offset is the first offset of the first transaction that is open, or whose marker is not yet below the
 high watermark. Source: ProducerStateManager, UnifiedLog.
@@ -25,7 +26,7 @@ class LiveView(PartitionView):
     """The view of an open partition's directory: each change is made on disk at once; `sync` makes it durable."""
 
     def __init__(self, loaded: PartitionView, disk: Disk) -> None:
-        """loaded: the view of the start, after its changes were applied to the directory."""
+        """loaded: the view with which recovery loaded the log, after its changes were applied to the directory."""
         self.directory = loaded.directory
         self.original = {}
         self.files = dict(loaded.files)
@@ -53,7 +54,7 @@ class LiveView(PartitionView):
         self._disk.rename(self.directory / name, self.directory / to)
 
     def move(self, directory: Path) -> None:
-        """Note the new name of the directory."""
+        """Use the new name of the directory, which has been renamed."""
         self.directory = directory
         self.files = {
             name: Content((FileRange(directory / name, 0, content.size),)) for name, content in self.files.items()
@@ -73,7 +74,7 @@ class LiveView(PartitionView):
 
 
 class LiveProducers(ProducerStateManager):
-    """The producer state of an open log; it begins with the state that the start has loaded."""
+    """The producer state of an open log; it begins with the state that recovery has loaded."""
 
     def __init__(self, view: LiveView, loaded: ProducerStateManager, *, now_ms: int, expiration_ms: int) -> None:
         super().__init__(view, now_ms, expiration_ms=expiration_ms)
@@ -116,7 +117,7 @@ class LiveProducers(ProducerStateManager):
             }
 
     def start_moved(self, log_start_offset: int) -> None:
-        """Update the state after the log start offset has moved."""
+        """Update the state after the log start offset has moved to `log_start_offset`."""
         self.replicated_to(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset
@@ -130,7 +131,7 @@ class LiveProducers(ProducerStateManager):
         return expire_producers(self.table, before_ms)
 
     def mark_deleted(self, offset: int) -> str | None:
-        """Give the producer snapshot at an offset the suffix `.deleted`. Returns the new name; None where there is no
+        """Give the producer snapshot at an offset the suffix `.deleted`. Returns the new name; None if there is no
         snapshot."""
         name = self._snapshots.pop(offset, None)
         if name is None:
@@ -139,7 +140,7 @@ class LiveProducers(ProducerStateManager):
         return name + DELETED
 
     def move(self, directory: Path) -> None:
-        """Note the new name of the partition's directory."""
+        """Use the new name of the partition's directory, which has been renamed."""
         self._live_view.move(directory)
 
     def sync(self) -> None:
@@ -152,7 +153,7 @@ class LiveProducers(ProducerStateManager):
         return self._live_view.take_unsynced()
 
     def rebuild(self, segments: Sequence[LiveSegment], start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Load the state as of `end_offset`: from the latest snapshot up to there, and the batches behind the snapshot.
+        """Load the state as of `end_offset`: from the latest snapshot up to there, and the batches after the snapshot.
         Raises StartRefused."""
         self._now_ms = now_ms
         to_snapshot = {*(segment.base_offset for segment in segments[-2:]), end_offset}

@@ -53,7 +53,8 @@ class SegmentLimits(NamedTuple):
 
 
 class BatchHead(NamedTuple):
-    """The place of a batch, its offsets and times; base_offset of magic 0 and 1 is the last offset."""
+    """The place of a batch, its offsets and timestamps. For magic 0 and 1, base_offset is the offset of the last
+    record."""
 
     position: int
     size: int
@@ -64,7 +65,7 @@ class BatchHead(NamedTuple):
 
 
 class FoundRecord(NamedTuple):
-    """A record found by its time; leader_epoch is -1 where the batch has none."""
+    """A record found by its time; leader_epoch is -1 if the batch has none."""
 
     timestamp: int
     offset: int
@@ -194,7 +195,7 @@ class LiveSegment:
         self.grown(len(data), entries, time_entries)
 
     def grown(self, size: int, offset_entries: bytes, time_entries: bytes) -> None:
-        """Note that `size` bytes were appended to the .log file, and append their index entries."""
+        """Count `size` bytes that were appended to the .log file, and append their index entries."""
         self.size += size
         if offset_entries:
             self.offsets.append(offset_entries)
@@ -215,21 +216,21 @@ class LiveSegment:
         known += transactions
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """Return the age in ms that is compared with segment.ms: from the first batch's timestamp to `timestamp`; where
-        that batch has no timestamp, from the segment's creation to now."""
+        """Return the age in ms that is compared with segment.ms: from the first batch's timestamp to `timestamp`; if
+        that batch has no timestamp, from the segment's creation to `now_ms`."""
         first = self.first_timestamp
         return timestamp - first if first >= 0 else now_ms - self._created_ms
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch; -1 where there is no batch, or it has no timestamp."""
+        """The largest timestamp of the first batch; -1 if there is no batch, or it has no timestamp."""
         if self._first_timestamp is None and (first := next(self.heads(0), None)) is not None:
             self._first_timestamp = first.max_timestamp
         return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
 
     @property
     def indexer(self) -> AppendIndexer:
-        """The kernel that makes index entries of appended batches."""
+        """The compiled code that makes the index entries of appended batches."""
         if self._indexer is None:
             timestamp, offset = self.times.last()
             self._indexer = self._new_indexer(timestamp, timestamp, offset)
@@ -249,7 +250,7 @@ class LiveSegment:
 
     @property
     def age_timestamp(self) -> int:
-        """The largest timestamp of a record, in ms since 1970; where there is none, the last change of the .log
+        """The largest timestamp of a record, in ms since 1970; if there is none, the last change of the .log
         file."""
         timestamp = self.largest[0]
         return timestamp if timestamp >= 0 else self.modified_ms
@@ -277,7 +278,7 @@ class LiveSegment:
             position += at
 
     def locate(self, offset: int) -> BatchHead | None:
-        """Return the batch with `offset`, else the first one behind it; None where the segment has neither."""
+        """Return the batch with `offset`, else the first one after it; None if the segment has neither."""
         before = None
         for head in self.heads(self.offsets.lookup(offset)):
             if head.base_offset >= offset:
@@ -287,7 +288,7 @@ class LiveSegment:
 
     def whole_bytes(self, start: int, length: int) -> tuple[int, int | None]:
         """Return how many of the `length` bytes from byte `start` on are whole batches, and the base offset of the
-        batch behind these; None in its place where that batch was not read."""
+        batch after these; None in its place if that batch was not read."""
         end = start + length
         if end >= self.size:
             return self.size - start, None
@@ -311,7 +312,7 @@ class LiveSegment:
 
     def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
         """Return the first record with an offset of at least `from_offset` and a timestamp of at least `timestamp`
-        (ms); None where there is none."""
+        (ms); None if there is none."""
         indexed = self.times.lookup(timestamp)[1]
         for head in self.heads(self.offsets.lookup(max(indexed, from_offset))):
             if head.max_timestamp >= timestamp:
@@ -321,7 +322,7 @@ class LiveSegment:
         return None
 
     def find_largest(self) -> FoundRecord | None:
-        """Return the first record with the segment's largest timestamp; None where there are no records."""
+        """Return the first record with the segment's largest timestamp; None if there are no records."""
         timestamp, offset = self.largest
         for head in self.heads(self.offsets.lookup(offset)):
             if head.max_timestamp == timestamp:
@@ -349,7 +350,7 @@ class LiveSegment:
     # changing
 
     def deactivate(self) -> None:
-        """End the segment, as the log rolls: write the closing time index entry, trim what was preallocated."""
+        """End the segment, as the log rolls: write the last time index entry, cut off what was preallocated."""
         self._close_time_index()
         self._is_active = False
         self.offsets.trim()
@@ -363,7 +364,7 @@ class LiveSegment:
             self.times.append(entry)
 
     def truncate(self, offset: int, now_ms: int) -> None:
-        """Remove the batch with `offset` and all behind it."""
+        """Remove the batch with `offset` and all after it."""
         head = self.locate(offset)
         self.offsets.cut_at(offset)
         self.times.cut_at(offset)
@@ -415,7 +416,7 @@ class LiveSegment:
         return renamed
 
     def move(self, directory: Path) -> None:
-        """Note the new name of the partition's directory."""
+        """Use the new name of the partition's directory, which has been renamed."""
         self._directory = directory
         self.log_path = self._path(FileKind.LOG)
         for index in (self._offsets, self._times):
@@ -438,7 +439,7 @@ class LiveSegment:
         self._release(trim=False, keep=True)
 
     def _release(self, *, trim: bool, keep: bool) -> None:
-        with ExitStack() as closing:  # closes each file, also where closing another one fails
+        with ExitStack() as closing:  # closes each file, even if closing another one fails
             if self._log is not None:
                 closing.callback(self._log.close)
                 self._log = None
@@ -448,7 +449,7 @@ class LiveSegment:
 
 
 def _head(chunk: bytes, at: int, position: int, end: int) -> BatchHead | None:
-    """Return the header of the batch at byte `position`; None where the batch ends behind byte `end`."""
+    """Return the header of the batch at byte `position`; None if the batch ends after byte `end`."""
     if end - position < LEGACY_HEAD_BYTES:
         return None
     offset, length = struct.unpack_from(">qi", chunk, at)

@@ -25,7 +25,7 @@ class FileRegion:
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """The whole batches that a Fetch reads; region None: there are none.
+    """The whole batches that a Fetch reads. region: None if there are none.
 
     cut_short: whether the first batch is larger than the limit, and was left out. aborted: the aborted transactions
     among the batches, for Isolation.TXN_COMMITTED.
@@ -80,7 +80,8 @@ class LiveSegments:
         return sum(segment.size for segment in self.all)
 
     def end_of(self, i: int, log_end_offset: int) -> int:
-        """Return the offset behind segment i: the base offset of the next segment, or the log end offset."""
+        """Return the offset after the last one of segment i: the base offset of the next segment, or the log end
+        offset."""
         return self.all[i + 1].base_offset if i + 1 < len(self.all) else log_end_offset
 
     def index_of(self, offset: int) -> int:
@@ -92,7 +93,7 @@ class LiveSegments:
         return 0
 
     def since(self, offset: int) -> list[LiveSegment]:
-        """Return the segment to which `offset` belongs, and the segments behind it."""
+        """Return the segment to which `offset` belongs, and the segments after it."""
         return self.all[self.index_of(offset) :]
 
     def replace(self, old: list[LiveSegment], new: LiveSegment) -> None:
@@ -116,7 +117,7 @@ class LiveSegments:
         min_one_batch: bool,
         with_aborted: bool,
     ) -> LogRead:
-        """Return whole batches below offset `limit`, from the one with `offset` on; see PartitionLog.read."""
+        """Return whole batches below offset `limit`, from the batch with `offset` on; see PartitionLog.read."""
         limit_base, limit_position = self._place(limit, log_end_offset)
         found = self._read_on(offset, limit_base, limit_position, log_end_offset, max_bytes, with_aborted=with_aborted)
         if found is not None:
@@ -145,7 +146,7 @@ class LiveSegments:
         *,
         with_aborted: bool,
     ) -> LogRead | None:
-        """Read from the cached place of `offset`, without an index lookup. Return None where a lookup is needed: the
+        """Read from the cached place of `offset`, without an index lookup. Return None if a lookup is needed: the
         offset has no cached place, or not even one batch is within max_bytes."""
         base, position = self._places.get(offset, (-1, 0))
         if base < 0:
@@ -162,8 +163,8 @@ class LiveSegments:
         return LogRead(FileRegion(segment.log_path, segment.log.fd, position, length), aborted=aborted)
 
     def _length(self, segment: LiveSegment, position: int, end: int, max_bytes: int) -> int:
-        """Return how many bytes of whole batches to read from byte `position` on, up to byte `end`. Where max_bytes
-        limits the read, cache the place behind the last of these batches."""
+        """Return how many bytes of whole batches to read from byte `position` on, up to byte `end`. If max_bytes
+        limits the read, cache the place after the last of these batches."""
         length = end - position
         if max_bytes >= length:
             return length
@@ -195,14 +196,14 @@ class LiveSegments:
         return place
 
     def _note(self, offset: int, place: tuple[int, int]) -> None:
-        """Cache the place of an offset. Where PLACES_MAX are cached, it replaces the oldest one."""
+        """Cache the place of an offset. If PLACES_MAX places are cached, the oldest one is dropped."""
         if offset not in self._places and len(self._places) >= PLACES_MAX:
             del self._places[next(iter(self._places))]
         self._places[offset] = place
 
     def aborted(self, i: int, from_offset: int, to_offset: int) -> list[AbortedTxn]:
         """Return the aborted transactions with records in [from_offset, to_offset), from the transaction indexes of
-        segment i and the segments behind it.
+        segment i and the segments after it.
 
         For a Fetch, i is the segment that it reads. An earlier segment's index can name a transaction whose marker was
         cut off that segment's .log file; consumers would then drop the producer's committed records up to its next
@@ -219,12 +220,12 @@ class LiveSegments:
 
     def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
         """Return the first record with an offset of at least `from_offset` and a timestamp of at least `timestamp`
-        (ms); None where there is none."""
+        (ms); None if there is none."""
         for segment in self.all:
             if segment.age_timestamp >= timestamp:
                 return segment.find_time(timestamp, from_offset)
         return None
 
     def find_largest(self) -> FoundRecord | None:
-        """Return the first record with the largest timestamp in the log; None where there are no records."""
+        """Return the first record with the largest timestamp in the log; None if there are no records."""
         return max(self.all, key=lambda segment: segment.largest[0]).find_largest()

@@ -1,8 +1,8 @@
 """A leader's validation of a batch before it appends it: checks, offsets, and conversion to the topic's codec.
 
-    checks of a client's batch: magic 2, base offset 0, size, CRC, one batch, offsets 0..n-1, records, keys, timestamps
-      same codec, LogAppendTime or not   patched in place: base offset, leader epoch, max timestamp (then a new CRC)
-      another codec than the topic's     rewritten with the topic's codec
+    a client's batch is checked: magic 2, base offset 0, size, CRC, one batch, offsets 0..n-1, records, keys, timestamps
+      the topic's codec, or "producer"   is patched in place: base offset, leader epoch, max timestamp (then a new CRC)
+      another codec than the topic's     is rewritten with the topic's codec
 
 The other bytes of a batch stay as the producer sent them. Source: Kafka's UnifiedLog.analyzeAndValidateRecords and
 LogValidator; error names and codes are the protocol's.
@@ -47,7 +47,7 @@ TRANSACTIONAL, CONTROL, DELETE_HORIZON, CODEC_MASK = 16, 32, 64, 7
 
 
 class AppendRefused(KcliError):
-    """The batch is not appended. error: the code for the client. records: the invalid records, where these are the
+    """The batch is not appended. error: the code for the client. records: the invalid records, if these are the
     reason."""
 
     def __init__(self, error: ErrorCode, reason: str, records: RefusedRecords | None = None) -> None:
@@ -130,7 +130,7 @@ def validate(
     origin: Origin = Origin.CLIENT,
 ) -> ValidBatch:
     """Validate the one batch in `data`, and give its records offsets from next_offset on; `data` is changed in place
-    where possible.
+    if possible.
 
     Raises AppendRefused; `data` is then unchanged. Its error: CORRUPT_MESSAGE (CRC, or no whole header),
     MESSAGE_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT (magic 0, 1), INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR (a codec
@@ -337,8 +337,9 @@ def _check_records(
 
 
 def _unreadable(row: BatchRow, faults: int, reason: FormatError, *, is_length_bad: bool) -> AppendRefused:
-    # Kafka answers two faults with UNKNOWN_SERVER_ERROR, not as the client's: an exception of a Java stream while it
-    # decompresses, and, without compression, a bad varint of a record's length, which it reads before the record.
+    # Kafka answers two faults with UNKNOWN_SERVER_ERROR, though they are the client's: an exception of a Java stream
+    # while it decompresses, and, without compression, a bad varint of a record's length, which it reads before the
+    # record.
     is_bad_stream = isinstance(reason, BadCompression) and not isinstance(reason, BytesBehind)
     is_unexpected = faults & FAULT_BAD_PAYLOAD and is_bad_stream if row.codec else is_length_bad
     return AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR if is_unexpected else ErrorCode.INVALID_RECORD, reason.reason)
@@ -400,7 +401,7 @@ def _patch(
     data: bytearray, base_offset: int, records: int, leader_epoch: int, row: BatchRow, timestamp_type: int, newest: int
 ) -> None:
     """Set the header fields that the leader decides. Of these, the CRC covers only timestamps and their type: it is
-    computed again where they change."""
+    computed again if they change."""
     last_delta = int.from_bytes(data[23:27], signed=True)
     struct.pack_into(">q", data, 0, base_offset + records - 1 - last_delta)
     struct.pack_into(">i", data, 12, leader_epoch)

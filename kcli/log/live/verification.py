@@ -1,6 +1,6 @@
 """The batches that a producer tried to append while the coordinator had not yet verified their transaction.
 
-The broker verifies a transaction with its coordinator before it appends the first batch. Where the coordinator refuses,
+The broker verifies a transaction with its coordinator before it appends the first batch. If the coordinator refuses,
 a batch with a higher sequence must not be appended in place of the first one. A verification ends when a batch of the
 transaction is appended. Source: VerificationStateEntry; KIP-890.
 """

@@ -4,5 +4,5 @@
     segment  one `.log` file: adjacent sound batches, found without an index
     survey   what kcli keeps in memory of a segment that it has read: positions of sound batches, transaction markers
 
-Nothing is written, and no index is needed. Checkpoints and snapshots are used where they are sound and fit the log.
+Nothing is written, and no index is needed. Checkpoints and snapshots are used if they are sound and fit the log.
 """

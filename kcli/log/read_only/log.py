@@ -1,15 +1,15 @@
 """One partition's log, read without being opened for writes, also while a running Kafka writes it.
 
     log start        the offset in the checkpoint, if that lies within the log; else the first segment's first offset
-    log end          behind the last sound batch of the last segment, whether flushed or not
+    log end          after the last sound batch of the last segment, whether flushed or not
     high watermark   the log end offset, as the offset in the checkpoint lags behind the real high watermark
     last stable      the first offset of the first transaction without a marker, from the latest sound `.snapshot` and
-                     the log behind it
+                     the log after it
     aborted          from the markers in the log, without `.txnindex`
-    leader epochs    leader-epoch-checkpoint, where it is sound and fits the log; else the batches
+    leader epochs    leader-epoch-checkpoint, if it is sound and fits the log; else the batches
 
 Segments are read when they are needed: the last one for the log end offset, others when a Fetch reaches them. `refresh`
-finds changes. Where `is_ready` is false, methods read whole files and take long; any thread may then call them.
+finds changes. If `is_ready` is false, methods read whole files and take long; any thread may then call them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _OpenTransactions:
         self.first_offsets = first_offsets
 
     def follow(self, survey: Survey, from_offset: int) -> None:
-        """Apply the events of a survey that were not applied yet and are at from_offset or behind it."""
+        """Apply the events of a survey that were not applied yet and are at from_offset or after it."""
         begin = self.applied if survey is self.survey else 0
         for offset, producer, kind in survey.events(begin):
             if survey is self.survey:
@@ -97,7 +97,7 @@ class ReadOnlyLog:
         *,
         warn: Callable[[str], None] = log.warning,
     ) -> None:
-        """log_start_offset: the partition's entry in log-start-offset-checkpoint; None where it has none. warn: called
+        """log_start_offset: the partition's entry in log-start-offset-checkpoint; None if it has none. warn: called
         with a line of text for each file that cannot be read."""
         self._warn = warn
         self.directory = directory
@@ -105,7 +105,8 @@ class ReadOnlyLog:
         self._checkpoint_start_offset = log_start_offset
         self._guard = Lock()
         self._segments: list[ReadOnlySegment] = []
-        self._listed: tuple[int, int] | None = None  # modification time of the directory (ns), whether trusted
+        # modification time of the directory (ns), and whether an equal time now means an unchanged directory
+        self._listed: tuple[int, int] | None = None
         self._open: _OpenTransactions | None = None
         self._peeked: tuple[ReadOnlySegment, int] | None = None
         self._epochs: tuple[object, LeaderEpochCache] | None = None
@@ -195,7 +196,7 @@ class ReadOnlyLog:
 
     @property
     def log_end_offset(self) -> int:
-        """The offset behind the last sound batch."""
+        """The offset after the last sound batch."""
         segments = self._segments
         if not segments:
             return max(self._checkpoint_start_offset or 0, 0)
@@ -213,7 +214,7 @@ class ReadOnlyLog:
         return first if stated is None or not first <= stated <= end else stated
 
     def _first_offset(self) -> int:
-        """Return the base offset in the first segment's name, or that of its first batch where it is lower."""
+        """Return the base offset in the first segment's name, or that of its first batch if it is lower."""
         if not self._segments:
             return self.log_end_offset
         first = self._segments[0]
@@ -260,7 +261,7 @@ class ReadOnlyLog:
 
     def _latest_snapshot(self, offset: int) -> tuple[int, list[ProducerEntry]]:
         """Return offset and entries of the latest sound snapshot whose offset is not above `offset`; 0 and no entries
-        where there is none."""
+        if there is none."""
         try:
             names = [path.name for path in self.directory.iterdir()]
         except OSError as error:
@@ -334,11 +335,11 @@ class ReadOnlyLog:
 
     @property
     def latest_epoch(self) -> int | None:
-        """The last leader epoch; None where there is none."""
+        """The last leader epoch; None if there is none."""
         return self._leader_epochs().latest_epoch
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) where there is none."""
+        """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
         return self._leader_epochs().end_offset_for(epoch, self.log_end_offset)
 
     # reading
@@ -351,7 +352,7 @@ class ReadOnlyLog:
         *,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Return whole sound batches from the one with `offset` on, or from the first one behind it; see
+        """Return whole sound batches, from the batch with `offset` on, or from the first one after `offset`; see
         PartitionLog.read.
 
         Raises OffsetOutOfRange, LogFailed.
@@ -420,7 +421,7 @@ class ReadOnlyLog:
 
 
 def segment_names(directory: Path) -> dict[int, str]:
-    """Return the file name of each segment's .log file, by base offset; that of the `.swap` file where the cleaner has
+    """Return the file name of each segment's .log file, by base offset; that of the `.swap` file if the cleaner has
     not renamed it yet. Raises OSError."""
     whole: dict[int, str] = {}
     swapped: dict[int, str] = {}

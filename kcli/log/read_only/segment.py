@@ -35,7 +35,7 @@ WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 64 << 10, 4 << 20
 
 
 class FileState(NamedTuple):
-    """The inode, size and modification time (ns) of a file: where they differ, the file has changed."""
+    """The inode, size and modification time (ns) of a file: if they differ, the file has changed."""
 
     inode: int
     size: int
@@ -44,9 +44,8 @@ class FileState(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """Adjacent sound batches; region None: the first one alone is larger than the limit. transactions: id of each
-    producer with transactional records in the batches, and the first offset of its transaction there; once more for
-    each transaction after a marker."""
+    """Adjacent sound batches. region: None if the first batch alone is larger than the limit. transactions: for each
+    transaction of the batches, the id of its producer and its first offset among them."""
 
     region: FileRegion | None
     transactions: list[tuple[int, int]]
@@ -64,7 +63,7 @@ class ReadOnlySegment:
     """One `.log` file. next_base: the base offset of the next segment; None for the last one."""
 
     def __init__(self, path: Path, base_offset: int, warn: Callable[[str], None] = log.warning) -> None:
-        """warn: called with a line where the file cannot be read."""
+        """warn: called with a line if the file cannot be read."""
         self._warn = warn
         self.path = path
         self.base_offset = base_offset
@@ -76,7 +75,7 @@ class ReadOnlySegment:
         self._guard = Lock()
 
     def state(self) -> FileState | None:
-        """The present state of the file; None where the file no longer exists."""
+        """The present state of the file; None if the file no longer exists."""
         try:
             stat = self.path.stat()
         except OSError:
@@ -175,7 +174,7 @@ class ReadOnlySegment:
         """Yield the batches in bytes [start, stop) of the file, as windows, and the damaged byte ranges between them.
 
         start: where a batch begins. stop: None for the end of the bytes surveyed so far. window_bytes: how many bytes
-        to read at a time, more where a batch is larger. Raises UnreadableInput, OSError.
+        to read at a time, more if a batch is larger. Raises UnreadableInput, OSError.
         """
         source = FileSource(self.path)
         stop = self._survey.end if stop is None else stop
@@ -188,10 +187,10 @@ class ReadOnlySegment:
         return Columns(window.batches, self.next_base, self._survey.unreadable)
 
     def read(self, offset: int, limit: int, max_bytes: int, *, min_one_batch: bool) -> Found | None:
-        """Return whole sound batches below offset `limit`, from the one with `offset` on, or from the first one behind
-        it; None where there is no such batch.
+        """Return whole sound batches below offset `limit`, from the batch with `offset` on, or from the first one after
+        `offset`; None if there is no such batch.
 
-        max_bytes: of all batches; with min_one_batch the first one may be larger. Raises UnreadableInput, OSError.
+        max_bytes: of all batches; with min_one_batch the first batch may be larger. Raises UnreadableInput, OSError.
         """
         survey = self.survey()
         first = self._locate(survey, offset)
@@ -218,8 +217,8 @@ class ReadOnlySegment:
         return Found(region, _transactions(columns, count))
 
     def _locate(self, survey: Survey, offset: int) -> Place | None:
-        """Return the place of the batch with `offset`, else of the one with the smallest offset above it; None where
-        there is none."""
+        """Return the place of the batch with `offset`, else of the batch with the smallest offset above it; None if
+        there is no such batch."""
         best: Place | None = None
         for piece in survey.pieces_from(offset):
             if best is not None and piece.first_offset >= best.base_offset:
@@ -241,8 +240,9 @@ class ReadOnlySegment:
         return None
 
     def _count_in_turn(self, survey: Survey, columns: Columns, positions: list[int], limit: int, count: int) -> int:
-        """Return, for a file whose batches are out of order, how many of the first `count` batches a client is to get
-        before batches of lower offsets, which lie elsewhere in the file."""
+        """Return how many of the first `count` batches to send to a client, for a file whose batches may be out of
+        order. The batches after these are sent later: batches of lower offsets, which lie elsewhere in the file, come
+        before them."""
         bases, lasts = columns.bases, columns.lasts
         for i in range(count):
             if bases[i] >= limit:
@@ -258,7 +258,7 @@ class ReadOnlySegment:
 
     def end_of_transaction(self, producer: int, offset: int) -> tuple[int, int] | None:
         """Return how the producer's transaction with a record at `offset` ends: offset and kind (ABORT, COMMIT, LOST)
-        of the event; None where it does not end in this segment."""
+        of the event; None if it does not end in this segment."""
         survey = self.survey()
         begin = bisect_right(survey.event_offsets, offset) if survey.is_ordered else 0
         for at, producer_id, kind in survey.events(begin):
@@ -295,7 +295,7 @@ class ReadOnlySegment:
 
     def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
         """Return the first record with an offset of at least `from_offset` and a timestamp of at least `timestamp`
-        (ms); None where there is none. Raises UnreadableInput, OSError."""
+        (ms); None if there is none. Raises UnreadableInput, OSError."""
         for piece in self.survey().pieces_from(from_offset):
             if piece.max_timestamp < timestamp:
                 continue

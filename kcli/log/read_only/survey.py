@@ -1,7 +1,7 @@
 """The survey of one segment: where its sound batches lie, in pieces of the file, and where its transactions end.
 
     piece         some 16 KiB of the file: its bytes, its least and largest offset, its largest timestamp
-    transactions  where producers begin and end them: offset, producer id, how
+    transactions  each begin and end of a producer's transaction: offset, producer id, kind
 
 Only the `.log` file is read: indexes may be missing, wrong or damaged. In a damaged file, batches may be out of the
 order of their offsets; pieces are found by offset nevertheless. Memory: 40 bytes a piece, 17 a marker.
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
 class Columns:
     """The columns of a window's batches as lists. sound: whether each batch is served to clients. lasts: the last
-    offset of each batch, or its base offset where that is higher.
+    offset of each batch, or its base offset if that is higher.
 
     next_base: the base offset of the next segment; batches from there on are not served. unreadable: the positions of
     batches that no client can read, though their CRC is right.
@@ -163,7 +163,7 @@ class Survey:
     # finding
 
     def pieces_from(self, offset: int) -> Iterator[Piece]:
-        """Yield the pieces that have `offset` or offsets behind it, in the order of their first offsets."""
+        """Yield the pieces that have `offset` or offsets after it, in the order of their first offsets."""
         if self.is_ordered:
             for i in range(bisect_left(self._lasts, offset), len(self._lasts)):
                 yield self.piece(i)

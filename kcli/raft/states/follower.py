@@ -51,8 +51,8 @@ class Follower:
         self.update_deadline_ms = now_ms + self.fetch_timeout_ms
 
     def leader_node(self, listener: str) -> Node:
-        """Return the leader's id and address on `listener`, or where the leader has none of that name, on its first
-        listener."""
+        """Return the leader's id and its address on `listener`; if the leader has no listener of that name, the address
+        of its first listener."""
         where = address_or_first(self.leader_endpoints, listener)
         assert where is not None, "a follower knows where its leader is"
         return Node(self.leader_id, where.host, where.port)

@@ -1,8 +1,9 @@
 """Leader: the end offsets of the replicas, the high watermark that follows from them, and when the leader must resign.
 
     high watermark   the offset up to which a majority of the voters has the log on disk, once that is above the epoch's
-                     first record. For a voter it is the offset of its last Fetch, for the leader what it has flushed
-    check quorum     the leader resigns where no majority of the voters has fetched for 1.5 fetch timeouts
+                     first record. A voter has on disk what lies below the offset of its last Fetch, the leader what it
+                     has flushed
+    check quorum     the leader resigns if no majority of the voters has fetched for 1.5 fetch timeouts
 
 A VotersRecord is in effect as soon as it is appended. Source: LeaderState.
 """
@@ -94,7 +95,7 @@ class Leader:
 
     @property
     def leader_id(self) -> int:
-        """The node itself."""
+        """The id of this node, as it is the leader."""
         return self.key.id
 
     @property

@@ -15,7 +15,7 @@ class Resigned:
     unreachable: the nodes that did not answer the most recent request to them.
 
     notified_ms: during a shutdown, the time since which every voter has acknowledged EndQuorumEpoch or is unreachable;
-    None while one has done neither.
+    None while this is not true of every voter.
     """
 
     epoch: int

@@ -1,4 +1,4 @@
-"""Unattached: does not know the leader of its epoch, or not its address. Source: UnattachedState."""
+"""Unattached: does not know the leader of its epoch, or does not know the leader's address. Source: UnattachedState."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kcli.raft.voters import Endpoints, ReplicaKey
 
 @dataclass(slots=True)
 class Unattached:
-    """The state of a node without a leader to fetch from. leader_id: the leader, where it is known without its
-    endpoints; otherwise NOBODY. election_deadline_ms: when a voter's election timeout is over."""
+    """The state of a node without a leader to fetch from. leader_id: the leader, if it is known but its endpoints are
+    not; otherwise NOBODY. election_deadline_ms: when a voter's election timeout is over."""
 
     epoch: int
     election_deadline_ms: int

@@ -4,11 +4,10 @@
     range     consecutive partitions of each topic, to the members in a fixed order
 
 They are pure functions, and give each member the same partitions as Kafka's assignors; `spec` says what the order of
-the mappings means.
-homogeneous: whether all members have the same subscription, as the group knows it; None: compare their topic ids. The
-ids alone are not enough: Kafka compares names, so topics that do not exist count too, and a subscription by name
-differs from one by a regular expression that matches the same topics. The range assignor ignores it.
-Source: UniformAssignor, RangeAssignor, ModernGroup.subscriptionType.
+the mappings means. Both functions have the parameter homogeneous: whether all members have the same subscription, as
+the group knows it; None: compare their topic ids. The ids alone are not enough: Kafka compares names, so topics that do
+not exist count too, and a subscription by name differs from one by a regular expression that matches the same topics.
+The range assignor ignores `homogeneous`. Source: UniformAssignor, RangeAssignor, ModernGroup.subscriptionType.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The uniform assignor where members subscribe to different topics: close to even, and members keep most partitions.
+"""The uniform assignor for members with different subscriptions: close to even, and members keep most partitions.
 
 The readers of a topic are the members that subscribe to it; a member's load is the number of its partitions.
 
@@ -138,9 +138,9 @@ class _Loads:
 
         least loaded -> |       | <- most loaded, without readers that are excluded
 
-    A reader taken from the left is expected to gain one partition, one taken from the right to lose one. The readers at
-    either end that have been taken share one load; when that load reaches the load of the next reader, that reader is
-    taken in turn with them.
+    A reader taken from the left is expected to gain a partition, and a reader taken from the right to lose a partition.
+    The readers taken from one end have the same load; when it reaches the load of the next reader, that reader is also
+    taken, in turn with them.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:
@@ -166,7 +166,7 @@ class _Loads:
         return self._sorted[self._least_next - 1]
 
     def next_most(self) -> int:
-        """Return the reader to take a partition from; NOBODY where none is left."""
+        """Return the reader to take a partition from; NOBODY if none is left."""
         if self._most_next < self._most_start:
             if self._most_end <= self._most_start > 0:
                 self._most_level = self._load(self._most_start - 1)

@@ -1,4 +1,4 @@
-"""The uniform assignor where all members have the same topics: as even as possible, and members keep their partitions.
+"""The uniform assignor for members with the same topics: as even as possible, and members keep their partitions.
 
 1. A member may keep `partitions // members` partitions, and one more as long as the remainder lasts; partitions beyond
    that quota become unassigned. A member that has fewer partitions gives up its claim to an extra one, as long as other

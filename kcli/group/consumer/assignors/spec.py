@@ -1,6 +1,6 @@
 """The input of an assignor, and the order in which Kafka iterates it.
 
-Kafka keeps members, topics and partitions in hash maps, and where an assignor has a choice, the iteration order
+Kafka keeps members, topics and partitions in hash maps, and when an assignor has a choice, the iteration order
 decides. Java's hash codes are fixed, so this order is fixed too: by bucket, and within a bucket by insertion. The
 mappings here are in the order of insertion: `members` as in the group, `topics` as a HashSet of their names iterates
 them (`java.hash_map_order`), a member's `assigned` as in its record. Partitions are sets, as if inserted in ascending
@@ -69,7 +69,8 @@ def partitions_in_order(partitions: frozenset[int]) -> list[int]:
 
 
 class Target:
-    """A member's new assignment in progress: its assigned partitions, copied at the first change, and additions.
+    """A member's new assignment in progress: its previous partitions, which are copied at the first change, and the
+    partitions added since.
 
     The order of its topics follows Java's: computeIfAbsent, by which Kafka adds a topic, first resizes a full map, and
     then inserts the topic at the front of its bucket.
