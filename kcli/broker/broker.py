@@ -52,12 +52,12 @@ class Broker:
 
     advertised: listener -> the host and port in Metadata responses.
     controller: the channel to the active controller, which may be this node.
-    lanes: the partitions to which plain Produce requests are appended by a kernel, see dispatch/routing.py.
-    is_alone: this node is the only node of its cluster.
-    active: the active controller's state, None where this node is not a controller.
+    lanes: the partitions to which compiled code appends the batches of plain Produce requests, see dispatch/routing.py.
+    is_alone: whether this node is the only node of its cluster.
+    active: the active controller's state, None if this node is not a controller.
     broker_epoch: returns the epoch of this broker's current registration.
     tokens: the delegation tokens of the metadata image, None without delegation.token.secret.key.
-    certificates: the keys and trusted certificates of its listeners.
+    certificates: the keys and trusted certificates of the node's listeners.
     authorizer: allows or denies the operations of a principal, by the ACLs of the metadata image; None: every
         operation is allowed.
     """

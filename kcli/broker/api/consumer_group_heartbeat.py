@@ -42,9 +42,9 @@ several times."""
 def consumer_group_heartbeat(
     broker: Broker, call: types.ConsumerGroupHeartbeatCall
 ) -> types.ConsumerGroupHeartbeatResponse | Awaitable[types.ConsumerGroupHeartbeatResponse]:
-    """Errors: UNSUPPORTED_VERSION where the consumer group protocol is not enabled, INVALID_REQUEST,
-    UNSUPPORTED_ASSIGNOR, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID,
-    FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, and those of a CoordinatorError."""
+    """Errors: UNSUPPORTED_VERSION if the consumer group protocol is not enabled, INVALID_REQUEST, UNSUPPORTED_ASSIGNOR,
+    GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, and any code of CoordinatorError."""
     if not speaks_consumer_protocol(broker.config, broker.image):
         return _refused(call, ErrorCode.UNSUPPORTED_VERSION)
     if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, call.request.group_id):

@@ -53,8 +53,8 @@ async def create_topics(broker: Broker, call: types.CreateTopicsCall) -> types.C
 
 
 def _denied(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
-    """The topics that the request may not create. Topics that it names twice are left out: they are refused with
-    INVALID_REQUEST."""
+    """The topics that the request may not create. Topics that the request names twice are left out: they are refused
+    with INVALID_REQUEST."""
     if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
         return set()
     creatable = broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)

@@ -43,7 +43,7 @@ SINCE_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-Found = tuple[int, int, int]  # timestamp, offset, leader epoch; each -1 where none is found
+Found = tuple[int, int, int]  # timestamp, offset, leader epoch; each -1 if none is found
 NOTHING: Found = -1, -1, -1
 
 

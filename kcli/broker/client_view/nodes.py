@@ -63,7 +63,7 @@ class View:
         return next((node.id for node in self.nodes if not node.is_fenced), NO_NODE)
 
     def leader(self, partition: Partition) -> int:
-        """The partition's leader, -1 where the client cannot reach it."""
+        """The partition's leader, -1 if the client cannot reach it."""
         return partition.leader if partition.leader in self._reachable else NO_NODE
 
     def offline_replicas(self, partition: Partition) -> tuple[int, ...]:

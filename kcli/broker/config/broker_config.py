@@ -1,4 +1,4 @@
-"""The configuration of one broker: server.properties, and the dynamic configurations above it.
+"""The configuration of one broker: server.properties, and the dynamic configurations that override it.
 
 A value comes from the first of these layers that has it:
 
@@ -34,8 +34,8 @@ T = TypeVar("T")
 
 
 class Setting(Generic[T]):
-    """An attribute of BrokerConfig with the value of the configuration of the same name, dots for underscores:
-    `num_partitions` is num.partitions."""
+    """An attribute of BrokerConfig that returns the value of the configuration of the same name, with dots for
+    underscores: `num_partitions` is num.partitions."""
 
     __slots__ = ("name",)
 
@@ -104,7 +104,7 @@ class BrokerConfig:
     controller_quota_window_size_seconds = Setting[int]()
     quota_window_num = Setting[int]()
     quota_window_size_seconds = Setting[int]()
-    # the rest
+    # other configurations
     broker_heartbeat_interval_ms = Setting[int]()
     broker_rack = Setting["str | None"]()
     broker_session_timeout_ms = Setting[int]()
@@ -147,11 +147,11 @@ class BrokerConfig:
         """Apply the dynamic configurations in the metadata log: those of all brokers, and those of this broker.
 
         Return the problems of the invalid ones, which are ignored. Raises InvalidConfig, and changes nothing, where the
-        others contradict each other or the static configurations, or are invalid as the default of a topic
+        valid ones contradict each other or the static configurations, or are invalid as the default of a topic
         configuration (log.flush.interval.ms=-1).
         """
         if cluster == self.cluster and broker == self.broker:
-            return []  # unchanged: to validate all again takes 2 ms
+            return []  # unchanged: validating all configurations again would take 2 ms
         problems: list[str] = []
         layers = applicable(cluster, problems, per_broker=False), applicable(broker, problems, per_broker=True)
         self.changed(*layers).log_config({})
@@ -209,7 +209,7 @@ class BrokerConfig:
         return value
 
     def words(self, name: str) -> tuple[str, ...]:
-        """The value of a configuration of type LIST; empty where it has no value."""
+        """The value of a configuration of type LIST; empty if it has no value."""
         value = self.values[name]
         assert value is None or isinstance(value, tuple), f"{name} is a list"
         return value or ()
@@ -252,7 +252,7 @@ class BrokerConfig:
 
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """The advertised controller listeners of this node; empty where it is not a controller. A listener that
+        """The advertised controller listeners of this node; empty if it is not a controller. A listener that
         advertised.listeners leaves out has its address in `listeners`, with no host in place of a wildcard address.
 
         Source: KafkaConfig.effectiveAdvertisedControllerListeners.
@@ -314,7 +314,7 @@ class BrokerConfig:
 
 
 def _with_broker_id(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties; where only one of node.id and broker.id is set, the other one has the same value."""
+    """Return the properties; if only one of node.id and broker.id is set, the other one has the same value."""
     both = dict(properties)
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in both:

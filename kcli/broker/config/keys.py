@@ -58,7 +58,7 @@ REQUIRED = Required.REQUIRED
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The definition of one configuration. internal: shown to clients only where it is set."""
+    """The definition of one configuration. internal: whether clients see it only if it is set."""
 
     type: ConfigType
     default: Value | Required
@@ -120,7 +120,8 @@ def double_text(value: float) -> str:
 
 
 def valid_list(*words: str, empty: bool = True, null: bool = False) -> Validator:
-    """A validator of lists: no empty words, and only the given words, where there are any."""
+    """Return a validator of lists: no word may be empty; if `words` are given, no other words are allowed. empty, null:
+    whether an empty list, or None, is valid."""
 
     def check(name: str, value: Value) -> None:
         if value is None:
@@ -141,7 +142,7 @@ def valid_list(*words: str, empty: bool = True, null: bool = False) -> Validator
 
 
 def within(least: float, most: float) -> Validator:
-    """A validator of fractions: from `least` to `most`, both included."""
+    """Return a validator of numbers from `least` to `most`, both included."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, float), "a DOUBLE"
@@ -154,7 +155,7 @@ def within(least: float, most: float) -> Validator:
 
 
 def one_of_ignoring_case(*words: str) -> Validator:
-    """A validator of strings: one of the given ones, in upper or lower case."""
+    """Return a validator of strings that accepts the given words in upper or lower case."""
 
     def check(name: str, value: Value) -> None:
         if str(value).upper() not in words:
@@ -170,7 +171,7 @@ def not_empty(name: str, value: Value) -> None:
 
 
 def each(check: Callable[[str], object]) -> Validator:
-    """A validator of lists that calls `check`, which may raise InvalidConfig, for every word."""
+    """Return a validator of lists that calls `check`, which may raise InvalidConfig, for every word."""
 
     def all_of(name: str, value: Value) -> None:
         if value is None:

@@ -126,7 +126,8 @@ def _ip_version(host: str | None) -> int:
 
 
 def parse_protocol_map(name: str, text: str) -> dict[str, str]:
-    """`listener.security.protocol.map`: listener name, upper case -> protocol. Raises InvalidConfig."""
+    """Return the value of `listener.security.protocol.map` as a mapping: listener name, upper case -> protocol. Raises
+    InvalidConfig."""
     protocols = {listener.upper(): protocol.upper() for listener, protocol in parse_map(name, text).items()}
     for protocol in protocols.values():
         if protocol not in PROTOCOLS:

@@ -51,7 +51,7 @@ def base_name(name: str) -> str | None:
 
 
 def listener_config(name: str) -> str | None:
-    """Return the rest of a name after `listener.name.<listener>.`; None for other names."""
+    """Return the part of a name after `listener.name.<listener>.`; None for a name without that prefix."""
     _, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
     return rest if dot and name.startswith(LISTENER_PREFIX) else None
 

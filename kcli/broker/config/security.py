@@ -53,7 +53,8 @@ LOGINS: Final[Mapping[str, str]] = {
 }
 """Mechanism -> the login module that its sasl.jaas.config must name."""
 SIGNED_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-"""The sasl.server.callback.handler.class of OAUTHBEARER. Without it Kafka takes tokens that nobody has signed."""
+"""The sasl.server.callback.handler.class of OAUTHBEARER that checks signatures. Without it Kafka accepts unsigned
+tokens."""
 JAAS: Final = "sasl.jaas.config"
 HANDLER: Final = "sasl.server.callback.handler.class"
 REAUTH: Final = "connections.max.reauth.ms"
@@ -118,9 +119,9 @@ _MAY_BE_EMPTY: Final = "ssl.endpoint.identification.algorithm"
 class ListenerSecurity:
     """How one listener is secured.
 
-    settings: name -> text, the configurations for all listeners, overridden by those for this one. own: those for this
-    one alone. The names in both have no listener prefix; one for a single mechanism begins with that mechanism.
-    static: Java's static JAAS configuration.
+    settings: name -> text, the configurations for all listeners, overridden by those for this listener. own: only the
+    configurations for this listener. The names in both have no listener prefix; the name of a configuration for a
+    single mechanism begins with that mechanism. static: Java's static JAAS configuration.
 
     `repr` leaves out the texts, which may be secrets.
     """
@@ -154,25 +155,26 @@ class ListenerSecurity:
 
     @property
     def mapping(self) -> PrincipalMapping:
-        """ssl.principal.mapping.rules. Raises InvalidMappingRule."""
+        """Return the rules of ssl.principal.mapping.rules. Raises InvalidMappingRule."""
         return PrincipalMapping(self.settings.get(_MAPPING, "DEFAULT"))
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """sasl.enabled.mechanisms."""
+        """Return the mechanisms of sasl.enabled.mechanisms."""
         return self._words("sasl.enabled.mechanisms")
 
     @property
     def receive_max_bytes(self) -> int:
-        """sasl.server.max.receive.size: of one request while a client is not authenticated yet."""
+        """Return sasl.server.max.receive.size: the largest size, in bytes, of a request while the client is not
+        authenticated yet."""
         return self._number("sasl.server.max.receive.size", self.settings.get("sasl.server.max.receive.size"))
 
     def of_mechanism(self, mechanism: str, name: str) -> str | None:
-        """Return the text of a configuration for one mechanism, None where nothing is configured."""
+        """Return the text of a configuration for one mechanism, None if nothing is configured."""
         return self.settings.get(f"{mechanism.lower()}.{name}") or self.settings.get(name) or None
 
     def reauth_ms(self, mechanism: str) -> int:
-        """Return connections.max.reauth.ms, 0 for no end of a session."""
+        """Return connections.max.reauth.ms of a mechanism; 0 if a session never ends."""
         return self._number(REAUTH, self.of_mechanism(mechanism, REAUTH))
 
     def login(self, mechanism: str) -> LoginModule:
@@ -191,8 +193,9 @@ class ListenerSecurity:
         return module
 
     def _static_login(self, mechanism: str) -> LoginModule:
-        """The entry of the static JAAS configuration for the mechanism's login module. Where there are several, each
-        option comes from the first entry that has it, as in Kafka. Raises InvalidConfig where there is none."""
+        """Return the entry of the static JAAS configuration for the mechanism's login module. If there are several
+        entries, each option comes from the first entry that has it, as in Kafka. Raises InvalidConfig if there is no
+        entry."""
         entries = [each for each in self.static.entries(self.listener) if each.name == LOGINS[mechanism]]
         if not entries:
             where = "" if self.static.where is None else f", here or in {self.static.where}"
@@ -220,8 +223,8 @@ class ListenerSecurity:
         )
 
     def jwks_times_ms(self) -> tuple[int, int, int]:
-        """Return sasl.oauthbearer.jwks.endpoint.refresh.ms, retry.backoff.ms and retry.backoff.max.ms. Raises
-        InvalidConfig."""
+        """Return sasl.oauthbearer.jwks.endpoint.refresh.ms, sasl.oauthbearer.jwks.endpoint.retry.backoff.ms and
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms. Raises InvalidConfig."""
         refresh, backoff, backoff_max = (
             self._number(name, self.of_mechanism(oauth.MECHANISM, name)) for name in _JWKS_TIMES
         )
@@ -310,7 +313,7 @@ def listener_security(config: BrokerConfig, listener: str) -> ListenerSecurity:
 
 
 def problem_of(config: BrokerConfig, listener: str) -> str | None:
-    """Return the first problem of a listener's security configuration, in one line; None where there is none."""
+    """Return the first problem of a listener's security configuration, in one line; None if there is none."""
     try:
         listener_security(config, listener).check()
     except (InvalidConfig, InvalidMappingRule) as error:
@@ -323,14 +326,14 @@ def problem_of(config: BrokerConfig, listener: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class OutgoingSecurity:
     """How this node connects to a listener of other nodes. security: this node's configurations for that listener.
-    setting: the name of the configuration that selects `mechanism`, the SASL mechanism."""
+    mechanism: the SASL mechanism. setting: the name of the configuration that selects it."""
 
     security: ListenerSecurity
     setting: str
     mechanism: str
 
     def login(self) -> ClientLogin | None:
-        """Return the login, None where the listener has no SASL. Raises InvalidConfig, whose message has no secret."""
+        """Return the login, None if the listener has no SASL. Raises InvalidConfig, whose message has no secret."""
         if not self.security.has_sasl:
             return None
         if self.mechanism not in MECHANISMS:
@@ -340,7 +343,7 @@ class OutgoingSecurity:
 
     @property
     def principal(self) -> str | None:
-        """The principal of this node's connections to other nodes; None where a TLS certificate or a delegation token
+        """The principal of this node's connections to other nodes; None if a TLS certificate or a delegation token
         determines it."""
         if not self.security.has_sasl:
             asks = self.security.has_tls and self.security.tls.get(_CLIENT_AUTH, "none").lower() != "none"
@@ -368,7 +371,7 @@ def to_controllers(config: BrokerConfig) -> OutgoingSecurity:
 
 
 def outgoing_problem(config: BrokerConfig) -> str | None:
-    """Return the first problem of the configurations by which the node connects to other nodes, in one line; None where
+    """Return the first problem of the configurations by which the node connects to other nodes, in one line; None if
     there is none."""
     for outgoing in [to_controllers(config), *([to_brokers(config)] if config.is_broker else [])]:
         try:

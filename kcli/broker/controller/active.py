@@ -1,9 +1,9 @@
 """The active controller's broker sessions and periodic elections. Its decisions are in kcli.metadata.
 
-    becomes active   the session of each unfenced broker begins now; brokers whose process has ended are fenced
-    sessions         a broker without heartbeat for broker.session.timeout.ms is fenced, one broker at a time
+    becomes active   the session of each unfenced broker begins; brokers whose process has ended are fenced
+    sessions         a broker without heartbeat for broker.session.timeout.ms is fenced; one broker at a time
     elections        preferred leaders every leader.imbalance.check.interval.seconds (auto.leader.rebalance.enable),
-                     unclean ones, where topics allow them, every unclean.leader.election.interval.ms
+                     unclean ones, if topics allow them, every unclean.leader.election.interval.ms
     resigns          the sessions are dropped, and the timers stopped
 
 The broker in the controller's own process is not fenced for an expired session: it is alive while the controller is.
@@ -50,7 +50,7 @@ Properties = Mapping[str, str]
 @dataclass(slots=True)
 class _Death:
     """The end of a node's process. epoch: the node's broker epoch in the metadata image when its process ended.
-    was_started: the launcher has started the node's next process."""
+    was_started: whether the launcher has started the node's next process."""
 
     epoch: int
     was_started: bool = False
@@ -58,7 +58,7 @@ class _Death:
 
 class ActiveController:
     """The sessions and elections of a controller while it is the active one. Every node that is a controller has this
-    object, and uses it on the event loop's thread. own_epoch: returns the broker epoch of this process, None where this
+    object, and uses it on the event loop's thread. own_epoch: returns the broker epoch of this process, None if this
     node is not a broker."""
 
     def __init__(
@@ -89,7 +89,7 @@ class ActiveController:
 
     @property
     def now_ms(self) -> float:
-        """The time of sessions, ms, monotonic."""
+        """The current time for sessions, in ms, by a monotonic clock."""
         return self._loop.time() * 1000
 
     @property
@@ -100,7 +100,7 @@ class ActiveController:
         return self._heartbeats
 
     def refused(self, what: str, refused: Refused) -> None:
-        """Log why a request was refused; the same line only once in a row, as the sender retries."""
+        """Log why a request was refused. The same line is not logged twice in a row, as the sender retries."""
         line = f"{what} is refused: {refused.error.message}"
         if line != self._last_refusal:
             log.warning("%s", line)
@@ -116,12 +116,13 @@ class ActiveController:
 
     async def register_broker(self, state: BrokerState, previous_epoch: int | None) -> int:
         """Register a broker, for the first time or anew, and return its new broker epoch. previous_epoch: the broker
-        epoch at the broker's last clean shutdown, as its request states it; None where the version has no such field.
+        epoch at the broker's last clean shutdown, as its request states it; None if the version has no such field.
         Raises NotController, and Refused as kcli.metadata.registration_control.register_broker does."""
         heartbeats, metadata = self.heartbeats, self._metadata
         known = metadata.draft.brokers.get(state.id)
         if known is not None and known.epoch == previous_epoch and known.incarnation_id != state.incarnation_id:
-            heartbeats.end_session(state.id)  # its previous process shut down cleanly, without controlled shutdown
+            # the broker's previous process shut down cleanly, but without a controlled shutdown
+            heartbeats.end_session(state.id)
             if not known.fenced:
                 self._fence(state.id, "it has shut down")
         records = registrations.register_broker(
@@ -270,9 +271,9 @@ class ActiveController:
     # processes whose end the launcher has reported
 
     def report_death(self, node_id: int) -> None:
-        """Note that a node's process has ended. The launcher calls this on every controller: the active controller
-        fences the node's broker without waiting for its session to expire, and so does a controller that becomes active
-        later."""
+        """Note that a node's process has ended. The launcher calls this method on every controller: the active
+        controller, or a controller that becomes active later, fences the node's broker without waiting for its session
+        to expire."""
         known = self._metadata.image.brokers.get(node_id)
         if node_id != self._config.node_id and known is not None:
             self._deaths[node_id] = _Death(known.epoch)

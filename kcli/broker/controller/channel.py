@@ -3,7 +3,7 @@
     call      requests of this node: heartbeats, AlterPartition, ...
     forward   requests of clients that only the active controller answers: in an Envelope (KIP-590)
 
-Where the active controller is unknown, does not answer, or has resigned, `call` and `forward` retry with the next one
+If the active controller is unknown, does not answer, or has resigned, `call` and `forward` retry with the next one
 until their timeout. A new active controller ends the requests that wait for the former one. Source:
 NodeToControllerChannelManager, ForwardingManager, EnvelopeUtils.
 """
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PURPOSES: Final = {"broker_registration": "lifecycle", "broker_heartbeat": "lifecycle"}
-"""APIs that share a channel. Each other API has its own channel, so that no request waits for one of another API."""
+"""API -> the channel that it shares with other APIs. Each API that is missing here has its own channel, so that no
+request waits for a request of another API."""
 RETRY_S: Final = 0.05
 TIMEOUT_S: Final = 60.0
 """The timeout of a forwarded request, as in Kafka."""
@@ -57,7 +58,7 @@ class Leadership(Protocol):
 
     @property
     def leader_address(self) -> tuple[str, int] | None:
-        """The host and port of the active controller, None where it is unknown."""
+        """The host and port of the active controller, None if it is unknown."""
 
 
 class ControllerChannel:
@@ -105,7 +106,7 @@ class ControllerChannel:
 
     async def forward(self, call: Call) -> Answer:
         """Return the active controller's response to a client's request, or a response with REQUEST_TIMED_OUT. Raises
-        HangUp, which closes the client's connection, where the controller answers the Envelope with INVALID_REQUEST."""
+        HangUp, which closes the client's connection, if the controller answers the Envelope with INVALID_REQUEST."""
 
         is_long = has_long_list(call.request)
 

@@ -1,6 +1,7 @@
-"""Automatic creation of topics, and what the handlers that create, delete and enlarge topics share.
+"""Automatic creation of topics, and the code that the handlers of CreateTopics, DeleteTopics and CreatePartitions
+share.
 
-A Metadata or FindCoordinator request may need a topic that does not exist: this broker creates it where it is the
+A Metadata or FindCoordinator request may need a topic that does not exist: this broker creates the topic if it is the
 active controller, else it sends CreateTopics to the active controller. The request does not wait for the creation, and
 errors are only logged.
 Source: AutoTopicCreationManager, ControllerMutationQuota; KIP-599.
@@ -35,9 +36,10 @@ logger = logging.getLogger("kcli.broker")
 
 @dataclass(slots=True)
 class MutationCharge:
-    """Counts created and deleted partitions against the client's controller_mutation_rate, and throttles its call.
+    """Counts created and deleted partitions against the client's controller_mutation_rate, and throttles the client's
+    request.
 
-    strict: refuse partitions beyond the quota (KIP-599).
+    strict: whether partitions beyond the quota are refused (KIP-599).
     """
 
     quotas: Quotas
@@ -45,7 +47,7 @@ class MutationCharge:
     strict: bool
 
     def __call__(self, partitions: int) -> bool:
-        """Count partitions. Return False where they are refused."""
+        """Count `partitions` created or deleted partitions. Return False if they are refused."""
         throttle_ms = self.quotas.mutation_throttle_ms(self.call, partitions, is_strict=self.strict)
         self.call.throttle_ms = max(self.call.throttle_ms, throttle_ms)
         return not (throttle_ms and self.strict)
@@ -135,7 +137,7 @@ class TopicCreation:
                 self._warn(f"topic {result.name} not created: {reason}")
 
     def _warn(self, problem: str) -> None:
-        """Log a problem; the same one only once in a row, as clients repeat their requests."""
+        """Log a problem, but not the same one twice in a row, as clients repeat their requests."""
         if problem != self._last_problem:
             logger.warning("%s", problem)
         self._last_problem = problem

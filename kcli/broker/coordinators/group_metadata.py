@@ -1,4 +1,4 @@
-"""What the group coordinator reads of the metadata image: topics, and the configurations of groups."""
+"""The parts of the metadata image that the group coordinator reads: topics, and the configurations of groups."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class GroupMetadata:
 
 
 def topics_changed(image: MetadataImage, changes: Changes) -> TopicsChanged | None:
-    """Return the names of the topics that have changed, for consumer groups; None where none has."""
+    """Return the names of the topics that have changed, for consumer groups; None if no topic has changed."""
     by_id = image.topics_by_id
     touched = {topic_id for topic_id, _ in changes.partitions}
     names = {by_id[topic_id].name for topic_id in touched if topic_id in by_id}

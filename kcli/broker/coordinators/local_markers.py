@@ -47,8 +47,8 @@ class LocalMarkers:
         self._context, self._groups = context, groups
 
     def write(self, topic: str, number: int, marker: Marker) -> ErrorCode | asyncio.Future[ErrorCode]:
-        """Append a transaction marker to one partition. Return NONE where it is committed at once, or the error with
-        which it is refused; where the commit waits for followers, return a future of the result."""
+        """Append a transaction marker to one partition. Return NONE if the marker is committed at once, or the error
+        with which the log refuses it; if the commit waits for followers, return a future of the result."""
         context = self._context
         partition = context.partitions.get(topic, number)
         if partition is None:

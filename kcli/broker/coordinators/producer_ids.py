@@ -1,6 +1,6 @@
 """Producer ids, out of the blocks that the controller allocates to this broker.
 
-The unused ids of a block are lost when the broker stops. Where the controller allocates no block within PATIENCE_S, the
+The unused ids of a block are lost when the broker stops. If the controller allocates no block within PATIENCE_S, the
 error is COORDINATOR_LOAD_IN_PROGRESS, after which all clients retry. Source: ProducerIdManager; KIP-730.
 """
 

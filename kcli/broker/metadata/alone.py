@@ -1,7 +1,7 @@
 """The metadata log of a node that is the only voter: records are committed once they are written and flushed.
 
     start    open and replay the log, lead a new epoch, write the first records of an active controller
-    append   queue the records; in each round: write all queued records, flush once in a thread, move the high
+    append   queue the records; in each round, write all queued records, flush once in a thread, move the high
              watermark, apply the records to the image, call the listeners
 
 Within a round nothing else changes the log.
@@ -107,7 +107,7 @@ class LoneMetadataLog(MetadataLog):
 
     @property
     def epoch(self) -> int:
-        """The leader epoch, which this node began at its start."""
+        """The current leader epoch, which began when this node started."""
         return self.quorum.epoch
 
     @property
@@ -118,8 +118,9 @@ class LoneMetadataLog(MetadataLog):
         return partial(self._upgrade_kraft, validate_only=validate_only)
 
     def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
-        """Queue the control records that raise kraft.version to `level`, unless that is its level already, they are
-        queued already, or `validate_only`. An `append` without records waits for their commit."""
+        """Queue the control records that raise kraft.version to `level`. Do nothing if kraft.version has that level
+        already, if the control records are queued already, or with `validate_only`. A later `append` without records
+        waits for their commit."""
         if level == self.kraft_version or validate_only or any(each.controls for each in self._queue):
             return
         records = self.quorum.upgrade()

@@ -9,7 +9,7 @@ from kcli.log.config import LogConfig
 from kcli.metadata_log.records import BATCH_BYTES_MAX
 
 DELETE_DELAY_MS: Final = 60_000
-"""How long files with the suffix .deleted are kept, ms."""
+"""How long files with the suffix .deleted are kept, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,8 @@ class MetadataLogConfig:
 
     @property
     def log_config(self) -> LogConfig:
-        """The log's configuration, without retention of its own: segments are deleted together with snapshots."""
+        """The log configuration of the metadata log. It has no retention, as segments are deleted together with
+        snapshots."""
         return LogConfig(
             {
                 "max.message.bytes": str(self.batch_bytes_max),

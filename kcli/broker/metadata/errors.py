@@ -22,4 +22,4 @@ class RecordTooLarge(KcliError):
 
 
 class TooManyRecords(KcliError):
-    """More records than fit into one batch, at a metadata.version without transactions."""
+    """A request would append more records than fit into one batch, at a metadata.version without transactions."""

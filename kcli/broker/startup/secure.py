@@ -1,10 +1,10 @@
-"""`kcli serve --secure`: the certificates, secrets and configurations of a node, or the nodes of a cluster, that only
-known users can use. They are made once, in a directory beside the data.
+"""`kcli serve --secure`: the certificates, secrets and configurations of a node, or of the nodes of a cluster, that
+only known users can use. They are made once, in a directory beside the data.
 
     DATA-secure/            0700
       ca.pem                the authority's certificate, which clients trust
-      authority.pem  0600   its key and certificate, for further certificates
-      server.pem     0600   the node's key and certificate; of a cluster node-1.pem and so on
+      authority.pem  0600   the authority's key and certificate, to sign further certificates
+      server.pem     0600   the node's key and certificate; in a cluster node-1.pem and so on
       token.key      0600   delegation.token.secret.key
       client.properties     0600: how the admin connects, for kcli and for Kafka's own clients
 
@@ -55,13 +55,13 @@ _PASSWORD_BYTES: Final = 24
 
 
 class NotSecure(KcliError):
-    """A log directory, or a cluster, that cannot be served with --secure."""
+    """A log directory, or a cluster, cannot be served with --secure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """What a secured node starts with. directory: has the admin's client.properties. properties: the configurations of
-    the node. users: the records of the admin's credential, for a metadata log that has none."""
+    """What a secured node starts with. directory: the directory with the admin's client.properties. properties: the
+    configurations of the node. users: the records of the admin's credential, for a metadata log that has none."""
 
     directory: SecureDirectory
     properties: dict[str, str]
@@ -69,11 +69,12 @@ class Secured:
 
 
 def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.datetime) -> Secured:
-    """Make the directory of secrets of a node if it does not exist, format the log directory if it is not formatted.
+    """Make the directory of secrets of a node if it does not exist, and format the log directory if it is not
+    formatted.
 
     hosts: the names and addresses by which clients reach the node, besides localhost. node_id: None for the id in the
-    log directory, or 1. now: with a time zone. Raises NotSecure, UsageError, UnreadableInput, NotThisNode,
-    StartRefused, OSError.
+    log directory, or 1. now: the current time, with a time zone. Raises NotSecure, UsageError, UnreadableInput,
+    NotThisNode, StartRefused, OSError.
     """
     data_dir = data_dir.absolute()
     path = beside(data_dir)
@@ -87,7 +88,8 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
         milliseconds = int(now.timestamp() * 1000)
         format_directories([data_dir], now_ms=milliseconds, node_id=node_id, users=users)
     properties = {
-        "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",  # CONTROLLER is not opened
+        # the CONTROLLER listener is not opened
+        "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",
         "sasl.mechanism.inter.broker.protocol": SCRAM_SHA_512.name,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "super.users": _SUPER_USER,
@@ -96,8 +98,8 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory that its owner alone may read, unless it exists: logs hold records that ACLs protect, and the
-    metadata log holds the credentials of users. Raises OSError."""
+    """Make a directory that only its owner may read, unless it exists. Logs have records that ACLs protect, and the
+    metadata log has the credentials of users. Raises OSError."""
     if not directory.exists():
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700)
@@ -120,7 +122,8 @@ def super_users(data: Path) -> frozenset[str]:
 
 
 def client_beside(data: Path) -> Path:
-    """Return the admin's client.properties of the log directory, or of the cluster, `data`, where there is one."""
+    """Return the path of the admin's client.properties for the log directory, or the cluster, `data`, if it was started
+    with --secure."""
     return SecureDirectory(beside(data)).client
 
 
@@ -137,7 +140,7 @@ class SecureDirectory:
 
     @classmethod
     def open(cls, path: Path, certificates: Mapping[str, Sequence[str]], now: dt.datetime) -> SecureDirectory:
-        """Return the directory, made if it does not exist, with these certificates. certificates: file name -> the
+        """Return the directory with these certificates; make it if it does not exist. certificates: file name -> the
         hosts that the node listens on or advertises, to which localhost is added. Raises UsageError, UnreadableInput,
         OSError."""
         named = {
@@ -164,8 +167,8 @@ class SecureDirectory:
             raise UnreadableInput(str(self.client), f"no {JAAS} with a user and a password is in it") from None
 
     def logs_in(self, credentials: Mapping[tuple[int, str], Mapping[str, Any]]) -> bool:
-        """Return whether user and password in client.properties match a SCRAM-SHA-512 credential. credentials: those of
-        the metadata image, by mechanism code and user. Raises UnreadableInput."""
+        """Return whether the user and password in client.properties match a SCRAM-SHA-512 credential. credentials:
+        those of the metadata image, by mechanism code and user. Raises UnreadableInput."""
         name, password = self._login()
         record = credentials.get((SCRAM_SHA_512.code, name))
         if record is None:
@@ -204,8 +207,8 @@ class SecureDirectory:
 
 
 def _check_users(data_dir: Path) -> None:
-    """Check that the admin can be added to the metadata of a log directory. Raises NotSecure where its metadata.version
-    has no SCRAM users, or there is a user of that name, whose password is not known here."""
+    """Check that the admin can be added to the metadata of a log directory. Raises NotSecure if its metadata.version
+    has no SCRAM users, or if there is a user of the admin's name, whose password is not known here."""
     directory = data_dir / METADATA_DIRECTORY
     if directory.is_dir():
         image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)
@@ -258,8 +261,8 @@ def _client_properties(authority: Authority) -> bytes:
 
 
 def _complete(directory: Path) -> None:
-    """Make ca.pem and client.properties again from the authority if they are missing. A new client.properties has a new
-    password, which the admin's credential does not match yet."""
+    """Make ca.pem and client.properties again from the authority if they are missing. The admin's credential does not
+    match the new password in a new client.properties yet."""
     ca, client = directory / "ca.pem", SecureDirectory(directory).client
     if not ca.exists():
         Disk().write_file(ca, _authority(directory).certificate_pem)
@@ -280,8 +283,8 @@ def _authority(directory: Path) -> Authority:
 
 
 def _name_hosts(directory: Path, name: str, hosts: Sequence[str], now: dt.datetime) -> None:
-    """Make a new certificate for a node if the current one is missing, has expired or does not name all hosts. The new
-    one also names the hosts of the current one. Raises UnreadableInput, UsageError."""
+    """Make a new certificate for a node if the current certificate is missing, has expired or does not name all hosts.
+    The new certificate also names the hosts of the current one. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import hosts_of, write_secret
 
     path, partial = directory / name, directory / f"{name}.part"

@@ -29,8 +29,8 @@ def string(text: str | None, *, flexible: bool) -> bytes:
 
 
 def framed(kind: Messages, correlation_id: int, parts: Iterable[bytes], *, throttle_since: int) -> Laid:
-    """A response's frame, in one part. parts: the encoded fields between the throttle time, which is the first field,
-    and the response's tagged fields. throttle_since: the first version with a throttle time."""
+    """Return the frame of a response, in one part. parts: the encoded fields between the throttle time, which is the
+    first field, and the response's tagged fields. throttle_since: the first version with a throttle time."""
     has_throttle = kind.version >= throttle_since
     frame = bytearray(4) + kind.response_header(correlation_id)
     throttle_at = len(frame)
