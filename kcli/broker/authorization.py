@@ -33,13 +33,13 @@ FAILED: Final = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""Resource type -> the error of an access that is denied."""
+"""Resource type -> the error code if access to such a resource is denied."""
 DENIED: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
 }
-"""Error -> Kafka's message for it."""
+"""Error code -> Kafka's error message."""
 _EVERY_OPERATION: Final = {kind: sum(1 << each for each in supported) for kind, supported in SUPPORTED.items()}
 
 
@@ -55,7 +55,7 @@ def configured(resource_type: int, name: str) -> tuple[ResourceType, str]:
 
 
 class Denied(KcliError):
-    """A request that is refused as a whole. code: the error of its response."""
+    """Authorization is denied for a whole request. code: the error code of the response."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -63,7 +63,7 @@ class Denied(KcliError):
 
 
 class _Everything:
-    """Contains every name."""
+    """A container in which every name is."""
 
     def __contains__(self, _: object) -> bool:
         return True

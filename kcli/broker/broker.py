@@ -92,7 +92,7 @@ class Broker:
     transactions: Coordinator = field(init=False)
 
     def __post_init__(self, network: Network, broker_epoch: Callable[[], int]) -> None:
-        """Build the fields from `access` on."""
+        """Build those fields of the Broker that are not arguments of the constructor, from `access` on."""
         config, controller = self.config, self.controller
         self.access = Authorization(self.authorizer)
         self.lanes = ProduceLanes(AT_ONCE_BYTES)
@@ -108,14 +108,16 @@ class Broker:
 
     @cached_property
     def topics(self) -> TopicCreation:
-        """Creates topics. The first access imports its module: the start of a broker does not wait for that import."""
+        """Creates topics. The first access imports its module, so that the start of a broker does not wait for that
+        import."""
         from kcli.broker.controller.topic_creation import TopicCreation
 
         return TopicCreation(self.config, self.metadata, self.quotas, self.controller)
 
     @cached_property
     def config_admin(self) -> ConfigAdmin:
-        """Changes configurations. The first access imports its module."""
+        """Changes configurations. The first access imports its module, so that the start of a broker does not wait for
+        that import."""
         from kcli.broker.controller.config_admin import ConfigAdmin
 
         return ConfigAdmin(
@@ -129,7 +131,8 @@ class Broker:
 
     @cached_property
     def token_admin(self) -> TokenAdmin:
-        """Checks requests about delegation tokens. The first access imports its module."""
+        """Checks requests about delegation tokens. The first access imports its module, so that the start of a broker
+        does not wait for that import."""
         from kcli.broker.controller.token_admin import TokenAdmin
 
         return TokenAdmin(self.config, self.controller, self.tokens, is_alone=self.is_alone)
@@ -140,8 +143,8 @@ class Broker:
         return self.config.node_id
 
     def view(self, listener: str) -> View:
-        """The addresses of brokers, and the leaders and replicas, as responses give them to clients of that
-        listener."""
+        """Return the brokers and replicas with the addresses of one listener, for responses to that listener's
+        clients."""
         return View(self.image, listener, self.node_id, self.advertised)
 
     def _coordinate_groups(self, _: Coordinator) -> Work:

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 
 WAITING_LOG_S = 10.0
-"""The interval, in seconds, at which a node that waits for its quorum logs that it waits."""
+"""The interval, in seconds, at which a waiting node logs that it waits for its quorum."""
 FETCH_SESSION_EVICTION_MS = 120_000
 OTHERS_SHUTDOWN_S = 3.0
 LOOK_S = 0.02
@@ -117,7 +117,7 @@ class Node:
         self._is_alone = self._is_only_voter and config.is_broker and not may_be_joined
         self._allow_strays, self._new_users = allow_strays, users
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when an error makes the node unable to serve: the node must be stopped then."""
+        """Done when an error keeps the node from serving; the result is the reason. The node must be stopped then."""
         self._disk = disk or Disk()
         self._clock = clock or Clock()
         self._users = Users(self._clock.now_ms)
@@ -157,7 +157,7 @@ class Node:
 
     @property
     def broker(self) -> Broker:
-        """The parts of this node that handlers receive."""
+        """The Broker with the parts of this node that handlers receive."""
         assert self._broker is not None, "started"
         return self._broker
 
@@ -175,8 +175,8 @@ class Node:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Listener -> the advertised host and port; on a node that is only a controller, those of its controller
-        listeners."""
+        """Listener -> the advertised host and port. On a node that is only a controller the listeners are its
+        controller listeners."""
         return self.broker.advertised or self._controllers
 
     async def start(self) -> None:
@@ -453,7 +453,7 @@ class Node:
             log.error("dynamic configuration passed over: %s", error)  # noqa: TRY400  (the message names the reason)
 
     def _check_metadata(self, journal: MetadataLog) -> None:
-        """Raises CannotServe if the configuration or a topic requires a feature that this node does not have."""
+        """Raise CannotServe if the configuration or a topic requires a feature that this node does not have."""
         check_served(self.config)
         check_topics(journal.image)
 
@@ -660,7 +660,7 @@ def _delegation_tokens(config: BrokerConfig, journal: MetadataLog) -> Delegation
 
 
 def _check_formatted(directory: Path) -> None:
-    """Raises CannotServe if the directory is not formatted: a node of a cluster with several nodes must not choose the
-    cluster id itself."""
+    """Raise CannotServe if the directory is not formatted, as a node of a cluster with several nodes must not choose
+    the cluster id itself."""
     if not (directory / FileKind.META_PROPERTIES).exists():
         raise CannotServe(f"{directory} is not formatted: run kcli format with the cluster's id first")

@@ -31,7 +31,7 @@ BATCHED_SINCE = 4
 
 
 class _Addition(NamedTuple):
-    """The partitions to add to one transaction, or to verify in it."""
+    """The partitions to add to one transaction, or to verify as part of it."""
 
     transactional_id: str
     producer_id: int

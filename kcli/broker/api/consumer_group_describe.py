@@ -58,7 +58,7 @@ async def _describe(
 
 
 def _topics(broker: Broker, group: DescribedConsumerGroup) -> set[str]:
-    """The existing topics that the group's members are assigned."""
+    """The existing topics with partitions assigned to the group's members."""
     ids = {each for member in group.members for each in (*member.assignment, *member.target)}
     return {topic.name for each in ids if (topic := broker.image.topic_by_id(each)) is not None}
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 OWN_MEMBER_ID_SINCE = 1
 NAMES_MAX = 20_000
-"""The greatest number of subscribed topic names: a heartbeat that changes the subscription iterates over all of them
-several times."""
+"""The greatest number of subscribed topic names in a request. It is limited because a heartbeat that changes the
+subscription iterates over all of them several times."""
 
 
 def consumer_group_heartbeat(
@@ -75,7 +75,7 @@ async def _handled_in_turns(
 def _handled(
     broker: Broker, call: types.ConsumerGroupHeartbeatCall, describable: Container[str], *, are_allowed: bool
 ) -> types.ConsumerGroupHeartbeatResponse | Awaitable[types.ConsumerGroupHeartbeatResponse]:
-    """are_allowed: whether the client may describe all topics that it names."""
+    """Check and handle a request. are_allowed: whether the client may describe all topics that the request names."""
     if not are_allowed:
         return _refused(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:

@@ -113,7 +113,7 @@ async def _wait(
 
 
 def _check_allowed(topic: str, deletable: Container[str]) -> None:
-    """Raises PartitionError with TOPIC_AUTHORIZATION_FAILED unless the topic is in `deletable`."""
+    """Raise PartitionError with TOPIC_AUTHORIZATION_FAILED unless the topic is in `deletable`."""
     if topic not in deletable:
         raise PartitionError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no access")
 

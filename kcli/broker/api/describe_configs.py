@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kcli.broker.wire.types import describe_configs as types
 
 RESOURCES_MAX: Final = 4
-"""The greatest number of resources in a request whose answer is cached (dispatch/kept.py)."""
+"""The greatest number of resources in a request whose response is cached (dispatch/kept.py)."""
 SHARED: Final = 16
-"""The greatest number of cached results of `_configs`, each shared by all resources with these configurations."""
+"""The greatest number of results of `_configs` that are cached; resources with equal configurations share a result."""
 
-# Kafka's message for INVALID_REQUEST if it has no specific one.
+# Kafka's message for an INVALID_REQUEST without a specific message.
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."

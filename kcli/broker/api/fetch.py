@@ -91,7 +91,7 @@ class _Fetch:
 
     @property
     def max_wait_s(self) -> float:
-        """How long the Fetch may wait."""
+        """The time, in seconds, for which the Fetch may wait."""
         return self.call.request.max_wait.total_seconds()
 
     def forget_request(self) -> None:
@@ -105,7 +105,8 @@ class _Fetch:
         return self.of(self.session.partitions)
 
     def of(self, partitions: Mapping[Key, FetchedPartition]) -> list[FetchedPartition]:
-        """Return those of `partitions` that have changed, as the tracker has noted. Needs a tracker."""
+        """Return those of `partitions` that have changed, as the tracker has noted. Must not be called without a
+        tracker."""
         assert self.tracker is not None, "a Fetch without tracker does not know what has changed"
         return [partitions[key] for key in self.tracker.dirty if key in partitions]
 
@@ -292,7 +293,7 @@ def _session_of(
 
 def _partitions_of(call: types.FetchCall) -> Parts[dict[Key, FetchedPartition]]:
     partitions: dict[Key, FetchedPartition] = {}
-    shared: dict[int, int] = {}  # the limits of a request's partitions are mostly equal: one object for all of them
+    shared: dict[int, int] = {}  # most partitions of a request have the same limit: use one int object for all of them
     count = 0
     for number, topic in enumerate(call.request.topics, 1):
         name = topic_key(topic)
@@ -426,15 +427,16 @@ def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
 def _nearer_replica(
     broker: Broker, call: types.FetchCall, partition: Partition, fetched: FetchedPartition
 ) -> int | None:
-    """The follower from which the consumer should read (KIP-392); None for the leader, or if replica.selector.class is
-    not rack-aware."""
+    """Return the follower from which the consumer should read (KIP-392); None if it should read from the leader, or if
+    replica.selector.class is not rack-aware."""
     if partition.leadership is None or call.version < RACK_VERSION:
         return None
     return broker.replicas.preferred_replica(partition, call.request.rack_id, fetched.offset, call.listener)
 
 
 def _storage_error(call: types.FetchCall) -> ErrorCode:
-    """KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for clients older than that error."""
+    """Return KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for a version of Fetch that is older than
+    KAFKA_STORAGE_ERROR."""
     return ErrorCode.KAFKA_STORAGE_ERROR if call.version >= STORAGE_ERROR_VERSION else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -514,8 +516,8 @@ class _Waiting:
         return self._task is not None
 
     async def _wait_on(self, left_s: float) -> None:
-        """Read and wait in turns of the event loop, and set the response or the failure on the future, unless the
-        future was cancelled meanwhile."""
+        """Read and wait in turns of the event loop, and set the response or the exception as the result of the future,
+        unless the future was cancelled meanwhile."""
         try:
             laid = await _wait(self._one, left_s)
         except Exception as error:  # noqa: BLE001  (as in _read_changed)
@@ -597,8 +599,8 @@ async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
 
 def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: bool) -> Parts[Laid | None]:
     """Read the changed partitions. Return the response if they have min_bytes of records or an error, or if max_wait is
-    over (`is_over`); else None. changed: the partitions that have changed since the last read. The response to a Fetch
-    without session has all its partitions."""
+    over (`is_over`); else None. changed: the partitions that have changed since the last read. If the Fetch has no
+    session, the response has all its partitions, not only the changed ones."""
     found = yield from _read(one, changed)
     if not is_over and not found.is_enough:
         return None
@@ -609,7 +611,8 @@ def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: 
 
 
 async def _run(one: _Fetch, work: Parts[T], count: int) -> T:
-    """Run `work`, in turns of the event loop if `count`, its number of partitions, is above AT_ONCE_MAX."""
+    """Run `work`, which reads `count` partitions, in turns of the event loop if `count` is above AT_ONCE_MAX, else
+    without a break."""
     return await one.broker.turns.run(work) if count > AT_ONCE_MAX else at_once(work)
 
 

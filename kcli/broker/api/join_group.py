@@ -41,7 +41,7 @@ def join_group(broker: Broker, call: types.JoinGroupCall) -> Laid | Awaitable[La
 
 async def _join_in_turn(broker: Broker, call: types.JoinGroupCall) -> Laid:
     protocols = await apart(_protocols, call)
-    call.request = replace(call.request, protocols=())  # free them, as the response may take minutes
+    call.request = replace(call.request, protocols=())  # free the protocols, as the response may take minutes
     await broker.turns.next()
     answer = _join(broker, call, protocols)
     return await answer if isawaitable(answer) else answer

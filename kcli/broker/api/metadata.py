@@ -132,7 +132,7 @@ def _by_name(
 
 
 def _creatable(broker: Broker, call: types.MetadataCall) -> Container[str]:
-    """The topics that the request may create."""
+    """Return the topics that the request may create."""
     if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
         return EVERYTHING
     return broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)

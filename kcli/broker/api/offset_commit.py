@@ -35,7 +35,7 @@ DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 MISSING, UNKNOWN_ID = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID)
 Topics = list[tuple[Topic | int, "types.OffsetCommitRequestTopic"]]
 """For each topic of the request: the topic in the metadata image, or the error code of all its partitions; and the
-request's part about it."""
+topic's part of the request."""
 
 
 def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaitable[Laid]:
@@ -148,8 +148,8 @@ def _request(call: types.OffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) 
 
 
 def _answer(call: types.OffsetCommitCall, topics: Topics, code: int, errors: Mapping[TopicPartition, int]) -> Laid:
-    """The response. code: an error of all existing partitions. errors: of single partitions. Topics and partitions that
-    do not exist come first, as in Kafka's response."""
+    """Return the response. code: an error code for all existing partitions. errors: error codes for single partitions.
+    Topics and partitions that do not exist come first, as in Kafka's response."""
     by_id = call.version >= IDS_SINCE
     first: list[Answered] = []
     others: list[Answered] = []

@@ -88,7 +88,7 @@ async def _fetch(
 
 
 def _check_allowed(broker: Broker, call: types.OffsetFetchCall, group_id: str) -> None:
-    """Raises CoordinatorError with GROUP_AUTHORIZATION_FAILED unless the client may describe the group."""
+    """Raise CoordinatorError with GROUP_AUTHORIZATION_FAILED unless the client may describe the group."""
     if not broker.access.allows(call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         raise CoordinatorError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 

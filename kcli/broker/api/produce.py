@@ -142,8 +142,8 @@ RequestPartition = tuple[TopicData, PartitionProduceData]
 Transactional = tuple[str | ErrorCode, int, memoryview | None, Producer]
 """A transactional batch: its topic, or the error for that topic; its partition, records and producer."""
 Waits = list[tuple[PartitionAnswer, Partition, int]]
-"""Appended batches with acks=-1 that are not committed yet: the result, the partition, and the high watermark at which
-the batch is committed."""
+"""Appended batches with acks=-1 that are not committed yet: the result, the partition, and the offset that the high
+watermark must reach."""
 
 
 def produce(broker: Broker, call: types.ProduceCall) -> Laid | Later | Awaitable[Laid | None] | None:
@@ -237,7 +237,7 @@ def _refused_by_heads(broker: Broker, call: types.ProduceCall, odd: list[Request
 
 
 def _head_error(records: memoryview) -> str | None:
-    """Kafka's error message for an invalid length or magic; None for a length above LENGTH_MAX."""
+    """Return Kafka's error message for a batch with an invalid length or magic; None for a length above LENGTH_MAX."""
     length = int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True)
     if length < LENGTH_MIN:
         return f"Record size {length} is less than the minimum record overhead ({LENGTH_MIN})"
@@ -458,7 +458,7 @@ def _append(
     checked: CheckedBatch | AppendRefused | None,
 ) -> PartitionAnswer:
     """Append one batch, and return its result. A batch with acks=-1 that is not committed yet is added to `waits`.
-    checked: the result of the batch's check, if it was done in a thread."""
+    checked: the result of the batch's check if a thread has checked it, else None."""
     index = data.index
     if isinstance(topic, ErrorCode):
         return PartitionAnswer(index, topic.value)

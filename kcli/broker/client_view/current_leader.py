@@ -32,14 +32,14 @@ class Leader(NamedTuple):
 
 
 def current_leader(image: MetadataImage, topic: str, number: int) -> Leader:
-    """The leader of a partition, as this broker knows it."""
+    """Return the leader of a partition by this broker's metadata image."""
     known = image.topics.get(topic)
     state = None if known is None else known.partitions.get(number)
     return Leader(UNKNOWN, UNKNOWN) if state is None else Leader(state.leader, state.leader_epoch)
 
 
 def leader_field(leader: Leader) -> bytes:
-    """The bytes of the field current leader, without tag and size."""
+    """Return the bytes of the tagged field `current_leader`, without its tag and size."""
     return _ID_EPOCH.pack(*leader)
 
 

@@ -88,7 +88,7 @@ class Entry:
 
     @property
     def source(self) -> Source:
-        """The source of the value."""
+        """The source of the value: that of the first synonym, or `default_source` without synonyms."""
         return self.synonyms[0].source if self.synonyms else self.default_source
 
 

@@ -79,12 +79,12 @@ def not_dynamic(names: Iterable[str]) -> list[str]:
 
 
 def without_listener(names: Iterable[str]) -> list[str]:
-    """Return the names of security configurations without a listener's prefix."""
+    """Return those names of security configurations that lack a listener's prefix."""
     return sorted(name for name in names if name in SECURITY_CONFIGS)
 
 
 def of_one_broker(names: Iterable[str]) -> list[str]:
-    """Return the names that may be set for single brokers only."""
+    """Return those names that may be set for single brokers only."""
 
     def is_own(name: str) -> bool:
         key = DYNAMIC_KEYS.get(name)

@@ -1,7 +1,8 @@
 """The configurations of a single group.
 
-Each name begins with the group's type. Most have the broker's configuration with the prefix `group.` as their default,
-and its `.min.` and `.max.` configurations as limits. Source: GroupConfig; KIP-848, KIP-932, KIP-1071.
+Each name begins with the group's type. Most configurations have as default the broker's configuration of that name with
+the prefix `group.`, and as limits its `.min.` and `.max.` configurations. Source: GroupConfig; KIP-848, KIP-932,
+KIP-1071.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ _NO_SYNONYM = frozenset(("share.auto.offset.reset", "share.isolation.level", "sh
 
 
 def broker_synonym(name: str) -> str | None:
-    """Return the broker's configuration that is the default of a group's; None if there is none."""
+    """Return the name of the broker's configuration that is the default of a group's configuration; None if there is
+    none."""
     return None if name in _NO_SYNONYM else f"group.{name}"
 
 

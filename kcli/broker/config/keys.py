@@ -48,7 +48,7 @@ PER_BROKER, CLUSTER_WIDE = Update.PER_BROKER, Update.CLUSTER_WIDE
 
 
 class Required(IntEnum):
-    """Stands for the default of a configuration that has none, as it must be set."""
+    """In place of the default of a configuration that must be set."""
 
     REQUIRED = 0
 
@@ -67,7 +67,8 @@ class Key:
     internal: bool = False
 
     def parse(self, name: str, text: str) -> Value:
-        """Return the valid value of `text`. Raises InvalidConfig."""
+        """Return the value that `text` stands for. Raises InvalidConfig if the text has another type, or the value is
+        not valid."""
         value = parse(name, text, self.type)
         if isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -82,7 +83,7 @@ class Key:
 
 
 def parse(name: str, text: str, kind: ConfigType) -> Value:
-    """Return the value of a type from its text. Raises InvalidConfig."""
+    """Return the value of type `kind` that `text` stands for. Raises InvalidConfig."""
     if kind in (CLASS, PASSWORD):
         return java_trim(text)
     if kind is not SHORT:
@@ -165,7 +166,7 @@ def one_of_ignoring_case(*words: str) -> Validator:
 
 
 def not_empty(name: str, value: Value) -> None:
-    """Raises InvalidConfig for an empty string; None is valid."""
+    """Raise InvalidConfig for an empty string; None is valid."""
     if value == "":
         raise invalid(name, value, "String must be non-empty")
 

@@ -44,7 +44,7 @@ class ConfigSchema:
         if resource_type == TOPIC_RESOURCE:
             self._validate_topic(name, configs, existing)
         elif resource_type == BROKER_RESOURCE:
-            _validate_broker_name(name)  # the broker itself has checked the values: see config_admin.py
+            _validate_broker_name(name)  # the broker itself has checked the values (config_admin.py)
         elif resource_type == GROUP_RESOURCE:
             if not name:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")

@@ -51,7 +51,7 @@ LOGINS: Final[Mapping[str, str]] = {
     **dict.fromkeys(scram.MECHANISMS, SCRAM_LOGIN),
     oauth.MECHANISM: _OAUTH_LOGIN,
 }
-"""Mechanism -> the login module that its sasl.jaas.config must name."""
+"""SASL mechanism -> the login module that its sasl.jaas.config must contain."""
 SIGNED_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 """The sasl.server.callback.handler.class of OAUTHBEARER that checks signatures. Without it Kafka accepts unsigned
 tokens."""
@@ -134,12 +134,12 @@ class ListenerSecurity:
 
     @property
     def has_tls(self) -> bool:
-        """Whether its connections begin with a TLS handshake."""
+        """Whether connections to this listener begin with a TLS handshake."""
         return self.protocol in _TLS
 
     @property
     def has_sasl(self) -> bool:
-        """Whether its clients log in by SASL."""
+        """Whether clients of this listener log in by SASL."""
         return self.protocol in _SASL
 
     @property
@@ -170,7 +170,7 @@ class ListenerSecurity:
         return self._number("sasl.server.max.receive.size", self.settings.get("sasl.server.max.receive.size"))
 
     def of_mechanism(self, mechanism: str, name: str) -> str | None:
-        """Return the text of a configuration for one mechanism, None if nothing is configured."""
+        """Return the text of a configuration for one SASL mechanism, None if it is not set."""
         return self.settings.get(f"{mechanism.lower()}.{name}") or self.settings.get(name) or None
 
     def reauth_ms(self, mechanism: str) -> int:
@@ -178,8 +178,8 @@ class ListenerSecurity:
         return self._number(REAUTH, self.of_mechanism(mechanism, REAUTH))
 
     def login(self, mechanism: str) -> LoginModule:
-        """Return the login module of a mechanism. Raises InvalidConfig, whose message has nothing of the
-        configuration's text."""
+        """Return the login module of a SASL mechanism. Raises InvalidConfig, whose message leaves out the
+        configuration's text, as it contains passwords."""
         name = f"{mechanism.lower()}.{JAAS}"
         text = self.own.get(name)
         if text is None:
@@ -205,7 +205,7 @@ class ListenerSecurity:
         return replace(entries[0], options=options)
 
     def oauth(self) -> oauth.OAuthConfig:
-        """Return the sasl.oauthbearer.* of the listener. Raises InvalidConfig."""
+        """Return the configurations sasl.oauthbearer.* of the listener. Raises InvalidConfig."""
 
         def text(name: str) -> str | None:
             return self.of_mechanism(oauth.MECHANISM, f"sasl.oauthbearer.{name}")
@@ -234,9 +234,9 @@ class ListenerSecurity:
         return refresh, backoff, backoff_max
 
     def client_login(self, mechanism: str) -> ClientLogin:
-        """Return how this node logs in at another node's listener of this name: with the options username and password
-        of the login module, and tokenauth for SCRAM. Raises InvalidConfig, whose message has nothing of the
-        configuration's text."""
+        """Return how this node logs in at a listener of this name of another node: by the options username, password
+        and, for SCRAM, tokenauth of the login module. Raises InvalidConfig, whose message leaves out the
+        configuration's text, as it contains passwords."""
         options = self.login(mechanism).options
         missing = next((name for name in ("username", "password") if not options.get(name)), None)
         if missing is not None:
@@ -246,11 +246,11 @@ class ListenerSecurity:
         return client_login(mechanism, options["username"], options["password"], with_token=is_token)
 
     def wrong(self, name: str, reason: str) -> InvalidConfig:
-        """Return the error that names a configuration of this listener."""
+        """Return an error with the name of this listener's configuration and the reason."""
         return InvalidConfig(f"listener.name.{self.listener.lower()}.{name}: {reason}")
 
     def check(self) -> None:
-        """Check the texts one by one and against each other; no file is read.
+        """Check the texts of the configurations one by one and against each other, without reading files.
 
         Raises InvalidConfig, InvalidTlsSetting, InvalidMappingRule.
         """
@@ -333,7 +333,8 @@ class OutgoingSecurity:
     mechanism: str
 
     def login(self) -> ClientLogin | None:
-        """Return the login, None if the listener has no SASL. Raises InvalidConfig, whose message has no secret."""
+        """Return the credentials with which this node logs in; None if the listener has no SASL. Raises InvalidConfig,
+        whose message has no secret."""
         if not self.security.has_sasl:
             return None
         if self.mechanism not in MECHANISMS:
@@ -344,7 +345,7 @@ class OutgoingSecurity:
     @property
     def principal(self) -> str | None:
         """The principal of this node's connections to other nodes; None if a TLS certificate or a delegation token
-        determines it."""
+        determines the principal."""
         if not self.security.has_sasl:
             asks = self.security.has_tls and self.security.tls.get(_CLIENT_AUTH, "none").lower() != "none"
             return None if asks else ANONYMOUS
@@ -352,7 +353,7 @@ class OutgoingSecurity:
         return None if options.get("tokenauth", "").lower() == "true" else user(options["username"])
 
     def check(self) -> None:
-        """Check the texts; no file is read. Raises InvalidConfig, InvalidTlsSetting."""
+        """Check the texts of the configurations, without reading files. Raises InvalidConfig, InvalidTlsSetting."""
         self.login()
         if self.security.has_tls:
             read_settings(self.security.tls)

@@ -188,34 +188,36 @@ HARMLESS: Final[Mapping[str, str]] = {
 
 
 class CannotServe(KcliError):
-    """The node cannot start or continue: a configuration requires a feature that this broker does not have, or an
-    address cannot be bound."""
+    """The node cannot start or continue, because a configuration requires a feature that this broker does not have, or
+    an address cannot be bound."""
 
 
 def check_served(config: BrokerConfig) -> None:
-    """Raises CannotServe, with the first configuration that this broker does not implement."""
+    """Raise CannotServe, with the name of the first configuration that this broker does not implement, if there is
+    any."""
     reason = unserved(config)
     if reason is not None:
         raise CannotServe(config.resolved.hide(reason))
 
 
 def check_topics(image: MetadataImage) -> None:
-    """Raises CannotServe if a topic has a configuration that this broker does not implement."""
+    """Raise CannotServe if a topic has a configuration that this broker does not implement."""
     for (kind, name), configs in image.configured.items():
         if kind == TOPIC_RESOURCE and configs.get(TIERED, "").strip().lower() == "true":
             raise CannotServe(f"topic {name} has {TIERED}=true: {_NO_TIER}; delete it or take that back first")
 
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
-    """Check a change of a running node's configuration. config: the configuration with the change; changed: the names
-    of the changed configurations. Raises InvalidConfig."""
+    """Check a change of a running node's configuration. config: the configuration after the change. changed: the names
+    of the changed configurations. Raises InvalidConfig for a configuration that this broker does not implement."""
     reason = unserved(config, changed)
     if reason is not None:
         raise InvalidConfig(reason)
 
 
 def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | None:
-    """Return the first configuration that this broker does not implement, with the reason; None if it implements all.
+    """Return the first configuration that this broker does not implement, with the reason; None if it implements all of
+    them.
 
     names: the configurations to check, None for all.
     """

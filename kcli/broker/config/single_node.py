@@ -36,7 +36,7 @@ def single_node_config(
     """Return the node's configuration.
 
     file: the properties of --config; options override them. listen, advertise: host and port of the listener named
-    after `protocol`. data_dir: None if the file or the options have log.dirs.
+    after `protocol`. data_dir: the log directory, None if the file or the options have log.dirs.
 
     Raises InvalidConfig, UnreadableInput.
     """

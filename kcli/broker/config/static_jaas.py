@@ -58,7 +58,7 @@ class StaticJaas:
 
 
 def _read(location: str) -> str:
-    """Read a file by its path or by its URL, file:... Raises OSError, ValueError."""
+    """Return the text of a file, given by its path or by its URL, file:... Raises OSError, ValueError."""
     if location.startswith("file:"):
         location = unquote(urlsplit(location).path)
     with Path(location).open("rb") as file:

@@ -41,8 +41,8 @@ AGAIN_S: Final = 0.01
 FAILED_S: Final = 300.0
 LATE_MS: Final = 1
 STALLED_MS: Final = 500
-"""A session timer that fires more than STALLED_MS milliseconds late shows that this process or its host was suspended;
-heartbeats that have come meanwhile are handled before sessions expire."""
+"""The delay, in ms, above which a late session timer shows that this process or its host was suspended. Heartbeats that
+have arrived meanwhile are then handled before sessions expire."""
 
 Properties = Mapping[str, str]
 
@@ -58,8 +58,8 @@ class _Death:
 
 class ActiveController:
     """The sessions and elections of a controller while it is the active one. Every node that is a controller has this
-    object, and uses it on the event loop's thread. own_epoch: returns the broker epoch of this process, None if this
-    node is not a broker."""
+    object, and uses it on the event loop's thread. own_epoch: returns the broker epoch of the broker in this process,
+    None if this node is not a broker."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ActiveController:
         self._watch_due_ms = 0.0
 
     def start(self) -> None:
-        """Become active or resign from now on, as the leadership of the metadata log changes."""
+        """From now on become active or resign when the leadership of the metadata log changes."""
         self._metadata.on_leadership.append(self._leadership)
         self._leadership()
 
@@ -94,7 +94,7 @@ class ActiveController:
 
     @property
     def heartbeats(self) -> Heartbeats:
-        """The sessions of the brokers. Raises NotController."""
+        """The sessions of the brokers. Raises NotController if this node is not the active controller."""
         if self._heartbeats is None or not self._metadata.is_leader:
             raise NotController("not the active controller")
         return self._heartbeats
@@ -116,7 +116,7 @@ class ActiveController:
 
     async def register_broker(self, state: BrokerState, previous_epoch: int | None) -> int:
         """Register a broker, for the first time or anew, and return its new broker epoch. previous_epoch: the broker
-        epoch at the broker's last clean shutdown, as its request states it; None if the version has no such field.
+        epoch at the broker's last clean shutdown, from its request; None if the request's version has no such field.
         Raises NotController, and Refused as kcli.metadata.registration_control.register_broker does."""
         heartbeats, metadata = self.heartbeats, self._metadata
         known = metadata.draft.brokers.get(state.id)
@@ -151,7 +151,7 @@ class ActiveController:
         return answer
 
     async def assign_replicas(self, broker_id: int, broker_epoch: int, assignments: Assignments) -> Answers:
-        """Record in which log directories a broker's replicas lie. Raises NotController, and Refused as
+        """Record the log directories of a broker's replicas. Raises NotController, and Refused as
         kcli.metadata.directory_control.assign_replicas does."""
         _ = self.heartbeats
         metadata = self._metadata
@@ -184,7 +184,7 @@ class ActiveController:
             self._fence_dead(node_id)
 
     def _sweep_in(self, seconds: float) -> None:
-        """Remove the expired delegation tokens in `seconds`, and then again and again at that interval."""
+        """Remove the expired delegation tokens in `seconds`, and then repeatedly at that interval."""
 
         def run() -> None:
             records = sweep_tokens(self._metadata.draft, self._clock.now_ms())
@@ -207,7 +207,7 @@ class ActiveController:
                 return
             try:
                 call()
-            except Exception:  # a bug in one round does not end sessions or elections
+            except Exception:  # a bug in one run must not end the checks of sessions or the elections
                 log.exception("%s: tried again in %g s", name, FAILED_S)
                 self._again(name, FAILED_S, call)
 
@@ -240,7 +240,7 @@ class ActiveController:
 
     def _end_session(self) -> None:
         assert self._heartbeats is not None, "only while it is active"
-        if self.now_ms - self._watch_due_ms > STALLED_MS:  # heartbeats may wait in the sockets: process them first
+        if self.now_ms - self._watch_due_ms > STALLED_MS:  # heartbeats may be unread in the sockets: handle them first
             self._watch_in(STALLED_MS)
             return
         expired = self._heartbeats.take_expired(self.now_ms)
@@ -256,8 +256,8 @@ class ActiveController:
         return state.id == self._config.node_id and self._own_epoch() == state.epoch
 
     def _was_here(self, state: BrokerState | None) -> bool:
-        """Whether a registration is that of an earlier process of this node, which has ended even if its session has
-        not expired."""
+        """Whether a registration is that of an earlier process of this node. That process has ended, even if its
+        session has not expired."""
         is_own = state is not None and state.id == self._config.node_id and self._own_epoch() is not None
         return state is not None and is_own and not self._is_here(state)
 

@@ -60,7 +60,8 @@ CONTROLLED: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, G
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The change of one resource. configs: name, operation (None in AlterConfigs, which replaces all values), value."""
+    """The change of one resource. configs: for each configuration its name, the operation (None in AlterConfigs, which
+    replaces all values) and the value."""
 
     resource_type: int
     name: str
@@ -93,7 +94,7 @@ class ConfigAdmin:
         """Change the levels of this broker's loggers, and configurations in the metadata log. Return the error of each
         alteration, in order.
 
-        Requests on a controller listener were checked by the broker that has forwarded them.
+        For requests on a controller listener the broker that has forwarded them has made the checks of a broker.
 
         Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
         BROKER_ID_NOT_REGISTERED, UNKNOWN_SERVER_ERROR.
@@ -163,8 +164,8 @@ class ConfigAdmin:
         return result.response
 
     def _check_allowed(self, call: Call, alteration: Alteration, *, has_message: bool = True) -> None:
-        """Raises Refused if the client may not alter the resource's configurations. has_message: whether the error has
-        a message."""
+        """Raise Refused if the client may not alter the resource's configurations. has_message: whether the error has a
+        message."""
         resource_type, name = configured(alteration.resource_type, alteration.name)
         if not self._access.allows(call, AclOperation.ALTER_CONFIGS, resource_type, name):
             code = FAILED[resource_type]

@@ -49,7 +49,7 @@ DUPLICATE_S: Final = 0.25
 previous process may not have expired yet."""
 REQUEST_TIMEOUT_S: Final = 5.0
 GIVE_UP_S: Final = 5.0
-"""The time, in seconds, for which a controlled shutdown waits for controllers that do not respond."""
+"""The time, in seconds, after which a controlled shutdown gives up if no controller responds."""
 LAST_GIVES_UP_S: Final = 1.0
 """The time, in seconds, used in place of GIVE_UP_S if all other controllers are shutting down or fenced."""
 SHUTDOWN_S: Final = 300.0
@@ -59,7 +59,7 @@ REASONS: Final = {
     ErrorCode.INVALID_REGISTRATION: "another broker has one of its log directories, or it has none",
     ErrorCode.UNSUPPORTED_VERSION: "it does not support a feature of the cluster",
 }
-"""Explanations of errors whose response has no message."""
+"""Error code -> an explanation, as the response has no message."""
 ASSIGNMENTS_MAX: Final = 2250
 """The greatest number of replicas in one AssignReplicasToDirs request, as in Kafka: half a megabyte."""
 
@@ -257,8 +257,8 @@ class BrokerLifecycle:
         )
 
     def brokers_changed(self, brokers: Iterable[int]) -> None:
-        """Send a heartbeat at once if one of these brokers, whose registrations have changed, is in controlled
-        shutdown: the controller lets it stop when every broker's heartbeat has an offset past that change. Kafka's
+        """Send a heartbeat at once if one of the brokers whose registrations have changed is in controlled shutdown:
+        the controller lets that broker stop when every broker's heartbeat has an offset past the change. Kafka's
         brokers wait for their next heartbeat."""
         own, image = self._node_id, self._image
         if not self._is_up or self._is_alone:

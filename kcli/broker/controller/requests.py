@@ -76,7 +76,7 @@ class ControllerRequests:
         return epoch
 
     async def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
-        """Send a heartbeat of this broker."""
+        """Send a heartbeat of this broker. Return the response."""
         try:
             if (here := self._here) is not None:
                 return await here.heartbeat(beat)

@@ -63,8 +63,8 @@ class TopicCreation:
         self._last_problem = ""
 
     def context(self, call: Call, strict_since: int) -> TopicContext:
-        """Return the TopicContext with which kcli.metadata decides on topics. strict_since: the first version of the
-        request for which partitions beyond the client's quota are refused."""
+        """Return the TopicContext for the functions of kcli.metadata that change topics. strict_since: the first
+        version of the request for which partitions beyond the client's quota are refused."""
         config = self._config
         return TopicContext(
             num_partitions=config.num_partitions,
@@ -76,8 +76,8 @@ class TopicCreation:
         )
 
     def create_missing(self, call: Call, names: Iterable[str]) -> None:
-        """Begin to create missing topics that a request needs, Kafka's internal topics among them. Errors are only
-        logged. No topic is created for a request that names too many."""
+        """Begin to create missing topics that a request needs, including Kafka's internal topics. Errors are only
+        logged. No topic is created for a request that names too many topics."""
         if call.refusal is not None:
             self._warn(f"no topics created: {call.refusal}")
             return
@@ -104,7 +104,7 @@ class TopicCreation:
             self._metadata.append(result.records).add_done_callback(lambda done: done.exception())
 
     async def _create_there(self, topics: Sequence[NewTopic]) -> None:
-        """Send CreateTopics to the active controller. While it is in flight, `_creating` keeps other requests from
+        """Send CreateTopics to the active controller. Until there is a response, `_creating` keeps other requests from
         creating the same topics again."""
         timeout_ms = self._config.number("request.timeout.ms")
         try:

@@ -20,7 +20,7 @@ GROUP_RESOURCE = 32
 
 
 class GroupMetadata:
-    """The metadata image, as the protocol `kcli.group.metadata.Metadata`."""
+    """Implements the protocol `kcli.group.metadata.Metadata` with the metadata image."""
 
     def __init__(self, config: BrokerConfig, image: MetadataImage) -> None:
         self._config, self._image = config, image
@@ -49,7 +49,7 @@ class GroupMetadata:
         return len(self._image.topics_by_id[topic_id].partitions)
 
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:
-        """The known racks of the brokers that hold each partition's replicas, by partition number."""
+        """Return partition number -> the known racks of the brokers that have the partition's replicas."""
         brokers = self._image.brokers
         return {
             number: [
@@ -61,7 +61,8 @@ class GroupMetadata:
         }
 
     def settings(self, group_id: str) -> ConsumerSettings:
-        """The settings of a group: its own configuration, else the broker's."""
+        """Return the settings of a group: its own configurations, and the broker's defaults for those that are not
+        set."""
         own = self._image.configs(GROUP_RESOURCE, group_id)
         return ConsumerSettings(
             session_timeout_ms=self._setting(own, "consumer.session.timeout.ms"),

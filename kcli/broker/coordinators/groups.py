@@ -131,5 +131,5 @@ def id_text(value: UUID | None) -> str:
 
 
 def id_value(text: str) -> UUID | None:
-    """The topic id with that text; None for the zero id."""
+    """Return the topic id with that text; None for the zero id."""
     return None if text == ZERO_ID else UUID(bytes=uuid_bytes(text))

@@ -71,7 +71,7 @@ class _QueuedMarker(NamedTuple):
 
 
 class Markers:
-    """Writes the markers of ended transactions. local: writes to the partitions that this broker leads.
+    """Writes the markers of ended transactions. local: writes markers to the partitions that this broker leads.
     written(message, number): called when all markers of a transaction are written."""
 
     def __init__(
@@ -158,7 +158,8 @@ class Markers:
         if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             now = self._marker(ending)
             if now is not None and now.coordinator_epoch > marker.coordinator_epoch:
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # fenced by a marker of this coordinator's own later epoch
+                # a marker of this same coordinator with a later epoch has fenced this one
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if code in AGAIN:
             self._try_again(ending, place)
         elif code == ErrorCode.NONE:

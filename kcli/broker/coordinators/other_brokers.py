@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OtherBrokers:
-    """The channels to other brokers from one coordinator, or for one purpose. client_id: the client id in the
+    """Channels to other brokers for one coordinator or another single purpose. client_id: the client id in the
     requests."""
 
     def __init__(self, context: CoordinatorContext, client_id: str) -> None:

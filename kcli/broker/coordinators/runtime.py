@@ -54,8 +54,8 @@ NOTHING = Outcome()
 
 
 class CoordinatorError(KcliError):
-    """A coordinator refuses a request. code: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE;
-    or the error with which the log has refused a transaction's batch."""
+    """A coordinator refuses a request. code: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+    or the error code with which the log has refused a transaction's batch."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -71,7 +71,7 @@ class _Shard:
     responses that wait for the commit of records."""
 
     machine: Machine
-    """Set when the replay of the log begins."""
+    """The state machine of the partition; set when the replay of the log begins."""
 
     def __init__(self, number: int, topic_id: UUID) -> None:
         self.number = number
@@ -85,7 +85,7 @@ class _Shard:
         self.task: asyncio.Task[None] | None = None
 
     def end(self, code: ErrorCode) -> None:
-        """Drop the state machine. Waiting requests get `code`."""
+        """Drop the state machine. Waiting requests fail with `code`."""
         if self.timer is not None:
             self.timer.cancel()
         if self.task is not None:
@@ -145,13 +145,14 @@ class Coordinator:
 
     @cached_property
     def work(self) -> Work:
-        """The coordinator's Work. The first access imports its modules, which takes 40 ms."""
+        """The Work of this coordinator (group or transaction). The first access imports its modules, which takes 40
+        ms."""
         return self._prepare(self)
 
     # the partitions that this broker leads
 
     def start(self) -> None:
-        """Load the partitions that this broker leads. Call `apply` for each later change. To be called once this
+        """Load the partitions that this broker leads. Call `apply` for each later change. Call `start` after this
         process has registered: before that, the metadata may still name this broker as a leader because of its previous
         process, whose records may be lost."""
         self._is_started = True
@@ -196,7 +197,8 @@ class Coordinator:
         return 0 if topic is None else len(topic.partitions)
 
     def partition_of(self, key: str) -> int:
-        """The partition of a group id or transactional id. Raises CoordinatorError if the topic does not exist."""
+        """Return the partition of a group id or transactional id. Raises CoordinatorError if the topic does not
+        exist."""
         count = self.partition_count
         if not count:
             raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
@@ -250,8 +252,8 @@ class Coordinator:
         self._do(shard, shard.machine.loaded)
 
     async def _replay_once(self, shard: _Shard) -> bool:
-        """Replay the partition's log into its state machine. Return whether the log end offset is the same as at the
-        beginning."""
+        """Replay the partition's log into its state machine. Return whether the log end offset is still the same as at
+        the beginning."""
         # let other work run: a new topic has 50 partitions, whose logs may not exist yet
         await self.context.turns.next()
         opened = self._partition(shard.number).log
@@ -283,7 +285,7 @@ class Coordinator:
     # requests
 
     def leader_epoch_of(self, number: int) -> int | None:
-        """The leader epoch of that partition; None if its state machine is not loaded."""
+        """Return the leader epoch of that partition; None if its state machine is not loaded."""
         partition = self.context.partitions.get(self.topic, number)
         return partition.leader_epoch if partition is not None and self.is_loaded(number) else None
 
@@ -292,7 +294,7 @@ class Coordinator:
         return list(self._shards)
 
     def is_loaded(self, number: int) -> bool:
-        """Whether that partition's state machine is loaded, and takes requests."""
+        """Whether that partition's state machine is loaded, so that it handles requests."""
         shard = self._shards.get(number)
         return shard is not None and shard.is_loaded
 
@@ -444,7 +446,7 @@ class Coordinator:
             shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
 
     def _start_again(self, shard: _Shard, error: Exception, delay_s: float = 0) -> None:
-        """Replace a state machine whose records were not appended, as its state already contains them."""
+        """Replace a state machine whose records were not appended, because its state already contains these records."""
         report(f"{self.topic}-{shard.number}: not appended", error)
         shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._shards.get(shard.number) is shard:
@@ -476,7 +478,7 @@ class Coordinator:
 
 
 def _is_same(shard: _Shard, topic: Topic | None, led: Container[int]) -> bool:
-    """Whether this broker still leads the partition, and the topic was not deleted and created anew."""
+    """Whether this broker still leads the partition, and the topic was not deleted and created again."""
     return topic is not None and shard.topic_id == topic.id and shard.number in led
 
 
@@ -484,7 +486,7 @@ def _lacks_replicas(partition: Partition) -> bool:
     try:
         return partition.lacks_replicas
     except LogFailed:
-        return False  # appending the batch raises the same error
+        return False  # appending the batch raises the same error later
 
 
 def _read(opened: PartitionLog) -> tuple[list[LoggedBatch], UnreadableInput | None]:

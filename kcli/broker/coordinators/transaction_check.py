@@ -80,7 +80,7 @@ class Producer(NamedTuple):
 
 
 def transactional_producer(records: memoryview | None) -> Producer | None:
-    """The producer of a transactional batch of magic 2; None for any other bytes."""
+    """Return the producer of a transactional batch of magic 2; None for any other bytes."""
     if records is None or len(records) < PRODUCER_AT + PRODUCER.size or not records[ATTRIBUTES_AT] & TRANSACTIONAL:
         return None
     return Producer._make(PRODUCER.unpack_from(records, PRODUCER_AT))
@@ -217,7 +217,7 @@ def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
 
 
 def verdict(code: ErrorCode, client: Client) -> Verdict:
-    """Return the error and message for the producer of a batch."""
+    """Return the error code and message for the producer of a batch."""
     if code == ErrorCode.INVALID_TXN_STATE:
         return Verdict(code, NOT_ADDED)
     if code in PASSING or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):

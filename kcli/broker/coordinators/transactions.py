@@ -70,7 +70,7 @@ class _Transactions:
         )
 
     def act(self, message: WriteMarkers | AbortTimedOut, number: int) -> None:
-        """Carry out a message of the state machine of __transaction_state partition `number`."""
+        """Carry out a message of the state machine of partition `number` of __transaction_state."""
         if isinstance(message, WriteMarkers):
             self._markers.write(message, number)
         else:

@@ -93,7 +93,7 @@ class KeptAnswers:
         """handle: the function that makes the response to a request."""
         self._broker = broker
         self._handle = handle
-        self._kept: dict[Hashable, Kept] = {}  # the least recently used first
+        self._kept: dict[Hashable, Kept] = {}  # in order of use, the least recently used first
         self._forms: dict[Form, Kept] = {}
         self._making: dict[Hashable, asyncio.Task[Kept]] = {}
         self.size_bytes = 0

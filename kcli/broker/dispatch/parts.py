@@ -54,7 +54,7 @@ NAMES: Final = (
     "entity",
     "path",
 )
-"""The fields that identify an item."""
+"""The names of the fields that identify an item of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ PARTS: Final = {
     "txn_offset_commit": _partitions(),
     "write_txn_markers": Parts(
         ((("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),),
-        at_once=20,  # each marker is appended to a log
+        at_once=20,  # few, as each marker is appended to a log
     ),
 }
 """Name of the handler -> how its requests are split."""

@@ -60,7 +60,7 @@ def _import_all(stop: Event, pause_s: float) -> None:
             return
         handler(api.key)
         messages(api.key, api.most)
-    gc.freeze()  # modules and classes stay: no collection need visit them; imports leave no garbage in cycles
+    gc.freeze()  # modules and classes are never freed, so no collection need visit them; imports leave no garbage
 
 
 @contextmanager

@@ -104,7 +104,8 @@ class Session:
     held: int = 0
 
     def change(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]) -> Parts[None]:
-        """Add the partitions of a request to the session or change them, then remove the forgotten ones."""
+        """Add the partitions of a request to the session, or change them if they are in it; then remove the forgotten
+        partitions."""
         count = 0
         for number, topic in enumerate(topics, 1):
             name = topic_key(topic)
@@ -145,7 +146,7 @@ def topic_key(topic: FetchTopic | ForgottenTopic) -> TopicKey:
 
 
 def topic_in_key(topic: TopicKey) -> str | bytes:
-    """Return the topic's part of a Key: its name, or the bytes of its id."""
+    """Return the topic's part of a Key: the topic's name, or the bytes of its id."""
     return topic.bytes if isinstance(topic, UUID) else topic
 
 
@@ -163,7 +164,7 @@ class FetchSessions:
     def __init__(self, slots: int, eviction_ms: int) -> None:
         self._slots = slots
         self._eviction_ms = eviction_ms
-        self._sessions: dict[int, Session] = {}  # the least recently used first
+        self._sessions: dict[int, Session] = {}  # in order of use, the least recently used first
         self._random = random.SystemRandom()
         self._retired: deque[Tracker] = deque()
         self.held = 0
@@ -172,7 +173,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, session_id: int) -> Session | None:
-        """The session of that id, None if there is none."""
+        """Return the session with that id, None if there is none."""
         return self._sessions.get(session_id)
 
     def end(self, session_id: int) -> None:

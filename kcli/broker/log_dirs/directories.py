@@ -74,8 +74,8 @@ class LogDir:
 
 
 class LogDirs:
-    """All log directories of a node. data: those for partitions; metadata: that of the metadata log, which may be one
-    of `data`."""
+    """All log directories of a node. data: the directories for partitions. metadata: the directory of the metadata log,
+    which may be one of `data`."""
 
     def __init__(self, data: Sequence[LogDir], metadata: LogDir, cluster_id: str, node_id: int) -> None:
         self.data = list(data)
@@ -89,7 +89,7 @@ class LogDirs:
         return [each for each in self.data if each.is_online]
 
     def by_id(self, directory_id: UUID) -> LogDir | None:
-        """The online directory with that id, None if there is none."""
+        """Return the online directory with that id, None if there is none."""
         return next((each for each in self.online if each.id == directory_id), None)
 
     def unlock(self) -> None:

@@ -65,8 +65,9 @@ def jitter(most: int) -> int:
 class DirectoryLoading:
     """The loading of one log directory.
 
-    logs, futures: the logs and the future logs that were opened. deleted: the directories that end in -delete.
-    cleaned: the contents of cleaner-offset-checkpoint. error: the reason why the directory could not be loaded.
+    logs, futures: the opened logs, and the opened future logs (-future). deleted: the paths of partition directories
+    that end in -delete. cleaned: the contents of cleaner-offset-checkpoint. error: the reason why the directory could
+    not be loaded.
     """
 
     directory: LogDir
@@ -113,7 +114,8 @@ class DirectoryLoading:
             self._high_watermarks = {}
 
     def work(self) -> None:
-        """Open logs until there are no more, or until an error, which is then in `error`. Runs in several threads."""
+        """Open logs until there are no more, or until an error, which is then stored in `error`. Runs in several
+        threads."""
         while self.error is None:
             with self._guard:
                 each = next(self._todo, None)

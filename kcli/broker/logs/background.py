@@ -63,7 +63,7 @@ class Logs(Protocol):
         ...
 
     def logs_in(self, directory: LogDir) -> Iterator[tuple[TopicPartition, PartitionLog]]:
-        """Yield partition and log for the logs in one directory."""
+        """Yield the partition and log of each log in one directory."""
         ...
 
     def directory_failed(self, directory: LogDir, error: BaseException) -> None:
@@ -125,11 +125,11 @@ class Background:
     # threads, tasks, timers
 
     async def in_thread(self, call: Callable[[], T]) -> T:
-        """Return the result of `call`, which waits for a disk, from a thread."""
+        """Run `call`, which waits for a disk, in a thread. Return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` as a task, for which `stop` waits."""
+        """Run `work` as a task, for whose end `stop` waits."""
         task = begin(work, "background work")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -266,7 +266,7 @@ class Background:
             self._flushing.discard(partition)
 
     async def flush_due(self) -> None:
-        """Flush the logs whose flush.ms is over."""
+        """Flush the logs that were not flushed for flush.ms."""
         due: list[Partition] = []
         now_ms = self._logs.clock.now_ms()
 

@@ -43,7 +43,7 @@ class Chores(Protocol):
     protocol."""
 
     async def in_thread(self, call: Callable[[], T]) -> T:
-        """Return the result of `call`, which waits for a disk, from a thread."""
+        """Run `call`, which waits for a disk, in a thread. Return its result."""
         ...
 
     async def each_log(self, visit: Callable[[Partition, PartitionLog], object]) -> None:
@@ -72,7 +72,7 @@ class Throttle:
         self._free_at = 0.0
 
     def wait(self, size: int) -> None:
-        """Count `size` bytes that were read or written, and sleep while the rate is exceeded. Call in a cleaner
+        """Count `size` bytes that were read or written, and sleep while the rate is exceeded. To be called in a cleaner
         thread."""
         with self._guard:
             now = time.monotonic()
@@ -103,7 +103,7 @@ class Compactor:
         self.reconfigured()
 
     def reconfigured(self) -> None:
-        """Apply the number of threads and the I/O rate in the broker's configuration."""
+        """Apply a change of the broker's configuration: the number of cleaner threads and the I/O rate."""
         config = self._config
         self.throttle.bytes_per_s = config.log_cleaner_io_max_bytes_per_second
         self._configured_threads = config.log_cleaner_threads if config.log_cleaner_enable else 0
@@ -131,11 +131,11 @@ class Compactor:
                 log.warning("%s: what was cleaned of it is not removed: %s", partition, error)
 
     def cleaned_in(self, directory: LogDir) -> dict[TopicPartition, int]:
-        """The contents of cleaner-offset-checkpoint for a log directory."""
+        """Return the contents of cleaner-offset-checkpoint for a log directory."""
         return dict(self._cleaned.get(directory, {}))
 
     def forget_all_but(self, directory: LogDir, keys: set[TopicPartition]) -> None:
-        """Remove the cleaned offsets of all partitions of a log directory but `keys`."""
+        """Forget the cleaned offsets of all partitions of a log directory except `keys`."""
         known = self._cleaned.get(directory, {})
         self._cleaned[directory] = {key: offset for key, offset in known.items() if key in keys}
 

@@ -63,7 +63,7 @@ SHORTAGE_LOG_MS = 30_000
 class Listeners:
     """Callbacks of the log manager.
 
-    directory_failed(directory): a log directory has gone offline.
+    directory_failed(directory): a log directory has failed, and is offline.
     assigned(topic id, number, directory id): a partition lies in another directory than the metadata says.
     must_stop(reason): the broker cannot run without the failed directory.
     """
@@ -487,7 +487,7 @@ class LogManager:
             if each.directory is directory:
                 each.go_offline()
                 self.background.forget(each)
-                if each.opened_log is not None:  # responses to Fetches may still read its files
+                if each.opened_log is not None:  # responses to Fetches may still read the log's files
                     self.background.later(self.default_log_config.file_delete_delay_ms, each.opened_log.close_handles)
         for key in [key for key, future in self.futures.items() if future.directory is directory]:
             del self.futures[key]

@@ -138,7 +138,7 @@ class Moves:
                 self._logs.background.delete_tree(future.directory, target, future.log)
 
     def stop(self) -> None:
-        """Interrupt all moves: the next start continues them."""
+        """Interrupt all moves, which the next start continues."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
@@ -163,7 +163,7 @@ class Moves:
                     return
                 await self._copy(current, future.log)
             except OffsetOutOfRange:
-                continue  # the current log was cut meanwhile
+                continue  # the current log was truncated meanwhile
             except (OSError, KcliError) as error:
                 self._logs.directory_failed(future.directory, error)
                 await asyncio.sleep(RETRY_S)  # the failure may have been a lack of descriptors

@@ -14,8 +14,8 @@ DELETE_DELAY_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLogConfig:
-    """The configuration of the metadata log: Kafka's names, without `metadata.log.` and `metadata.`, and Kafka's
-    defaults. Sizes are bytes.
+    """The configuration of the metadata log. The names are Kafka's, without `metadata.log.` and `metadata.`, and so are
+    the defaults. Sizes are in bytes.
 
     min_insync_replicas: the min.insync.replicas of all brokers that the controller writes to a new metadata log
     (activation.py). segment_bytes may be below the 8 MiB that Kafka requires, and batch_bytes_max

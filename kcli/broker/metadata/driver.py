@@ -52,7 +52,7 @@ class MonotonicClock:
 
 
 class RaftDriver:
-    """Runs one node's raft: passes time, requests and responses to it, and carries out what it returns."""
+    """Runs raft on one node: passes time, requests and responses to raft, and carries out what raft returns."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class RaftDriver:
         return self._clock.now_ms()
 
     def start(self) -> None:
-        """Take part in the quorum. The log that a killed process has left is flushed first, as it counts as durable."""
+        """Take part in the quorum. First flush the log, as raft counts records that a killed process has left as
+        durable."""
         self._log.flush(self.now_ms)
         self.do(lambda: self.raft.start(self.now_ms))
 
     def handle(self, request: Request) -> asyncio.Future[Answer]:
-        """Take part in the quorum. First flush the log, as raft counts records that a killed process has left as
-        durable."""
+        """Return a future with the response to another node's request."""
         token = next(self._tokens)
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self._pending[token] = answer
@@ -209,7 +209,7 @@ class RaftDriver:
         return channel
 
     def _warn(self, address: str, reason: str) -> None:
-        """Log why a node is unreachable, at most every LOG_AGAIN_S seconds."""
+        """Log the reason why a node is unreachable, at most every LOG_AGAIN_S seconds."""
         now = self._loop.time()
         if now - self._named.get(address, -LOG_AGAIN_S) >= LOG_AGAIN_S:
             self._named[address] = now

@@ -36,16 +36,16 @@ from kcli.raft.voters import VoterSet
 Value = TypeVar("Value", int, str)
 
 DEFAULT_LEVELS: Final[Mapping[str, int]] = first_levels()
-"""The features of 4.3, in the order in which they are written."""
+"""Feature -> its level in 4.3, in the order in which the features are written."""
 
 
 class NotThisNode(KcliError):
-    """A log directory belongs to another node or cluster, or to the same node twice."""
+    """A log directory belongs to another node or cluster, or two log directories have the same directory id."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstVoters:
-    """The voters of a quorum that begins with the format. directory: metadata.log.dir."""
+    """The voters of the quorum that formatting creates. directory: metadata.log.dir."""
 
     directory: Path
     voters: VoterSet
@@ -53,7 +53,7 @@ class FirstVoters:
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """The voters of the quorum that formatting creates. directory: metadata.log.dir."""
+    """The ids of the cluster, the node and the directories of formatted log directories."""
 
     cluster_id: str
     node_id: int
@@ -61,7 +61,7 @@ class Formatted:
 
 
 def random_id() -> str:
-    """The ids of the cluster, the node and the directories of formatted log directories."""
+    """A random id of 22 characters. It does not begin with -, as in Kafka, so that no tool takes it for an option."""
     while True:
         raw = bytearray(os.urandom(16))
         raw[6] = raw[6] & 0x0F | 0x40

@@ -32,7 +32,7 @@ from kcli.metadata_log.snapshot_file import read_snapshot
 class Replay:
     """Replays the batches of a snapshot and of a log into images and the quorum.
 
-    last_timestamp_ms: the timestamp of the last record; bytes_since_snapshot: the size of the batches after the latest
+    last_timestamp_ms: the timestamp of the last record. bytes_since_snapshot: the size of the batches after the latest
     snapshot.
     """
 
@@ -78,7 +78,7 @@ class Replay:
 
 
 def open_log(directory: Path, disk: Disk, config: MetadataLogConfig, now_ms: int) -> tuple[PartitionLog, Snapshots]:
-    """Return the recovered log and its snapshots; both are created if there are none. Raises StartRefused,
+    """Return the recovered log and its snapshots. The log is created if it does not exist. Raises StartRefused,
     UnreadableInput, OSError."""
     disk.make_directory(directory)
     refused = metadata_topic_id_refusal(directory)

@@ -57,7 +57,7 @@ NO_OP: Final[Record] = ("NoOpRecord", 0, {})
 BEGIN_PARTS: Final[Record] = (BEGIN[0], 0, {"name": "Records of several batches"})
 
 Listener = Callable[[Sequence[Record]], None]
-"""Called with records once they are committed and in the image."""
+"""A function that is called with records once they are committed and in the image."""
 
 logger = logging.getLogger("kcli.broker")
 
@@ -124,7 +124,7 @@ class MetadataLog(ABC):
         self._log, self._snapshots = open_log(log_directory / METADATA_DIRECTORY, self._disk, self.config, now_ms)
 
     def _start_upkeep(self, bytes_since: int) -> None:
-        """bytes_since: the size of the batches after the latest snapshot."""
+        """Begin to watch whether a snapshot is due. bytes_since: the size of the batches after the latest snapshot."""
         now_ms = self._clock.now_ms()
         self._upkeep = Upkeep(self._disk, self._snapshots, self.config, bytes_since=bytes_since, now_ms=now_ms)
 
@@ -170,7 +170,7 @@ class MetadataLog(ABC):
     @property
     @abstractmethod
     def view(self) -> QuorumView:
-        """The state of the quorum as this node knows it as the leader, for DescribeQuorum. Raises NotController."""
+        """Return the state of the quorum, which only its leader knows, for DescribeQuorum. Raises NotController."""
 
     @property
     def high_watermark(self) -> int:
@@ -226,7 +226,7 @@ class MetadataLog(ABC):
         """Begin to write the records of `one`, which are in the queue and in the draft already."""
 
     def _prepare(self, image: MetadataImage, records: Sequence[Record]) -> tuple[list[Record], list[bytearray]]:
-        """Return the records with all their fields, as a replay reads them, and the batches to write."""
+        """Return the records with all their fields, as a replay decodes them, and the encoded batches to write."""
         values = [encode(record) for record in records]
         record_bytes_max = self.config.batch_bytes_max - HEADER_BYTES - OVERHEAD_BYTES
         for value, (name, _, _) in zip(values, records, strict=True):
@@ -276,7 +276,7 @@ class MetadataLog(ABC):
             self.on_failure(error)
 
     def _end_queue(self, error: Exception) -> None:
-        """Fail the uncommitted appends with `error`."""
+        """Let the uncommitted appends fail with `error`."""
         for each in self._queue:
             if not each.done.done():
                 each.done.set_exception(error)
@@ -337,7 +337,8 @@ class MetadataLog(ABC):
         """Apply retention in one of the next turns of the event loop."""
 
     def start_background(self) -> None:
-        """Write a NoOpRecord after each metadata.max.idle.interval.ms without a record (0: never); apply retention."""
+        """From now on write a NoOpRecord after each metadata.max.idle.interval.ms without a record (0: never), and
+        apply retention periodically."""
         if self.config.max_idle_interval_ms:
             self._expect_records()
         self._clean_sometimes()

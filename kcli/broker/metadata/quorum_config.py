@@ -30,7 +30,7 @@ BOOTSTRAP = "controller.quorum.bootstrap.servers"
 
 
 def is_only_voter(config: BrokerConfig) -> bool:
-    """Whether the node is, and stays, the only voter of its quorum."""
+    """Whether the node is the only voter of its quorum, and no voter can be added."""
     voters = {parse_voter(word)[0] for word in config.words(VOTERS)}
     return config.is_controller and voters == {config.node_id} and not config.words(BOOTSTRAP)
 

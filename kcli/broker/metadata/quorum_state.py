@@ -22,7 +22,7 @@ from kcli.raft.election import EPOCH_MAX
 
 
 def read_quorum_state(path: Path) -> QuorumState | None:
-    """Return the contents of the file, None if there is none. Raises StartRefused, UnreadableInput."""
+    """Return the contents of the file, None if it does not exist. Raises StartRefused, UnreadableInput."""
     if not path.exists():
         return None
     try:

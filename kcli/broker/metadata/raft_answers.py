@@ -50,7 +50,7 @@ NO_EPOCH: Final = -1
 
 
 class InvalidRaftRequest(Exception):
-    """The request names another partition than that of the metadata log, or several."""
+    """The request is for another partition than that of the metadata log, or for several partitions."""
 
 
 def _key(node_id: int, directory: UUID | None) -> ReplicaKey:
@@ -228,17 +228,17 @@ def _respond(call: Call, answer: Answer, **partition: Any) -> Message:
 
 
 def vote_response(call: VoteCall, answer: Answer) -> Message:
-    """The response to Vote."""
+    """Return the response to Vote."""
     return _respond(call, answer, vote_granted=isinstance(answer, VoteAnswer) and answer.granted)
 
 
 def epoch_response(call: BeginQuorumEpochCall | EndQuorumEpochCall, answer: Answer) -> Message:
-    """The response to BeginQuorumEpoch and EndQuorumEpoch."""
+    """Return the response to BeginQuorumEpoch or EndQuorumEpoch."""
     return _respond(call, answer)
 
 
 def fetch_response(call: FetchCall, answer: Answer) -> Message:
-    """The response to Fetch."""
+    """Return the response to Fetch."""
     assert isinstance(answer, FetchAnswer), "of Fetch"
     if answer.top_error != ErrorCode.NONE:
         return call.respond(error_code=answer.top_error, session_id=0, responses=())
@@ -267,7 +267,7 @@ def fetch_response(call: FetchCall, answer: Answer) -> Message:
 
 
 def fetch_snapshot_response(call: FetchSnapshotCall, answer: Answer) -> Message:
-    """The response to FetchSnapshot."""
+    """Return the response to FetchSnapshot."""
     assert isinstance(answer, FetchSnapshotAnswer), "of FetchSnapshot"
     if answer.top_error != ErrorCode.NONE:
         return call.respond(error_code=answer.top_error, topics=())
@@ -287,13 +287,13 @@ def fetch_snapshot_response(call: FetchSnapshotCall, answer: Answer) -> Message:
 
 
 def voter_response(call: AddRaftVoterCall | RemoveRaftVoterCall, answer: Answer) -> Message:
-    """The response to AddRaftVoter and RemoveRaftVoter."""
+    """Return the response to AddRaftVoter or RemoveRaftVoter."""
     message = answer.message if isinstance(answer, VoterAnswer) else None
     return call.respond(error_code=answer.top_error, error_message=message)
 
 
 def update_response(call: UpdateRaftVoterCall, answer: Answer) -> Message:
-    """The response to UpdateRaftVoter."""
+    """Return the response to UpdateRaftVoter."""
     found = address(answer.endpoints, call.listener)
     host, port = ("", 0) if found is None else (found.host, found.port)
     leader = call.new("CurrentLeader", leader_id=answer.leader_id, leader_epoch=answer.epoch, host=host, port=port)

@@ -141,7 +141,8 @@ def end_of(data: bytes) -> int:
 
 
 class FetchedSnapshot:
-    """A snapshot that is fetched from the leader in pieces: its file has the suffix `.part` until it is complete."""
+    """A snapshot that is fetched from the leader in pieces. Its file has the suffix `.part` until the snapshot is
+    complete."""
 
     def __init__(self, snapshots: Snapshots, disk: Disk, which: SnapshotId) -> None:
         self.id = OffsetAndEpoch(*which)
@@ -181,7 +182,7 @@ class QuorumStateFile:
         self._path, self._disk = directory / FileKind.QUORUM_STATE, disk
 
     def load(self) -> QuorumState | None:
-        """Read the file. Raises StartRefused, UnreadableInput."""
+        """Return the contents of the file, None if it does not exist. Raises StartRefused, UnreadableInput."""
         return read_quorum_state(self._path)
 
     def save(self, state: QuorumState) -> None:

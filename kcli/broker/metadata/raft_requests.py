@@ -215,7 +215,7 @@ class _Led(Protocol):
 
 
 def _partition(topics: Iterable[_Topic[Partition_co]]) -> Partition_co | None:
-    """The first partition; None if the response has none."""
+    """Return the first partition; None if the response has none."""
     return next((partition for topic in topics for partition in topic.partitions), None)
 
 

@@ -130,7 +130,7 @@ class ReplicatedMetadataLog(MetadataLog):
 
     @property
     def driver(self) -> RaftDriver:
-        """The driver of raft: time, disk and network."""
+        """The driver of raft, which connects it with the clock, the disk and the network."""
         assert self._driver is not None, "started"
         return self._driver
 
@@ -297,7 +297,7 @@ class ReplicatedMetadataLog(MetadataLog):
             if not each.done.done():
                 each.done.set_result(each.end_offset - 1)
         if not self._queue:
-            self._applied = high_watermark  # the other records below it are control records
+            self._applied = high_watermark  # all other records below the high watermark are control records
 
     def _apply_log(self, high_watermark: int) -> None:
         before = self._applied

@@ -22,7 +22,7 @@ READ_ONLY = 0o400
 
 
 class Retention(NamedTuple):
-    """metadata.max.retention.bytes and metadata.max.retention.ms; -1: no limit."""
+    """The limits metadata.max.retention.bytes and metadata.max.retention.ms; -1 for no limit."""
 
     bytes_max: int
     ms_max: int

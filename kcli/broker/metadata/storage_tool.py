@@ -62,7 +62,7 @@ class FormatOptions:
 
 @dataclass(frozen=True, slots=True)
 class FormattedDirectory:
-    """A log directory that was formatted. kind: Kafka's name for its use."""
+    """A log directory that was formatted. kind: Kafka's name for what the directory is used for."""
 
     path: Path
     kind: str

@@ -30,7 +30,7 @@ class Upkeep:
     def __init__(
         self, disk: Disk, snapshots: Snapshots, config: MetadataLogConfig, *, bytes_since: int, now_ms: int
     ) -> None:
-        """bytes_since: the size of the batches after the latest snapshot."""
+        """bytes_since: the size of the batches after the latest snapshot, in bytes."""
         self.snapshots = snapshots
         self.writing: asyncio.Task[None] | None = None
         self._disk = disk
@@ -40,7 +40,7 @@ class Upkeep:
         self._removals: dict[asyncio.TimerHandle, Callable[[], None]] = {}
 
     def appended(self, size_bytes: int) -> None:
-        """Count an appended batch."""
+        """Count the size of an appended batch, so that a snapshot may become due."""
         self._bytes_since += size_bytes
 
     def is_snapshot_due(self, now_ms: int) -> bool:

@@ -69,8 +69,8 @@ sent."""
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism of a listener. new_server: makes the server's side of an exchange. reauth_ms: the longest session in
-    ms; 0 for sessions that do not end."""
+    """A SASL mechanism of a listener. new_server: a function that returns the server's side of a new exchange.
+    reauth_ms: the longest session in ms; 0 for sessions that do not end."""
 
     new_server: Callable[[], SaslServer]
     reauth_ms: int
@@ -78,9 +78,10 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """The configuration that all connections of a listener share. mechanisms: Mechanism by name. receive_max_bytes: the
-    largest request of a client that is not authenticated yet. delay_s: seconds from a failure until its response.
-    names: the mechanisms' names in the order in which SaslHandshake lists them, that of a Java HashMap."""
+    """The configuration that all connections of a listener share. mechanisms: name -> Mechanism. receive_max_bytes: the
+    size, in bytes, of the largest request of a client that is not authenticated yet. delay_s: the time, in seconds,
+    from a failure until its response. names: the names of the mechanisms in the order in which SaslHandshake lists
+    them, that of a Java HashMap."""
 
     mechanisms: Mapping[str, Mechanism]
     receive_max_bytes: int
@@ -141,7 +142,7 @@ class Authentication:
         self.principal = ANONYMOUS
         self.with_token = False
         self.is_again = False
-        """Whether this is, or was, a re-authentication."""
+        """Whether the current exchange, or the last one, is a re-authentication."""
         self._state = START
         self._server: SaslServer | None = None
         self._mechanism = ""

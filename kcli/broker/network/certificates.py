@@ -85,7 +85,7 @@ class Certificates:
 
     async def check(self, config: BrokerConfig) -> None:
         """Check that the keys and certificates of another configuration may replace the current ones. Raises
-        InvalidConfig, which names the listener and the reason."""
+        InvalidConfig, whose message has the listener and the reason."""
         for name in self._tried:
             security = listener_security(config, name)
             if dict(security.tls) != dict(self._tried[name].settings):
@@ -100,7 +100,7 @@ class Certificates:
             await self._look()
 
     async def _look(self, *, at_once: bool = False) -> None:
-        """Read the files, and apply those that have changed. at_once: without waiting until a file is unchanged for
+        """Read the files, and apply those that have changed. at_once: whether not to wait until a file is unchanged for
         LOOK_S."""
         for name, tried in list(self._tried.items()):
             security = listener_security(self._config, name)

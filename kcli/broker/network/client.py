@@ -185,7 +185,7 @@ class SocketChannel:
         return _reason(error).removeprefix(f"{self.address}: ")
 
     async def _attempt(self) -> _Connection:
-        """Connect, or log in again. Raises Unanswered, OSError, TimeoutError."""
+        """Connect and log in; or log in again on an open connection. Raises Unanswered, OSError, TimeoutError."""
         try:
             connection = self._connection
             if connection is None or connection.is_closed:
@@ -292,7 +292,7 @@ class _Connection:
         return self.login_due is not None and self._loop.time() >= self.login_due
 
     async def hello(self, deadline: float) -> None:
-        """Send ApiVersions, and keep the versions that the other node speaks. Raises Unanswered. deadline: in seconds
+        """Send ApiVersions, and store the versions that the other node speaks. Raises Unanswered. deadline: in seconds
         of the event loop's clock."""
         kind = messages(API_VERSIONS, HELLO_VERSION)
         answer: ApiVersionsResponse = await self.call(kind, new_request(kind, HELLO), deadline)

@@ -30,7 +30,7 @@ class _Kind:
 
 
 class Complaints:
-    """The warnings of one server. now_s: a monotonic clock, in seconds."""
+    """The warnings of one server. now_s: a function that returns the time of a monotonic clock, in seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s

@@ -70,7 +70,7 @@ class ConnectionLimits:
         self._overrides_text = None
 
     def unresolved(self) -> set[str]:
-        """Return the names of hosts for which there is a limit, and whose addresses are not known yet."""
+        """Return the host names for which there is a limit, and whose addresses are not known yet."""
         named = self._quotas.keys() | self._config.max_connections_per_ip_overrides.keys()
         return {name for name in named if name not in self._addresses and not _is_address(name)}
 

@@ -147,5 +147,5 @@ def read_response(kind: Messages, frame: memoryview) -> Any:
 
 
 def error_of(response: Message) -> ErrorCode:
-    """The top-level error code of a response; ErrorCode.NONE if the response has no such field."""
+    """Return the top-level error code of a response; ErrorCode.NONE if the response has no such field."""
     return ErrorCode(getattr(response, "error_code", ErrorCode.NONE))

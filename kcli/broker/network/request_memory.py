@@ -20,7 +20,7 @@ class RequestMemory:
     """The memory that requests may occupy. free_bytes: how much is free; may be negative; None without a limit."""
 
     def __init__(self, size_bytes: int) -> None:
-        """size_bytes: the limit, 0 or less for none."""
+        """size_bytes: the limit, in bytes; 0 or less for no limit."""
         self.free_bytes: int | None = size_bytes if size_bytes > 0 else None
         self._waiting: dict[Callable[[], None], None] = {}
 

@@ -118,7 +118,8 @@ class SecuredListener:
 
 
 def secured_listeners(config: BrokerConfig, users: Users) -> dict[str, SecuredListener]:
-    """Return the listeners of a node that are not PLAINTEXT, by name. Raises CannotServe."""
+    """Return listener name -> SecuredListener for the listeners of a node that are not PLAINTEXT. Raises
+    CannotServe."""
     now = dt.datetime.fromtimestamp(users.now_ms() / 1000, dt.UTC)
     found: dict[str, SecuredListener] = {}
     for each in config.listeners:
@@ -135,8 +136,8 @@ def secured_listeners(config: BrokerConfig, users: Users) -> dict[str, SecuredLi
 
 
 def _secured(config: BrokerConfig, security: ListenerSecurity, users: Users, now: dt.datetime) -> SecuredListener:
-    """Return one listener that is not PLAINTEXT; log warnings about its TLS settings. Raises InvalidTlsSetting,
-    InvalidConfig."""
+    """Return the SecuredListener of one listener that is not PLAINTEXT, and log warnings about its TLS settings. Raises
+    InvalidTlsSetting, InvalidConfig."""
     tls = None
     if security.has_tls:
         tls = listener_context(security.tls, now)
@@ -172,7 +173,8 @@ def _token_keys(
 def _new_server(
     security: ListenerSecurity, mechanism: str, users: Users, keys: TokenKeys | None
 ) -> Callable[[], SaslServer]:
-    """Return the function that makes the server's side of a SASL exchange with the mechanism. Raises InvalidConfig."""
+    """Return a function that returns the server's side of a new SASL exchange with the mechanism. Raises
+    InvalidConfig."""
     module = security.login(mechanism)
     if mechanism == plain.MECHANISM:
         passwords = passwords_of(module)

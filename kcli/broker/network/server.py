@@ -110,7 +110,7 @@ class Server:
         loop: asyncio.AbstractEventLoop,
         secured: Mapping[str, SecuredListener] | None = None,
     ) -> None:
-        """secured: the listeners that are not PLAINTEXT, by name."""
+        """secured: listener name -> SecuredListener, for the listeners that are not PLAINTEXT."""
         self.loop = loop
         self.config = config
         self._secured = dict(secured or {})
@@ -125,7 +125,7 @@ class Server:
         loop."""
         self.connections: set[Connection] = set()
         self.yielding = 0
-        """How many connections wait for their next turn."""
+        """The number of connections that wait for their next turn."""
         self.at_once: Callable[[memoryview, Client], Laid | None] = _not_at_once
         self._handle: Handle
         self._requests: Requests | None = None
@@ -209,7 +209,7 @@ class Server:
                 client, peer = sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # the socket stays readable: accept again after a pause
+            except OSError as error:  # accept again after a pause, as the socket stays readable
                 self._complaints.add("connections are not accepted", error_text(error), f", at {listener}")
                 self.loop.remove_reader(sock.fileno())
                 self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)

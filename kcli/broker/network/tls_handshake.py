@@ -33,7 +33,7 @@ HANDSHAKES_MAX: Final = 1_000
 HEADER_BYTES: Final = 5
 RECEIVED_AT_ONCE: Final = 16 << 10
 STEPS_AT_ONCE: Final = 32
-_CHANGE_CIPHER, _DATA = 20, 23  # the least and the greatest content type of a record
+_CHANGE_CIPHER, _DATA = 20, 23  # the lowest and the highest content type of a TLS record
 _MAJOR_VERSION: Final = 3
 _THREADS: Final = ThreadPoolExecutor(2, "handshakes")
 

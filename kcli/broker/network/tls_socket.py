@@ -36,7 +36,7 @@ RECORD_BYTES_MAX: Final = 5 + (16 << 10) + 256
 
 
 class TlsBuffers:
-    """The buffers that all connections of one event loop use one after another."""
+    """Buffers for encrypted and decrypted bytes, which all connections of one event loop use one after another."""
 
     def __init__(self) -> None:
         self.received = memoryview(bytearray(SENT_AT_ONCE))
@@ -91,7 +91,7 @@ class TlsSocket:
 
     @property
     def protocol(self) -> str:
-        """The version of TLS: "TLSv1.3"."""
+        """The version of TLS, such as "TLSv1.3"."""
         return self._session.version() or ""
 
     @property
@@ -126,7 +126,7 @@ class TlsSocket:
             try:
                 size = self._socket.recv_into(received, size)
             except OSError as error:
-                if count:  # an error other than "no bytes yet" is raised by the next call
+                if count:  # if the error is another than "no bytes yet", the next call raises it
                     self.has_unread = not isinstance(error, (BlockingIOError, InterruptedError))
                     return count
                 raise

@@ -123,7 +123,7 @@ class KeyFile:
         self._keys = self._read()
 
     def _read(self) -> JwtKeys:
-        """Return the keys in the file. Raises KeysUnavailable."""
+        """Read the file. Return the keys in it. Raises KeysUnavailable."""
         try:
             found = self._path.stat()
             self._changed_ns = found.st_mtime_ns
@@ -185,7 +185,7 @@ class KeyEndpoint:
         self._refreshing = begin(self._refresh_on(), self._hide(f"{self.url} is not asked for keys of tokens any more"))
 
     def stop(self) -> None:
-        """Fetch nothing any more."""
+        """Stop fetching the keys."""
         if self._refreshing is not None:
             self._refreshing.cancel()
 
@@ -257,14 +257,14 @@ class KeyEndpoint:
                 found = self._fetch()
             except Exception as error:  # noqa: BLE001  (raised where it is awaited)
                 failed = error
-            with suppress(RuntimeError):  # the event loop has ended
+            with suppress(RuntimeError):  # raised if the event loop has ended
                 loop.call_soon_threadsafe(take, found, failed)
 
         threading.Thread(target=fetch, name="keys of tokens", daemon=True).start()
         return await answer
 
     def _fetch(self) -> JwtKeys:
-        """Fetch the keys; runs in a thread. Raises KeysUnavailable."""
+        """Fetch the keys, in a thread. Raises KeysUnavailable."""
         from http.client import HTTPException
         from urllib.error import HTTPError
 

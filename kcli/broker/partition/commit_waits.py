@@ -37,7 +37,7 @@ class CommitWaits:
         return future
 
     def reached(self, high_watermark: int, code: ErrorCode) -> None:
-        """End the waits whose offset is at most the high watermark. code: their result."""
+        """End the waits whose offset is at most the high watermark, with the result `code`."""
         waits = self._waits
         while waits and waits[0][0] <= high_watermark:
             _, _, future, timer = heapq.heappop(waits)

@@ -118,7 +118,8 @@ class Follower:
             self._resting = None
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
-        """Whether the follower has the leader's log up to leader_end, or was caught up at most lag_max_ms ago."""
+        """Whether the follower has the leader's log up to leader_end, or was caught up with the log at most lag_max_ms
+        ago."""
         return leader_end == self.log_end_offset or now_ms - self.last_caught_up_ms <= lag_max_ms
 
 
@@ -198,7 +199,7 @@ class Leadership:
         return min(configured, len(self.followers) + 1)
 
     def lacks_replicas(self, configured: int) -> bool:
-        """Whether the committed ISR is smaller than min_isr."""
+        """Whether the committed ISR is smaller than `min_isr(configured)`."""
         return len(self.isr) < self.min_isr(configured)
 
     def high_watermark(self, log_end: int, configured: int, now_ms: int) -> int | None:

@@ -102,7 +102,7 @@ class Partition:
         directory: LogDir | None,
         opener: Callable[[Partition], PartitionLog],
     ) -> None:
-        """directory: None if the replica's log directory is offline."""
+        """directory: the replica's log directory, None if it is offline."""
         self.topic = topic
         self.number = number
         self.topic_id = topic_id
@@ -119,7 +119,7 @@ class Partition:
         self.is_offline = directory is None
         self.is_deleted = False
         self.epoch_start_offset: int | None = None
-        self.made: PartitionLog | None = None  # the log, as soon as any thread has created it
+        self.made: PartitionLog | None = None  # set as soon as any thread has created the log
         self._log: PartitionLog | None = None
         self._active_offset = -1
         self._watchers: dict[Watcher, int] = {}
@@ -352,7 +352,7 @@ class Partition:
                 self._raise(leadership, log)
 
     def _raise(self, leadership: Leadership, log: PartitionLog) -> None:
-        """Move the high watermark to the smallest log end offset of the maximal ISR."""
+        """Move the high watermark to the smallest log end offset of the maximal ISR, if that is higher."""
         found = leadership.high_watermark(log.log_end_offset, log.config.min_insync_replicas, self.host.now_ms())
         if found is not None and found > log.high_watermark:
             log.update_high_watermark(found)

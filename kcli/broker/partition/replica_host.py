@@ -22,7 +22,7 @@ class ReplicaHost(Protocol):
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this broker's registration, -1 if it has none."""
+        """The epoch of this broker's registration, -1 if it is not registered."""
         ...
 
     def now_ms(self) -> int:
@@ -62,7 +62,8 @@ class ReplicaHost(Protocol):
 
 
 class Alone:
-    """The host of partitions on a broker that is the only node of its cluster: there are no followers."""
+    """The ReplicaHost of partitions on a broker that is the only node of its cluster, where partitions have no
+    followers."""
 
     broker_epoch = NO_EPOCH
 

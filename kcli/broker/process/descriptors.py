@@ -44,7 +44,7 @@ def limit() -> int | None:
 
 
 def in_use() -> int:
-    """The number of descriptors in use; 0 if the system has no /dev/fd. Raises OSError."""
+    """Return the number of descriptors in use; 0 if the system has no /dev/fd. Raises OSError."""
     try:
         return sum(1 for _ in OPEN.iterdir())
     except FileNotFoundError:

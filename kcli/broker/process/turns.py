@@ -22,7 +22,7 @@ LONG_ITEMS: Final = 128
 """The greatest number of items of a list in a response that the event loop encodes; a response with a longer list is
 encoded in a thread."""
 STEPS_AT_ONCE: Final = 500
-"""The greatest number of items of a long list that one turn handles, at some microseconds each."""
+"""The greatest number of items of a long list that one turn handles; an item takes some microseconds."""
 
 T = TypeVar("T")
 
@@ -86,12 +86,13 @@ _BATCH_THREADS = ThreadPoolExecutor(2, "long-batches")
 
 
 async def apart(work: Callable[..., T], *arguments: Any) -> T:
-    """Run `work` in the thread for long requests. Return its result, or raise its exception."""
+    """Run `work` in the thread for long requests. Return the result of `work`, or raise its exception."""
     return await asyncio.get_running_loop().run_in_executor(_ONE_THREAD, work, *arguments)
 
 
 async def checked(work: Callable[..., T], *arguments: Any) -> T:
-    """Run `work` on a batch in a thread for batches. Return its result, or raise its exception."""
+    """Run `work` on a batch in a thread that only checks batches. Return the result of `work`, or raise its
+    exception."""
     return await asyncio.get_running_loop().run_in_executor(_BATCH_THREADS, work, *arguments)
 
 

@@ -34,7 +34,7 @@ def unexpected(error: BaseException) -> BaseException | None:
 
 
 def report(what: str, error: BaseException) -> None:
-    """Log an error. what: names the failed operation at the beginning of the line."""
+    """Log an error. what: the failed operation, with which the log line begins."""
     log.error("%s: %s", what, error_text(error), exc_info=unexpected(error))
 
 

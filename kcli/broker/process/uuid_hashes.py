@@ -11,8 +11,9 @@ from uuid import UUID
 
 
 def guard_uuid_hashes() -> None:
-    """Make this process hash UUIDs by their bytes. Call it only in a process that runs nothing but the broker, before
-    any UUID is in a dict or set; a broker on a thread of another program must not change that program's UUIDs."""
+    """Make this process hash UUIDs by their bytes. Call this only before any UUID is in a dict or set, and only in a
+    process that runs nothing but the broker: a broker on a thread of another program must not change that program's
+    UUIDs."""
     UUID.__hash__ = _hash  # type: ignore[assignment, method-assign]
 
 

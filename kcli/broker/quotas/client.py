@@ -53,7 +53,7 @@ class Quotas:
         self.is_active = False
 
     def update(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Apply the quotas of the image: entity -> quota name -> value."""
+        """Apply the quotas of the metadata image. quotas: entity -> quota name -> value."""
         self._quotas = {}
         for entity, values in quotas.items():
             names = dict(entity)

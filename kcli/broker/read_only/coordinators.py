@@ -46,7 +46,7 @@ class ReadOnlyCoordinator(Coordinator):
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions of the topic; 0 if none is on disk."""
+        """The number of partitions of the topic; 0 if no partition is on disk."""
         count = super().partition_count
         return max(count, self._partitions_min) if count else 0
 
@@ -55,7 +55,7 @@ class ReadOnlyCoordinator(Coordinator):
         return partition_of(key, self.partition_count or 1)
 
     def led(self) -> list[int]:
-        """The partitions of the topic on disk."""
+        """Return the partitions of the topic on disk."""
         return [each.number for each in self.context.partitions if each.topic == self.topic]
 
     async def handle_in(self, number: int, request: Any) -> Any:

@@ -30,7 +30,7 @@ GAP_MAX = 10_000  # missing partition numbers below the largest one are added, i
 
 
 def replay(directory: Path) -> MetadataImage:
-    """Return the image by the metadata log in a directory. Raises UnreadableInput."""
+    """Return the metadata image that results from the metadata log in a directory. Raises UnreadableInput."""
     files = PartitionView(directory).original
     return replay_files(directory, files, lambda error: log.warning("%s", error), around_damage=True)
 

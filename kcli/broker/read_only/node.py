@@ -62,7 +62,7 @@ DESCRIPTORS_MAX = 0.5
 
 
 def known_node_id(directories: Sequence[Path]) -> int:
-    """Return the node id in the first sound meta.properties; 1 if there is none."""
+    """Return the node id in the first undamaged meta.properties; 1 if there is none."""
     node_id, _ = identity(directories)
     return DEFAULT_NODE_ID if node_id is None or node_id < 0 else node_id
 

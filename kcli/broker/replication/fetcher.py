@@ -95,7 +95,7 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        self._fetched_ms = 0  # when the last Fetch was sent, minus the time by which its max_wait was shortened
+        self._fetched_ms = 0  # when the last Fetch was sent, in ms; earlier by as much as its max_wait was shortened
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
         self._woken: asyncio.Future[None] | None = None
@@ -108,7 +108,7 @@ class Fetcher:
         self._wake()
 
     def forget(self, key: TopicIdPartition) -> None:
-        """Stop fetching a partition. With the last partition the fetcher closes."""
+        """Stop fetching a partition. After the last partition the fetcher closes."""
         self.plan.remove(key)
         if not self.plan.partitions:
             self.close()
@@ -168,7 +168,7 @@ class Fetcher:
                 self.plan.lost()
                 await self._sleep(min(FIRST_BACKOFF_S * 2**failures, self.plan.delay_max_ms / 1000))
                 failures = min(failures + 1, 10)
-            except Exception:  # a bug in one request or response does not end replication
+            except Exception:  # a bug that shows in one request or response must not end replication
                 log.exception("%s: an answer of broker %d was not taken", self._client_id, self.leader_id)
                 self.plan.lost()
                 await self._sleep(self.plan.delay_max_ms / 1000)
@@ -178,7 +178,7 @@ class Fetcher:
     # requests
 
     def _reach(self) -> Channel:
-        """The channel to the leader's current address. Raises Unanswered."""
+        """Return the channel to the leader's current address. Raises Unanswered."""
         address = self._host.address_of(self.leader_id)
         if address is None:
             raise Unanswered(f"the address of broker {self.leader_id} is unknown")

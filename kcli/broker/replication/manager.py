@@ -123,7 +123,7 @@ class ReplicaManager:
         try:
             for partition in self.partitions:
                 partition.shrink_isr()
-        except Exception:  # a bug in one check does not end the checks of followers
+        except Exception:  # a bug that shows in one check must not end the checks of followers
             log.exception("followers are looked at again")
         self._check_later()
 
@@ -232,7 +232,7 @@ class ReplicaManager:
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this broker's registration, -1 if it has none."""
+        """The epoch of this broker's registration, -1 if it is not registered."""
         return self._broker_epoch()
 
     def lag_max_ms(self) -> int:
@@ -274,7 +274,7 @@ class ReplicaManager:
         return self.config.values["replica.selector.class"] == RACK_AWARE
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int, listener: str) -> int | None:
-        """The preferred read replica of a consumer in `rack`, None for the leader."""
+        """Return the preferred read replica of a consumer in `rack`, None for the leader."""
         if not self.selects_by_rack:
             return None
         return nearest_replica(self._image, partition, rack, offset, listener, self.now_ms())

@@ -87,7 +87,7 @@ class _Fetch:
         known = session.tracker
         if isinstance(known, FollowerTracker):
             return known
-        if known is not None:  # the session was a consumer's before
+        if known is not None:  # the session belonged to a consumer before
             known.close()
         session.tracker = tracker = FollowerTracker(self.broker_epoch, session.partitions)
         self.replicas.trackers.add(self.replica_id, tracker)
@@ -209,7 +209,8 @@ class _Fetch:
         partition.open()
         leadership = partition.leadership
         follower = None if leadership is None else leadership.followers.get(self.replica_id)
-        if follower is None and fetched.leader_epoch != UNKNOWN:  # a reassignment may not have reached this broker yet
+        # an unknown follower: a reassignment may not have reached this broker yet
+        if follower is None and fetched.leader_epoch != UNKNOWN:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         if follower is None or self.replicas.is_stale(self.replica_id, self.broker_epoch):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -287,7 +288,7 @@ class _Fetch:
         return frame.whole(self.call.header.correlation_id, NO_SESSION if session is None else session.id)
 
     def _add(self, frame: FetchFrame, key: Key, answer: PartitionAnswer) -> None:
-        """Add a partition to the response, and keep its offsets in the session."""
+        """Add a partition to the response, and note its offsets in the session."""
         fetched = self.partitions.get(key)
         if self.session is not None and fetched is not None:
             fetched.note_sent(answer)

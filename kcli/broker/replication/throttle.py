@@ -3,8 +3,8 @@
     leader.replication.throttled.rate, follower.replication.throttled.rate          per broker: bytes a second
     leader.replication.throttled.replicas, follower.replication.throttled.replicas  per topic: partition:broker,... or *
 
-The records of a throttled replica count against the rate. While the rate is exceeded, such a replica gets no records
-unless it is in the ISR: a quota removes no replica from the ISR. The rate is the average over
+The records of a throttled replica count against the rate. While the rate is exceeded, a throttled replica gets no
+records unless it is in the ISR, so that a quota never removes a replica from the ISR. The rate is the average over
 replication.quota.window.num windows of replication.quota.window.size.seconds. Source: ReplicationQuotaManager; KIP-73.
 """
 

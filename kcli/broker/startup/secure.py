@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kcli.tls.certificates import Authority
 
 PROTOCOL: Final = "SASL_SSL"
-"""The security protocol of the listener for clients, and its name."""
+"""The security protocol of the listener for clients, and the name of that listener."""
 ADMIN: Final = "admin"
 _SUPER_USER: Final = user(ADMIN)
 _SERVER: Final = "server.pem"
@@ -106,7 +106,7 @@ def make_private(directory: Path) -> None:
 
 
 def beside(data: Path) -> Path:
-    """Return the directory with the secrets of the log directory, or of the cluster, `data`."""
+    """Return the path of the directory with the secrets of the log directory, or of the cluster, `data`."""
     return data.with_name(f"{data.name}-secure")
 
 
@@ -117,7 +117,8 @@ def is_closed(data: Path) -> bool:
 
 
 def super_users(data: Path) -> frozenset[str]:
-    """Return the super users of a node that was started with --secure in this log directory; empty if none was."""
+    """Return the super users of a node that was started with --secure on the log directory `data`; empty if none
+    was."""
     return frozenset([_SUPER_USER] if is_closed(data) else [])
 
 
@@ -159,7 +160,7 @@ class SecureDirectory:
         return self.path / "client.properties"
 
     def _login(self) -> tuple[str, str]:
-        """The name and the password of client.properties. Raises UnreadableInput."""
+        """Return the name and the password in client.properties. Raises UnreadableInput."""
         try:
             options = login_module(read_properties(self.client)[JAAS]).options
             return options["username"], options["password"]
@@ -185,7 +186,8 @@ class SecureDirectory:
         return credential_record(ADMIN, SCRAM_SHA_512.code, credential)
 
     def properties(self, certificate: str) -> dict[str, str]:
-        """Return the configurations of a node: its certificate, logins of users, ACLs. Raises UnreadableInput."""
+        """Return the configurations of a node: its certificate, the logins of users, the authorizer. Raises
+        UnreadableInput."""
         prefix, key = f"listener.name.{PROTOCOL.lower()}", self.path / "token.key"
         try:
             token_key = key.read_text(encoding="ascii").strip()
@@ -233,7 +235,7 @@ def _make(directory: Path, certificates: Mapping[str, Sequence[str]], now: dt.da
 
     disk, partial = Disk(), directory.with_name(f"{directory.name}.part")
     if partial.is_dir() and not partial.is_symlink():
-        disk.remove_tree(partial)  # a start that was killed has left it
+        disk.remove_tree(partial)  # a start that was killed has left this directory
     partial.parent.mkdir(parents=True, exist_ok=True)
     partial.mkdir(mode=0o700)
     authority = make_authority(f"kcli {directory.name}", now)
@@ -248,7 +250,7 @@ def _make(directory: Path, certificates: Mapping[str, Sequence[str]], now: dt.da
 
 
 def _client_properties(authority: Authority) -> bytes:
-    """The admin's client.properties, with a new password."""
+    """Return the contents of the admin's client.properties, with a new password."""
     login = f'{SCRAM_LOGIN} required username="{ADMIN}" password="{new_password()}";'
     client = {
         "security.protocol": PROTOCOL,
@@ -271,7 +273,7 @@ def _complete(directory: Path) -> None:
 
 
 def _authority(directory: Path) -> Authority:
-    """Read the authority's key and certificate. Raises UnreadableInput, UsageError."""
+    """Return the authority, read from its key and certificate. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import read_authority
 
     path = directory / "authority.pem"

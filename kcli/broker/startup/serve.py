@@ -117,7 +117,8 @@ async def _serve(
     gc.collect()
     gc.freeze()  # objects made at the start are never freed, and a full collection of them would take 30 ms
     sys.setswitchinterval(THREAD_SWITCH_S)
-    gc.set_threshold(GARBAGE_OBJECTS, YOUNG_COLLECTIONS, FULL_COLLECTION_EVERY)  # requests leave hardly any cycles
+    # requests leave hardly any garbage in cycles
+    gc.set_threshold(GARBAGE_OBJECTS, YOUNG_COLLECTIONS, FULL_COLLECTION_EVERY)
     try:
         ready(node)
         if supervised is not None:

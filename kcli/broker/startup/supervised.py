@@ -29,7 +29,8 @@ LINE_BYTES = 64 << 10
 
 
 class Member(Protocol):
-    """The methods of a node that the launcher's messages call, at any time, even before the node is started."""
+    """The methods of a node that are called for the launcher's messages, at any time, even before the node is
+    started."""
 
     listening: asyncio.Future[None]
     """Done when the controller listener serves requests."""
@@ -56,7 +57,7 @@ class Supervised:
     """The node's end of the socket to the launcher. stop: called when the launcher has ended."""
 
     def __init__(self, channel: socket.socket, node: Member, stop: Callable[[], None]) -> None:
-        """Read the launcher's messages, on the running loop."""
+        """Begin to read the launcher's messages, on the running event loop."""
         self._channel, self._node, self._stop = channel, node, stop
         self._loop = asyncio.get_running_loop()
         self._received = b""

@@ -17,7 +17,7 @@ class Error(TypedDict):
 
 
 class Acl(Protocol):
-    """An ACL, or a filter of ACLs, of any of the three requests."""
+    """An ACL of a CreateAcls request, or a filter of ACLs of a DescribeAcls or DeleteAcls request."""
 
     @property
     def operation(self) -> int:
@@ -25,7 +25,7 @@ class Acl(Protocol):
 
     @property
     def permission_type(self) -> int:
-        """The code of ALLOW or DENY, or, in a filter, of ANY."""
+        """The code of ALLOW or DENY; in a filter also that of ANY."""
 
 
 class Filter(Acl, Protocol):

@@ -11,7 +11,7 @@ from kcli.security.principals import ANONYMOUS
 
 OWN: Final = ""
 """The principal of a request that the node sends to itself, for which every operation is allowed. No client has this
-principal, as those of clients contain a colon."""
+principal, as the principals of clients contain a colon."""
 
 
 class Client(Protocol):
@@ -58,7 +58,7 @@ class Call:
 
     @property
     def client_id(self) -> str:
-        """The client id of the request's header, "" if it has none."""
+        """The client id of the request's header, "" if the header has none."""
         return self.header.client_id
 
     def get(self, name: str, default: Any) -> Any:

@@ -78,7 +78,7 @@ def _nothing(hint: Any) -> Any:
         return ()
     if inner is bool:
         return False
-    if isinstance(inner, type) and issubclass(inner, IntEnum):  # kio's type of an error code
+    if isinstance(inner, type) and issubclass(inner, IntEnum):  # kio's type for error codes
         return ErrorCode.NONE
     if "Timedelta" in getattr(inner, "__name__", "") or inner is dt.timedelta:
         return dt.timedelta(0)
@@ -181,7 +181,7 @@ MESSAGES: Final = {
     ErrorCode.NOT_CONTROLLER: "This is not the correct controller for this cluster.",
     ErrorCode.ILLEGAL_SASL_STATE: "Request is not valid given the current SASL state.",
 }
-"""Error -> Kafka's general message for it."""
+"""Error code -> Kafka's general message for it."""
 GENERAL: Final = frozenset(
     (
         "AddRaftVoterRequest",

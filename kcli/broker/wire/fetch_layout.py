@@ -63,7 +63,8 @@ class FetchFrame:
     def __init__(self, kind: Messages) -> None:
         self._kind = kind
         self._is_flexible = kind.version >= FLEXIBLE
-        self._topics: list[Part] = [bytearray()]  # the last part is always a bytearray, here and in _partitions
+        # in both lists, _topics and _partitions, the last part is always a bytearray
+        self._topics: list[Part] = [bytearray()]
         self._topic_count = 0
         self._topic: str | bytes = ""
         self._partitions: list[Part] = [bytearray()]
@@ -79,7 +80,7 @@ class FetchFrame:
         part = self._partitions[-1]
         assert isinstance(part, bytearray), "regions have a part behind them"
         if flexible and not answer.aborted:
-            aborted = 0 if answer.aborted is None else 1  # null, or an empty array
+            aborted = 0 if answer.aborted is None else 1  # the array is null, or empty
             part += _PLAIN.pack(
                 answer.index,
                 answer.error_code,

@@ -27,7 +27,7 @@ from kcli.broker.wire.request_check import LENGTH_SIZES, SIZES
 STRING_MAX = 0x7FFF
 DURATION_BYTES = 8
 DURATION_MS_MAX = (2**63 - 1) // 1000
-"""The longest duration that kio reads: 292,000 years."""
+"""The longest duration that kio reads, in ms: 292,000 years."""
 Copier = Callable[[bytes, int, bytearray], int]
 """(data, position, out) -> end: appends the value at the position to `out`, rewritten, and returns the position behind
 the value."""

@@ -16,12 +16,12 @@ NO_TAGS = b"\0"
 
 
 def length(count: int, *, flexible: bool) -> bytes:
-    """The encoded length of an array, or of bytes."""
+    """Return the encoded length of an array, or of bytes."""
     return uvarint(count + 1) if flexible else count.to_bytes(4)
 
 
 def string(text: str | None, *, flexible: bool) -> bytes:
-    """The encoded string, or null for None."""
+    """Return the encoded string; the encoded null for None."""
     if text is None:
         return b"\0" if flexible else b"\xff\xff"
     data = text.encode()

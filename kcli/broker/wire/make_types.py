@@ -64,7 +64,7 @@ class Struct:
     fields: dict[str, Field] = field(default_factory=dict)
 
     def is_required(self, name: str) -> bool:
-        """Whether a constructor must be given the field, whatever the version."""
+        """Whether a constructor must be given a value for the field, whatever the version."""
         known = self.fields[name]
         return known.is_required and known.versions == self.versions and name not in OMITTED
 
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def stub(api: Api) -> str:
-    """The text of an API's stub."""
+    """Return the text of an API's stub."""
     kinds = [messages(api.key, version) for version in range(api.least, api.most + 1)]
     request, response = _structs(kinds, "request"), _structs(kinds, "response")
     _rename(request, {name: f"Request{name}" if name in response else name for name in request})

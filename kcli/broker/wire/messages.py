@@ -68,7 +68,7 @@ __all__ = [
 STRING_BYTES_MAX: Final = (1 << 15) - 1
 """The longest string of the protocol, in bytes."""
 SHORT_MESSAGE: Final = STRING_BYTES_MAX // 4
-"""An error message with at most this number of characters has at most STRING_BYTES_MAX bytes."""
+"""The greatest number of characters of an error message that surely has at most STRING_BYTES_MAX bytes."""
 
 
 class Message(Protocol):
@@ -215,7 +215,7 @@ def imported(api_key: int, version: int) -> Messages | None:
 def read_header(frame: memoryview) -> RequestHeader:
     """Decode the header of a request, without its tagged fields. Raises BadRequest.
 
-    A client id that is not UTF-8 is decoded as Kafka decodes every string, with replacement characters.
+    Like Kafka, which does so for every string, decode a client id that is not UTF-8 with replacement characters.
     """
     if len(frame) < HEADER.size:
         raise BadRequest("a request shorter than its header", len(frame))

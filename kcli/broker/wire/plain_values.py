@@ -22,8 +22,8 @@ ZERO = "A" * 22
 
 
 def message(cls: type, value: Mapping[str, Any]) -> Any:
-    """Return an object of one of kio's classes, made of plain values by field name. Of the fields that have neither a
-    value nor a default, booleans are False and arrays are empty."""
+    """Return an object of one of kio's classes, made of plain values by field name. Fields that have neither a value
+    nor a default are False if they are booleans, and empty if they are arrays."""
     converters, defaults = _fields(cls)
     given = defaults.copy()
     for name, each in value.items():
@@ -45,7 +45,7 @@ def _fields(cls: type) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @cache
 def hints(cls: type) -> dict[str, Any]:
-    """The types of a class's fields, by name."""
+    """Return field name -> type, for the fields of a class."""
     return typing.get_type_hints(cls)
 
 

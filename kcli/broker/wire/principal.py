@@ -15,11 +15,11 @@ _VERSION: Final = bytes(2)
 
 
 class BadPrincipal(KcliError):
-    """Bytes that are no principal."""
+    """The bytes are not an encoded principal."""
 
 
 def principal_bytes(principal: str) -> bytes:
-    """Return the bytes of a principal, "TYPE:NAME"."""
+    """Return the encoded bytes of a principal, "TYPE:NAME"."""
     kind, _, name = principal.partition(":")
     return _VERSION + _compact(kind) + _compact(name) + bytes(2)
 

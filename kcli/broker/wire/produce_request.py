@@ -23,7 +23,7 @@ class PartitionProduceData:
 
 @dataclass(slots=True)
 class TopicProduceData:
-    """The records for a topic, up to version 12."""
+    """The records for a topic, in versions up to 12, by the topic's name."""
 
     name: str
     partition_data: tuple[PartitionProduceData, ...]
