@@ -61,8 +61,9 @@ async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.D
 
 
 def _not_here(_: int) -> bool:
-    """Raise NotController. A node that is not the active controller uses this function in place of the one that counts
-    deleted partitions against the client's quota: it is called at the first topic that the request may delete."""
+    """Raise NotController. A node that is not the active controller uses this function in place of the function that
+    counts deleted partitions against the client's quota, so that it is called at the first topic that the request may
+    delete."""
     raise NotController("this node is not the active controller")
 
 

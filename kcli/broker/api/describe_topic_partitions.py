@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): partitions of topics, page by page, with their eligible leader replicas.
 
-v0 flexible. Topics come in the order of their names, from the cursor on; a page ends at the limit of partitions with
-the cursor of the next one. KIP-966.
+v0 flexible. Topics come in the order of their names, from the cursor on; a page ends at the limit of partitions, with
+the cursor for the next page. KIP-966.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ AT_ONCE_MAX: Final = 16
 """The greatest number of partitions that are read without a break. A Fetch of more partitions takes turns with other
 long work (process/turns.py), as hundreds of clients may send such a Fetch at the same time."""
 OPENED_AT_ONCE: Final = 8
-"""The greatest number of logs that one part of the work opens: opening a log takes half a millisecond."""
+"""The greatest number of logs that a part of the work opens, as opening a log takes half a millisecond."""
 
 
 @dataclass(slots=True)
@@ -261,8 +261,8 @@ def _session_of(
     broker: Broker, call: types.FetchCall
 ) -> Parts[tuple[Session | None, list[FetchedPartition], bool] | ErrorCode]:
     """Return the fetch session of the request (None without one), the partitions that the request names, and whether
-    the response is incremental; an incremental Fetch reads the partitions of the session instead of the named ones. Or
-    return the error of the whole request."""
+    the response is incremental; an incremental Fetch reads the partitions of the session instead. Or return the error
+    of the whole request."""
     request, sessions = call.request, broker.sessions
     session_id, epoch = call.get("session_id", NO_SESSION), call.get("session_epoch", FINAL_EPOCH)
     with_ids = call.version >= TOPIC_IDS_VERSION

@@ -146,8 +146,8 @@ class BrokerConfig:
     def update(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> list[str]:
         """Apply the dynamic configurations in the metadata log: those of all brokers, and those of this broker.
 
-        Return the problems of the invalid ones, which are ignored. Raises InvalidConfig, and changes nothing, where the
-        valid ones contradict each other or the static configurations, or are invalid as the default of a topic
+        Return the problems of the invalid configurations, which are ignored. Raises InvalidConfig, and changes nothing,
+        if the valid ones contradict each other or the static configurations, or are invalid as the default of a topic
         configuration (log.flush.interval.ms=-1).
         """
         if cluster == self.cluster and broker == self.broker:

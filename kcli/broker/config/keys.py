@@ -48,7 +48,7 @@ PER_BROKER, CLUSTER_WIDE = Update.PER_BROKER, Update.CLUSTER_WIDE
 
 
 class Required(IntEnum):
-    """In place of the default of a configuration that must be set."""
+    """A placeholder for the default of a configuration that has none, because it must be set."""
 
     REQUIRED = 0
 

@@ -2,12 +2,12 @@
 
     becomes active   the session of each unfenced broker begins; brokers whose process has ended are fenced
     sessions         a broker without heartbeat for broker.session.timeout.ms is fenced; one broker at a time
-    elections        preferred leaders every leader.imbalance.check.interval.seconds (auto.leader.rebalance.enable),
-                     unclean ones, if topics allow them, every unclean.leader.election.interval.ms
+    elections        preferred leaders every leader.imbalance.check.interval.seconds (auto.leader.rebalance.enable);
+                     unclean leaders, if topics allow them, every unclean.leader.election.interval.ms
     resigns          the sessions are dropped, and the timers stopped
 
-The broker in the controller's own process is not fenced for an expired session: it is alive while the controller is.
-Source: QuorumController, PeriodicTaskControlManager, ClusterControlManager.activate.
+The broker in the controller's own process is not fenced for an expired session, as it is alive as long as the
+controller is. Source: QuorumController, PeriodicTaskControlManager, ClusterControlManager.activate.
 """
 
 from __future__ import annotations

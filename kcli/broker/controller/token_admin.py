@@ -1,8 +1,8 @@
 """A node's part of the requests about delegation tokens: which connections may send them, and which node decides them.
 
 A broker refuses a request that comes through a PLAINTEXT connection, an SSL connection without a client certificate, or
-a connection that was authenticated by a token, and one whose principal may not create tokens for the requested owner.
-All other checks are the active controller's. Without delegation.token.secret.key there are no tokens. Source:
+a connection that was authenticated by a token, and a request whose principal may not create tokens for the requested
+owner. All other checks are the active controller's. Without delegation.token.secret.key there are no tokens. Source:
 KafkaApis, ControllerApis.
 """
 

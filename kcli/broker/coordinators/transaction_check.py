@@ -208,7 +208,7 @@ async def _send_to_coordinator(
 
 
 def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
-    """Return the error code, or in place of it one that the client's version knows."""
+    """Return the error code, or another one in its place if the client's version does not know it."""
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code == ErrorCode.TRANSACTION_ABORTABLE and not client.supports_abortable:

@@ -3,8 +3,8 @@ changes.
 
 The function `inputs` in a handler's module returns what its responses depend on: fields of the request, and a state of
 the node, such as the version of the metadata image. The fields are the key of a cached response; if the state has
-changed, the response is made again. Making a response about many partitions takes milliseconds: it takes turns with
-other long work, and is done once for all requests that wait for the response.
+changed, the response is made again. Making a response about many partitions takes milliseconds; such a response takes
+turns with other long work, and is made once for all requests that wait for it.
 
 A client repeats a request with the same bytes, apart from the correlation id. If an API's responses depend only on
 these bytes and on the state that `kept_state` of the handler's module returns, a cached response is found by the bytes,

@@ -160,7 +160,7 @@ PARTS: Final = {
         at_once=20,  # few, as each marker is appended to a log
     ),
 }
-"""Name of the handler -> how its requests are split."""
+"""Name of an API's handler -> how the API's requests are split."""
 
 
 def in_parts(handler: Handler, parts: Parts) -> Handler:

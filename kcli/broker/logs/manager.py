@@ -321,8 +321,8 @@ class LogManager:
         self.futures[key] = FutureReplica(directory, future)
 
     def moved(self, partition: Partition, home: LogDir) -> None:
-        """Handle the end of a replica's move: count it in its new log directory and no longer in `home`, its previous
-        one, and report the new directory to the controller."""
+        """Handle the end of a replica's move: count the replica in its new log directory and no longer in `home`, its
+        previous log directory, and report the new directory to the controller."""
         assert partition.directory is not None, "it has just come there"
         self._counts[home] -= 1
         self._counts[partition.directory] += 1

@@ -3,7 +3,7 @@
     the log       all of it is recovered at every start, even after a clean shutdown, as in Kafka
     a snapshot    if the latest one is ahead of the log end, by epoch, then by offset, the log is dropped, and begins
                   anew at the snapshot's offset
-    the image     replays the latest snapshot, then the log after it; with one voter all records are committed
+    the image     is built from the latest snapshot, then the log after it; with one voter all records are committed
 
 Source: KafkaRaftLog.createLog and truncateToLatestSnapshot, KRaftControlRecordStateMachine, MetadataLoader.
 """

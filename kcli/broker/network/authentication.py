@@ -176,7 +176,7 @@ class Authentication:
         """Handle a request if it belongs to an authentication, and return the result. Return None for any other
         request, which the handler of its API is to handle. frame: the request, without its length.
 
-        now_s: the time of a monotonic clock; now_ms: the time since 1970. Raises HangUp, BadRequest.
+        now_s: the time of a monotonic clock, in seconds. now_ms: the time in ms since 1970. Raises HangUp, BadRequest.
         """
         if self._state is EXCHANGE:
             return self._exchange(frame, now_s, now_ms)

@@ -715,7 +715,8 @@ class Connection:
         return max(call.throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began_ns))
 
     def _mute(self, throttle_ms: int) -> None:
-        """Handle no request until the throttle time is over, or an earlier throttle time that ends later."""
+        """Handle no request until the throttle time is over. If an earlier throttle time ends later, handle none until
+        that time is over."""
         delay_s = throttle_ms / 1000
         if self._timer is not None:
             delay_s = max(delay_s, self._timer.when() - self._loop.time())

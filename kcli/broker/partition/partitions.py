@@ -259,7 +259,8 @@ class Partition:
             host.nudge(self)
 
     def go_offline(self) -> None:
-        """Go offline, as the log directory has failed. Waits for the high watermark end with KAFKA_STORAGE_ERROR."""
+        """Take the replica offline, as its log directory has failed. Pending waits for the high watermark get the
+        result KAFKA_STORAGE_ERROR."""
         self._close_lane()
         self.is_offline = True
         self._commits.fail(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -267,7 +268,7 @@ class Partition:
         self._wake_all()
 
     def delete(self) -> None:
-        """Handle the deletion of the replica from this broker. Waits for the high watermark end with
+        """Handle the deletion of the replica from this broker. Pending waits for the high watermark get the result
         NOT_LEADER_OR_FOLLOWER."""
         self._close_lane()
         self.is_deleted = True

@@ -131,7 +131,7 @@ class FetchPlan:
         return min(self._delayed.values(), default=None)
 
     def is_current(self, followed: Followed) -> bool:
-        """Whether the partition is still followed, and its next Fetch has the same fields as the last one."""
+        """Whether the partition is still followed, and its next Fetch has the same fields as its last Fetch."""
         return self.partitions.get(followed.key) is followed and followed.sent == followed.wish
 
     # requests and responses

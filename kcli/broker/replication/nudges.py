@@ -1,5 +1,5 @@
-"""The waiting Fetches of a broker's followers, so that their responses can be sent early, and the trackers of the
-followers' fetch sessions."""
+"""Stores the waiting Fetches of a broker's followers, so that their responses can be sent early, and the trackers of
+the followers' fetch sessions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Waiting:
 
 class Trackers:
     """The trackers of followers' fetch sessions, by the follower's broker id. A tracker with an older broker epoch is
-    closed when the follower begins a session with a newer one."""
+    closed when the follower begins a session with a newer epoch."""
 
     def __init__(self) -> None:
         self._by_replica: dict[int, WeakSet[FollowerTracker]] = {}

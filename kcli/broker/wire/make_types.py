@@ -8,8 +8,8 @@ the field is nullable in any version. A comment gives the versions of a field th
 subclass of Call checks the response's constructors: which structs and fields there are, their types, and that no field
 is left out which every version has without a default.
 
-No module is behind a stub: it is imported under TYPE_CHECKING only. Integers, strings and times are of their plain
-types (int, not i32), since that is what handlers compute with.
+No module exists for a stub, so that it is imported under TYPE_CHECKING only. Integers, strings and times are of their
+plain types (int, not i32), since that is what handlers compute with.
 """
 
 from __future__ import annotations
