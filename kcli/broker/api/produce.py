@@ -7,8 +7,9 @@ AddPartitionsToTxn. v13 topic ids (KIP-516). Versions 0 to 2 are advertised, for
 Most requests are plain: compiled code (formats/kernels/produce.pyx) handles them without this module. Their batches
 pass all the rules below, of which Runway (formats/kernels/append.pyx) checks 10 to 13.
 
-The rules for a request, from validation to acknowledgement, in Kafka's order. A batch that breaks two rules is refused
-by the first of them. The other batches of the request are appended all the same, except under rules 1 and 4.
+The rules for a request, from validation to acknowledgement, in Kafka's order. Each rule says what must hold; the error
+of a batch that breaks the rule follows after a colon. A batch that breaks two rules is refused by the first of them.
+The other batches of the request are still appended, except under rules 1 and 4.
 
 The request, before it reaches a log (KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend):
 
@@ -19,8 +20,8 @@ The request, before it reaches a log (KafkaApis.handleProduceRequest, ReplicaMan
         (`_refused_by_heads`)
      2  From version 13 on a topic is named by its id, which the metadata must know: UNKNOWN_TOPIC_ID. The metadata must
         know the partition: UNKNOWN_TOPIC_OR_PARTITION. (`_name_of`, `_append`)
-     3  The records for a partition are one batch of magic 2; the bytes of a torn second batch are dropped:
-        INVALID_RECORD; CORRUPT_MESSAGE for a length or a magic of the second that no batch has;
+     3  The records for a partition are one batch of magic 2; the bytes of an incomplete second batch are dropped:
+        INVALID_RECORD; CORRUPT_MESSAGE for an invalid length or magic of a second batch;
         UNSUPPORTED_COMPRESSION_TYPE for zstd below version 7. (`_one_batch`)
      4  The batches that pass rules 2 and 3 are long enough for a producer id, else all of the request is refused with
         UNKNOWN_SERVER_ERROR. The transactional ones among them have one producer id and epoch, else all of the request

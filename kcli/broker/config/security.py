@@ -1,12 +1,12 @@
-"""How each listener of a node is secured, by listener.security.protocol.map and these configurations, from first to
-last:
+"""How each listener of a node is secured, by listener.security.protocol.map and these configurations, of which the
+first that is set counts:
 
     listener.name.<listener>.<mechanism>.<name>     sasl.jaas.config, sasl.server.callback.handler.class,
                                                     connections.max.reauth.ms, sasl.oauthbearer.*
-    listener.name.<listener>.<name>                 any of PER_LISTENER
+    listener.name.<listener>.<name>                 any configuration in PER_LISTENER
     <name>                                          for all listeners
 
-A listener without a sasl.jaas.config for a mechanism has the login module of Java's static JAAS configuration
+A listener without a sasl.jaas.config for a mechanism uses the login module of Java's static JAAS configuration
 (static_jaas.py). To connect to a listener of another node, a node uses its own configurations of the listener of that
 name: ssl.* as a TLS client, and the login module's options username and password to log in. The SASL mechanism is in
 

@@ -158,7 +158,7 @@ class Markers:
         if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             now = self._marker(ending)
             if now is not None and now.coordinator_epoch > marker.coordinator_epoch:
-                # a marker of this same coordinator with a later epoch has fenced this one
+                # a later marker of this same coordinator, with a later epoch, has fenced this marker
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if code in AGAIN:
             self._try_again(ending, place)

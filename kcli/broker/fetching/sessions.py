@@ -1,4 +1,5 @@
-"""Fetch sessions (KIP-227): requests and responses name only the partitions that have changed since the last ones.
+"""Fetch sessions (KIP-227): requests and responses name only the partitions that have changed since the previous
+request or response.
 
     session id, epoch    meaning of the request
     any, -1              all partitions, without session; the session of that id ends

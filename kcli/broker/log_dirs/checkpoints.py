@@ -1,5 +1,5 @@
 """The checkpoints of the log directories, and the marker of a clean shutdown. The contents of a checkpoint are
-collected at once, and written later by a thread.
+collected on the event loop, and written later by a thread.
 
     recovery points     every 60 s   the offset up to which each log is flushed
     log start offsets   every 60 s   only those above the base offset of the log's first segment

@@ -286,7 +286,8 @@ class Server:
 
     def _close_idle(self, listener: str) -> None:
         """Close the connection that was idle for the longest time, among those of the client listeners other than
-        `listener`, which has a new connection. If there is none, abort the oldest TLS handshake of those listeners."""
+        `listener`, which has a new connection. If there is no such connection, abort the oldest TLS handshake on one of
+        those listeners."""
         spared = (listener, *self.config.controller_listener_names)
         others = [each for each in self.connections if each.listener not in spared]
         shaking = next((task for task, of in self._shaking.items() if of not in spared), None)

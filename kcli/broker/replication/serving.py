@@ -2,14 +2,14 @@
 the follower has.
 
     read       the partitions that the request names, and those of its session that have changed since the last
-               response: an idle session of thousands of partitions costs nothing
+               response, so that an idle session of thousands of partitions costs nothing
     rest       a partition with which the follower has caught up is not read until its log grows or its state changes;
-               this does not apply to a follower outside the ISR, as each of its Fetches may let it join the
+               this does not apply to a follower outside the ISR, as each of its Fetches may let it join the ISR
     wait       until a partition has records or an error, or this broker begins to lead more partitions of the follower
                (which then fetches them at once), or the request's max_wait is over
 
-A broker that has no replica of the partition, or whose broker epoch is outdated (KIP-903), is refused. Source:
-ReplicaManager.fetchMessages, Partition.fetchRecords, FetchSession; KIP-227, KIP-595 (diverging epochs).
+A broker that has no replica of the partition, or whose broker epoch is outdated (KIP-903), is refused.
+Source: ReplicaManager.fetchMessages, Partition.fetchRecords, FetchSession; KIP-227, KIP-595 (diverging epochs).
 """
 
 from __future__ import annotations
