@@ -40,8 +40,8 @@ class Marker:
 
 
 class LocalMarkers:
-    """Writes transaction markers to the partitions that this broker leads. groups: the group coordinator. When a marker
-    is appended to __consumer_offsets, it makes the transaction's offsets valid (commit), or drops them (abort)."""
+    """Writes transaction markers to the partitions that this broker leads. groups: the group coordinator, which makes
+    the transaction's offsets valid (commit) or drops them (abort) when a marker is appended to __consumer_offsets."""
 
     def __init__(self, context: CoordinatorContext, groups: Coordinator) -> None:
         self._context, self._groups = context, groups
