@@ -1,5 +1,5 @@
-"""Routes a request to its handler on this node, or to the active controller; answers plain requests, which need no
-decoding, at once."""
+"""Routes a request to its handler on this node, or to the active controller. Responds at once to plain requests, which
+can be handled without decoding."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 DESCRIBE_QUORUM: Final = 55
 NOT_TOLD_WHO_IS_ACTIVE: Final = frozenset((20, 49, 70))
-"""The API keys of DeleteTopics, AlterClientQuotas and ControllerRegistration: with NOT_CONTROLLER their responses have
+"""The API keys of DeleteTopics, AlterClientQuotas and ControllerRegistration. Their responses with NOT_CONTROLLER have
 no message or a general one, and do not name the active controller."""
 
 
 class Router:
-    """Answers the requests that come through a node's listeners: the `Requests` of its Server (network/server.py)."""
+    """Handles the requests that come through a node's listeners: the `Requests` of its Server (network/server.py)."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -44,8 +44,8 @@ class Router:
         self._at_once: dict[int, Callable[[memoryview, Client], Laid | None] | None] = {}
 
     def at_once(self, frame: memoryview, client: Client) -> Laid | None:
-        """Return the response to a plain request, one that can be answered from its bytes without decoding it. None,
-        with nothing changed, for a request that has to be decoded and handled: also for every request on a controller
+        """Return the response to a plain request, that is, one that can be handled from its bytes without decoding.
+        Return None, and change nothing, for a request that has to be decoded: also for every request on a controller
         listener, and while there are client quotas, which count the time of each request."""
         if self.quotas.is_active or client.listener in self._controllers:
             return None
@@ -53,8 +53,8 @@ class Router:
         return None if find is None else find(frame, client)
 
     def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | None] | None:
-        """The function that answers an API's plain requests; None for an API that has none. Called when
-        a request of the API is handled, so that its modules are imported already."""
+        """Return the function that handles an API's plain requests; None for an API that has no plain requests. Called
+        when a request of the API is handled, so that its modules are imported already."""
         if state_of(api_key) is not None:
             return self.kept.at_once
         broker, answer_plain = self.broker, plain_of(api_key)
@@ -67,8 +67,9 @@ class Router:
         return lambda frame, client: answer_plain(broker, frame, client)
 
     def _plain_produce(self, frame: memoryview, client: Client) -> Laid | None:
-        """Return the kernel's response to a plain Produce request, an empty frame with acks=0; None for a request that
-        has to be decoded. The kernel checks no quotas. Raises HangUp with acks=0 where a batch could not be written."""
+        """Return the response to a plain Produce request, which compiled code handles; an empty frame with acks=0; None
+        for a request that has to be decoded. Client quotas are not checked. Raises HangUp, which closes the connection,
+        with acks=0 if a batch could not be written."""
         response = self.lanes.answer(frame, self.now_ms(), self.broker.access.writes_unaudited(client))
         if response is None:
             return None
@@ -77,14 +78,14 @@ class Router:
         return Encoded([response])
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """The kept answer to the request, or the response that `route` returns."""
+        """Return the cached response to the request, or else what `route` returns."""
         if api.key not in self._at_once:
             self._at_once[api.key] = self._finder(api.key)
         return self.kept.answer(api, call)
 
     def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Return the response of this node's handler, or of the active controller's where only the active controller
-        answers such requests."""
+        """Return the response of this node's handler, or that of the active controller's handler if only the active
+        controller handles such requests."""
         broker = self.broker
         if api.on is CONTROLLERS:
             return self._answer_as_controller(call)
@@ -93,9 +94,9 @@ class Router:
         return answer(broker, call)
 
     async def _answer_as_controller(self, call: Call) -> Answer:
-        """The response to a request that came through a controller's listener. Where this node is not the active
-        controller: NOT_LEADER_OR_FOLLOWER to a DescribeQuorum, NOT_CONTROLLER to other requests that only the active
-        controller answers."""
+        """Return the response to a request that came through a controller listener. If this node is not the active
+        controller, that is NOT_LEADER_OR_FOLLOWER for DescribeQuorum, and NOT_CONTROLLER for other requests that only
+        the active controller handles."""
         broker = self.broker
         try:
             if call.messages.api_key == FETCH:
@@ -116,7 +117,7 @@ class Router:
             return failed(call, ErrorCode.NOT_CONTROLLER, self._who_is_active() if is_told else None)
 
     def _who_is_active(self) -> str:
-        """The message of NOT_CONTROLLER. Source: ControllerExceptions.newWrongControllerException."""
+        """Return the error message for NOT_CONTROLLER. Source: ControllerExceptions.newWrongControllerException."""
         leader_id = self.broker.metadata.leader_id
         if leader_id is None:
             return "No controller appears to be active."
