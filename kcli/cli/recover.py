@@ -483,6 +483,9 @@ def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
     for put in plan.saved.put_back:
         row = {"partition": plan.name, "kind": "put-back", "file": put.file, "position": put.position}
         yield row | {"before": put.before, "base_offset": put.base_offset}
+    for each in plan.saved.epochs:
+        row = {"partition": plan.name, "kind": "leader-epoch", "file": each.file, "position": each.position}
+        yield row | {"before": each.before, "leader_epoch": each.leader_epoch}
     for size in plan.saved.resized:
         row = {"partition": plan.name, "kind": "resized", "file": size.file, "position": size.position}
         yield row | {"before": size.before, "length": size.length}
@@ -630,6 +633,7 @@ MENDING = (
     "reordered",
     "put-back",
     "resized",
+    "leader-epoch",
     "marker",
 )
 
@@ -638,6 +642,9 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "put-back":
         wrong = f"the base offset of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['base_offset']:,} again, as its neighbours leave no other"
+    if row["kind"] == "leader-epoch":
+        wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
+        return f"{wrong}: {row['leader_epoch']:,} again, as in the batches around it"
     if row["kind"] == "resized":
         wrong = f"the length of a batch is {row['before']:,}, which no CRC covers"
         return f"{wrong}: {row['length']:,} again, with which its CRC is right"
@@ -666,7 +673,7 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] in ("reordered", "put-back", "resized"):
+    if row["kind"] in ("reordered", "put-back", "resized", "leader-epoch"):
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
@@ -784,7 +791,7 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
-        self._put_back = self._resized = self._markers = self._short = self._lost_offsets = 0
+        self._put_back = self._resized = self._epochs = self._markers = self._short = self._lost_offsets = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -804,6 +811,7 @@ class _Totals:
         self._reordered += len(plan.saved.reordered)
         self._put_back += len(plan.saved.put_back)
         self._resized += len(plan.saved.resized)
+        self._epochs += len(plan.saved.epochs)
         self._markers += len(plan.saved.markers)
         short = [row["lost_offsets"] for row in rows if row["kind"] == "end-missing"]
         self._short += len(short)
@@ -816,7 +824,7 @@ class _Totals:
     def is_salvaged(self) -> bool:
         """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds files, gives them their
         names, or adds transaction markers."""
-        headers = self._put_back, self._resized
+        headers = self._put_back, self._resized, self._epochs
         return any((*headers, self._gaps, self._reordered, self._rebuilt, self._restored, self._markers))
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
@@ -838,7 +846,7 @@ class _Totals:
         parts += self._ends_text()
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
-        headers = (self._put_back, "base offset"), (self._resized, "batch length")
+        headers = (self._put_back, "base offset"), (self._resized, "batch length"), (self._epochs, "leader epoch")
         verb = "put right" if changes else "would be put right"
         parts += [f"{count_text(count, what)} {verb}" for count, what in headers if count]
         if self._markers:

@@ -47,6 +47,10 @@ STOPS = "Kafka starts with it, and consumers stop at offset "
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"
+EPOCH = (
+    "Kafka keeps this batch as it is, and its recovery after a crash enters the epoch in the leader-epoch-checkpoint, "
+    "by which followers truncate: salvage puts a flipped bit right, in a copy"
+)
 APPENDED = "Kafka appends such a batch of a producer as it is: nothing is damaged, see what the producer wrote"
 MAGIC = 2
 TAIL_DAMAGE = (
@@ -117,7 +121,7 @@ _EVENTS = {
         "warning",
         "{expected:,}",
         "leader epoch {found:,}",
-        COMPARE,
+        EPOCH,
     ),
     "no-producer": _Wording(
         "transactional-without-producer", "warning", "a producer id", "producer id {found:,}", APPENDED
@@ -265,7 +269,7 @@ def _command(path: str, action: str, offset: int | None) -> str | None:
     """The shell command for an action; None where there is none."""
     if action in (RECOVER, RENAME):
         return next_steps.recover(Path(path).parent)
-    if action == AHEAD or action.startswith(STOPS):
+    if action in (AHEAD, EPOCH) or action.startswith(STOPS):
         return next_steps.salvage(Path(path).parent)
     return None if action == NO_LOSS else next_steps.dump(path, offset)
 

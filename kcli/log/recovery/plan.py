@@ -18,6 +18,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import Content, FileRange, PartitionView, offset_of
 from kcli.log.recovery.apply import INDEXES, MOVED
+from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs, with_right_epochs, wrong_epochs
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
@@ -41,7 +42,6 @@ from kcli.log.recovery.salvage import (
     exchanged_within,
     gaps_between,
     is_log,
-    leader_epochs,
     missing,
     own_offsets,
     put_exchanged_in_place,
@@ -272,13 +272,13 @@ def _salvaged(
     into this directory. missed: the missed logs to restore. Raises UnreadableInput."""
     directory, options = planned.view.directory, replace(planned.options, clean=False)
     logs: dict[str, int] = {}
-    last = planned
-    drops_swaps = _is_swap_at_fault(planned)
+    last, drops_swaps = planned, _is_swap_at_fault(planned)
     restored, outside = _restored(directory, missed, checked, given)
     exchanged = {**given, **outside}
     anew = _rebuilt(planned, checked)
     before = _before_transfer(_view(directory, exchanged, restored, anew, checked, readable))
-    view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before)
+    epochs = _wrong_epochs(_view(directory, exchanged, restored, anew, checked, readable, before))
+    view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before, epochs)
     if (
         exchanged
         or restored
@@ -287,6 +287,7 @@ def _salvaged(
         or checked.moved
         or checked.compressed
         or before
+        or epochs
         or planned.view.taken_names
     ):
         last = _load(directory, _with_epochs(view_anew(), anew), options, advance)
@@ -328,7 +329,7 @@ def _salvaged(
     last.saved.rebuilt = sorted(name for name in anew if last.view.files.get(name) != _left(planned, name))
     others = outside | {name: part.path for name, part in checked.compressed.items()}
     last.saved.restored = [*restored, *(Renamed(os.path.relpath(path, directory), at) for at, path in others.items())]
-    _add_kept(last, planned, before, logs)
+    _add_kept(last, planned, before, epochs, logs)
     _add_unused(last, planned, checked)
     events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)], is_salvaged=True)
@@ -474,11 +475,13 @@ def _view(
     checked: Checked,
     readable: Mapping[str, Content | None],
     before: Mapping[str, BeforeTransfer] | None = None,
+    epochs: Mapping[str, Sequence[RightEpoch]] | None = None,
 ) -> PartitionView:
     """Return a view of the directory with which salvage begins. restored: the files that get another name. anew: the
     indexes to rebuild; their segments' offset indexes are removed, as a start rebuilds all indexes of a segment without
     one. checked: has the files that are left out, and the compressed .log files. readable: see PartitionView. before:
-    the .log files as they were before a transfer as text, by name."""
+    the .log files as they were before a transfer as text, by name. epochs: the batches whose leader epoch is put right,
+    by the name of their .log file."""
     view = PartitionView(directory, readable)
     view.make_room()
     for name in (*checked.removed, *checked.moved):
@@ -496,17 +499,33 @@ def _view(
     for name, log in (before or {}).items():
         view.put(name, log.content)
     put_exchanged_in_place(view)
+    for name, wrong in (epochs or {}).items():
+        view.put(name, with_right_epochs(view.files[name], wrong))
     return view
 
 
+def _wrong_epochs(view: PartitionView) -> dict[str, list[RightEpoch]]:
+    """Return the batches with a flipped bit in their leader epoch, by the name of their .log file. Raises
+    UnreadableInput."""
+    found: dict[str, list[RightEpoch]] = {}
+    for each in wrong_epochs((name, view.files[name]) for name in view.names() if is_log(name)):
+        found.setdefault(each.file, []).append(each)
+    return found
+
+
 def _add_kept(
-    last: PartitionPlan, planned: PartitionPlan, before: Mapping[str, BeforeTransfer], counted: Container[str]
+    last: PartitionPlan,
+    planned: PartitionPlan,
+    before: Mapping[str, BeforeTransfer],
+    epochs: Mapping[str, Sequence[RightEpoch]],
+    counted: Container[str],
 ) -> None:
-    """List in `last.saved` the .log files changed back to what they were before a transfer as text, and count their
-    records and those of .deleted files that the start would lose. counted: the .log files whose records are counted
-    already. Raises UnreadableInput."""
+    """List in `last.saved` the .log files changed back to what they were before a transfer as text and the leader
+    epochs put right, and count the records of these files and of .deleted files that the start would lose. counted: the
+    .log files whose records are counted already. Raises UnreadableInput."""
     saved = last.saved
     saved.text_mode = sorted(before)
+    saved.epochs = [each for wrong in epochs.values() for each in wrong]
     saved.records += _kept_as_they_are(planned, last, counted)
     deleted = zip(planned.events, planned.lost, strict=True)
     saved.records += sum(lost.records for event, lost in deleted if event.kind is EventKind.DELETED)

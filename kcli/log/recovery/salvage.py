@@ -3,6 +3,7 @@
 kept       a batch that consumers can read, and in its topic the coordinator (kcli.log.recovery.readable), with offsets
            within its segment
 resized    a batch with a wrong length, over whose bytes the CRC is right, gets the right one
+epochs     a batch with one bit of its leader epoch flipped, as the batches around it show, gets the right one
 put back   a sound batch whose neighbours leave only one base offset for it, and not its own, gets that one
 in order   batches that stand behind others with higher offsets are put in front of them: a .log file whose batches were
            exchanged, moved or rotated is whole again
@@ -25,18 +26,16 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, groupby, islice, pairwise, tee
-from operator import itemgetter
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Self
 
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
 from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused, UnreadableInput
-from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.legacy_message import message_at
 from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
+from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
@@ -233,6 +232,7 @@ class Salvaged:
     reordered: list[Reordered] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
     resized: list[RightLength] = field(default_factory=list)
+    epochs: list[RightEpoch] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
     restored: list[Renamed] = field(default_factory=list)
     text_mode: list[str] = field(default_factory=list)
@@ -320,65 +320,6 @@ def _sound_rows(name: str, content: Content, start: int, stop: int | None = None
                     yield row
     finally:
         source.close()
-
-
-def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
-    """Return the leader epochs of the sound batches. logs: name and content of each .log file, in the order of their
-    offsets.
-
-    Left out are an epoch below that of an earlier batch, as Kafka's start leaves it out, too, and that of a single
-    batch which differs in one bit from those of its neighbours: no CRC covers a leader epoch. Raises UnreadableInput.
-    """
-    epochs = LeaderEpochCache()
-    latest = -1
-    runs = (_EpochRun.of(epoch, group) for epoch, group in groupby(_epochs_of(logs), key=itemgetter(0)))
-    ahead = tee(chain((None,), runs, (None, None)), 4)
-    windows = zip(*(islice(each, number, None) for number, each in enumerate(ahead)), strict=False)
-    for before, run, behind, last in windows:
-        if run is not None and run.epoch > latest and not run.is_flipped(before, behind, last):
-            latest = run.epoch
-            epochs.assign(latest, run.base_offset)
-    return epochs
-
-
-class _EpochRun(NamedTuple):
-    """Sound batches of one leader epoch, one behind the other. base_offset: that of the first one. batches: their
-    number."""
-
-    epoch: int
-    base_offset: int
-    batches: int
-
-    @classmethod
-    def of(cls, epoch: int, batches: Iterable[tuple[int, int]]) -> Self:
-        found = iter(batches)
-        _, base_offset = next(found)
-        return cls(epoch, base_offset, 1 + sum(1 for _ in found))
-
-    def is_flipped(self, before: Self | None, behind: Self | None, last: Self | None) -> bool:
-        """Whether this is a single batch that has a flipped bit in its epoch; before, behind, last: the run before it,
-        and the two behind it. Where the next one is a single batch between two of this epoch, that one has the bit."""
-        if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
-            return False
-        is_other = behind.batches == 1 and last is not None and last.epoch == self.epoch
-        return (self.epoch ^ before.epoch).bit_count() == 1 and not is_other
-
-
-def _epochs_of(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[int, int]]:
-    """Yield leader epoch and base offset of each sound batch. Raises UnreadableInput."""
-    for name, content in logs:
-        source = ContentSource(name, content)
-        try:
-            for part in read_segment(source):
-                if isinstance(part, Damage):
-                    continue
-                for i in range(part.batches.count):
-                    row = BatchRow._make(part.batches.row(i))
-                    if row.base_offset >= 0 and not row.faults & UNSOUND:
-                        yield row.leader_epoch, row.base_offset
-                part.release()
-        finally:
-            source.close()
 
 
 def salvage(
