@@ -295,7 +295,7 @@ def _cluster_settings(cluster: Acls, own: str | None, principal: str) -> tuple[A
     """Return the authorizer's configuration of the cluster's brokers, and the names in SETTINGS that the brokers have,
     or may have, set to values that this client cannot read.
 
-    own: this client's principal; None where it is not known. principal: the one whose access is to be explained.
+    own: this client's principal; None if it is not known. principal: the one whose access is to be explained.
     Whether a principal is a super user can be found out for `own` only.
     """
     from kcli.security.authorizer import AuthorizerConfig

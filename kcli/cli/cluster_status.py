@@ -84,7 +84,7 @@ class _Source:
         self._client: StatusClient | None = None
 
     def look(self) -> dict[str, Any]:
-        """Return the status of the cluster as a JSON object. Raises KcliError where neither launcher nor broker
+        """Return the status of the cluster as a JSON object. Raises KcliError if neither launcher nor broker
         answers."""
         launcher = None
         if self._data_dir is not None:

@@ -42,7 +42,7 @@ def _open(file: InputFile) -> Source:
 
 
 def _start(file: InputFile, selection: Selection) -> int:
-    """Return the byte at which to begin reading a file for the selected records; 0 for standard input, and where all
+    """Return the byte at which to begin reading a file for the selected records; 0 for standard input, and if all
     records are selected."""
     if selection.is_all or file.is_stdin:
         return 0
@@ -86,7 +86,7 @@ class _Limit:
         return self.selection.limit == 0
 
     def tell(self) -> None:
-        """Write a note to stderr where options selected records and none was found."""
+        """Write a note to stderr if options selected records and none was found."""
         if self._is_search and self._logs and not self._found:
             note("kcli: no record is selected")
 
@@ -276,7 +276,7 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
 
 
 def _kafka_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
-    """The file at a path, also where its name has no known type; for a directory, its files of `file_type` (None:
+    """The file at a path, also if its name has no known type; for a directory, its files of `file_type` (None:
     logs)."""
     if path.is_dir():
         yield from input_files(path, file_type)

@@ -16,13 +16,13 @@ class DiskFailed(KcliError):
 
 
 class ErrorReport:
-    """Writes errors to stderr. exit_status: 0 without errors, 1 with errors, 2 where a file could not be read."""
+    """Writes errors to stderr. exit_status: 0 without errors, 1 with errors, 2 if a file could not be read."""
 
     def __init__(self) -> None:
         self.exit_status = 0
 
     def add(self, error: KcliError) -> None:
-        """Write the error to stderr, and set the exit status to 1 where it is 0."""
+        """Write the error to stderr, and set the exit status to 1 if it is 0."""
         note(f"kcli: {error}")
         self.exit_status = max(self.exit_status, 1)
 

@@ -279,7 +279,7 @@ def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -
 
 
 def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
-    """Return the groups that a command is to change. Raises UsageError where none is named and --all-groups is not
+    """Return the groups that a command is to change. Raises UsageError if none is named and --all-groups is not
     given."""
     found = _names(names, named, all_groups)
     if not found and not all_groups:
@@ -295,7 +295,7 @@ class _GroupErrors(ErrorReport):
         return [each.group for each in self.results(source.all())]
 
     def groups(self, source: Groups | GroupFiles, names: list[str]) -> Iterator[Group]:
-        """Yield these groups, or all where `names` is empty."""
+        """Yield these groups, or all if `names` is empty."""
         for group in source.describe(names or self.names(source)):
             if isinstance(group, KcliError):
                 self.add(group)

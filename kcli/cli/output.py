@@ -30,7 +30,7 @@ class PipeClosed(KcliError):
 
 @contextmanager
 def verdict(status: int) -> Iterator[None]:
-    """A context for writing findings: the command ends with this exit status also where the reader closes stdout."""
+    """A context for writing findings: the command ends with this exit status also if the reader closes stdout."""
     try:
         yield
     except PipeClosed as closed:
@@ -124,7 +124,7 @@ def terminal_width() -> int:
 
 
 def count_text(number: int, noun: str, plural: str | None = None) -> str:
-    """A count with its noun: `1 record`, `2,000 records`. plural: the plural where it is not the noun with an s."""
+    """A count with its noun: `1 record`, `2,000 records`. plural: the plural if it is not the noun with an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 

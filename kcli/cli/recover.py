@@ -141,7 +141,7 @@ def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvag
 
 
 def _properties(metadata: MetadataRecovery) -> str | None:
-    """The meta.properties that salvage writes in place of a missing or damaged one; None where there is none."""
+    """The meta.properties that salvage writes in place of a missing or damaged one; None if there is none."""
     from kcli.broker.metadata.format import random_id
     from kcli.metadata_log.known_properties import text_of
 
@@ -222,7 +222,7 @@ class _Show:
         self, refusals: list[StartRefused], mended_by: Callable[[StartRefused], str | None], *, changes: bool
     ) -> None:
         """Show what keeps Kafka from starting. mended_by: returns, in words, what the recovery changes so that Kafka
-        starts; None where it changes nothing."""
+        starts; None if it changes nothing."""
         for each in refusals:
             how = mended_by(each) if changes or self._recovery.salvage else None
             self._totals.refused += how is None
@@ -281,7 +281,7 @@ class _Show:
                 self._write([row | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
 
     def _of_metadata(self, *, changes: bool) -> None:
-        """Show what Kafka's start with this metadata log means for the cluster, also where the metadata log lies in
+        """Show what Kafka's start with this metadata log means for the cluster, also if the metadata log lies in
         another log directory."""
         from kcli.cli.recover_metadata import metadata_rows, metadata_text
 
@@ -356,7 +356,7 @@ class _Show:
             end |= {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0, "stray": True}
 
     def _write_next(self) -> None:
-        """Show the command that salvages, where salvage would change something; else, where Kafka would not start, the
+        """Show the command that salvages, if salvage would change something; else, if Kafka would not start, the
         command that lists what an operator must do."""
         from kcli.inspector.verify.next_steps import move
 
@@ -398,7 +398,7 @@ class _Show:
 
     def _left_to_do(self) -> str:
         """Return the end of a sentence that names the files which salvage cannot mend, so that Kafka would not start
-        with the salvaged copy either; "" where there are none."""
+        with the salvaged copy either; "" if there are none."""
         recovery = self._recovery
         metadata = self._metadata
         is_mended = (metadata.registered_node_id, metadata.registered_directory_id) != (None, None)
@@ -432,7 +432,7 @@ def _refusal(partition: str, each: StartRefused, mended_by: str | None = None) -
 
 
 def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
-    """A row for a file that cannot be read. Kafka does not start either where the permission is missing or the disk
+    """A row for a file that cannot be read. Kafka does not start either if the permission is missing or the disk
     fails; a circular symbolic link counts as a missing file, without which Kafka starts."""
     if not error.is_denied and not error.is_disk_error:
         outcome = "; Kafka does without it" if error.errno == ELOOP else ""
@@ -524,7 +524,7 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
 
 
 def _summed_up(rows: list[Row]) -> list[Row]:
-    """The rows, where all leftover files of a partition that are removed for the same reason share one row, since no
+    """The rows, if all leftover files of a partition that are removed for the same reason share one row, since no
     record is lost with them."""
     shown: list[Row] = []
     sums: dict[str, Row] = {}

@@ -94,7 +94,7 @@ def _show_lines(verification: Verification, progress: Progress, shown: Sequence[
 
 
 def _show(verification: Verification, progress: Progress, shown: Sequence[str], *, quiet: bool) -> int:
-    """Write the files with findings, the worst first except where a next step must run before another one (see
+    """Write the files with findings, the worst first except if a next step must run before another one (see
     next_order), then a line of sums. Returns the exit status."""
     from kcli.inspector.verify.findings import rank
     from kcli.inspector.verify.next_order import in_order, repeats

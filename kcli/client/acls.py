@@ -83,14 +83,14 @@ class Acls:
                 yield ErrorAnswer(_subject(acl), each.error_code, each.error_message) if failed else acl
 
     def settings(self) -> frozenset[str]:
-        """Return the names in SETTINGS that the brokers have set; all of SETTINGS where no broker says which."""
+        """Return the names in SETTINGS that the brokers have set; all of SETTINGS if no broker says which."""
         try:
             return self._brokers.ask(_settings)
         except NobodyAnswers:
             return SETTINGS
 
     def own_operations(self) -> frozenset[Operation]:
-        """Return the operations that this client is authorized for on the cluster resource; none where it may not
+        """Return the operations that this client is authorized for on the cluster resource; none if it may not
         describe the cluster. Raises NobodyAnswers."""
         answer = self._brokers.ask(lambda server: call(server, _CLUSTER, DescribeClusterResponse))
         bits = max(answer.cluster_authorized_operations, 0)
@@ -101,7 +101,7 @@ _CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=True)
 
 
 def _settings(server: Server) -> frozenset[str]:
-    """Return those of SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer (also where the cluster
+    """Return those of SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer (also if the cluster
     names no broker), OSError."""
     brokers = call(server, _CLUSTER, DescribeClusterResponse).brokers
     if not brokers:

@@ -160,7 +160,7 @@ class Connection:
             raise UsageError(kafka_error(error).str()) from None
 
     def _take_login(self, config: dict[str, Any]) -> None:
-        """Replace the OAUTHBEARER properties in `config` by a callback where the token is in a file, which librdkafka
+        """Replace the OAUTHBEARER properties in `config` by a callback if the token is in a file, which librdkafka
         cannot read. Raises UsageError (also for a delegation token, with which librdkafka cannot log in), KcliError."""
         if TOKEN_AUTH in config:
             raise UsageError(

@@ -1,7 +1,7 @@
 """Records of a topic's partitions, read by assignment: no group is joined, no offset is committed.
 
 Reading a partition ends at the stop offset of its range, or at the partition's end. librdkafka reports that end even
-where the last records are transaction markers, which consumers do not see.
+if the last records are transaction markers, which consumers do not see.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class _Reading:
         return bool(self._open) or self._failure is not None
 
     def next(self) -> list[Record]:
-        """Return the records of one poll; an empty list where none came in time. Raises the failure that a poll before
+        """Return the records of one poll; an empty list if none came in time. Raises the failure that a poll before
         had after its records."""
         if self._failure is not None:
             raise self._failure
@@ -172,7 +172,7 @@ class _Reading:
 
 
 def record_of(message: Message, topic: str) -> Record:
-    """Convert librdkafka's message, which has no error, to a record. Raises KcliError where librdkafka cannot decode
+    """Convert librdkafka's message, which has no error, to a record. Raises KcliError if librdkafka cannot decode
     the message's headers."""
     kind, timestamp = message.timestamp()
     known = kind != TIMESTAMP_NOT_AVAILABLE

@@ -57,7 +57,7 @@ def json_field(data: bytes | None) -> str:
 
 
 def shown(data: bytes | None, fold: int = -1) -> str:
-    """Return bytes as text for a terminal: printable text as it is, quoted where it is ambiguous; 0x... for other
+    """Return bytes as text for a terminal: printable text as it is, quoted if it is ambiguous; 0x... for other
     bytes; null for None.
 
     fold: the number of bytes shown at most, -1 for all. dump-segment's kernel prints the same.

@@ -107,7 +107,7 @@ class _Member:
         return self._membership.to_end and bool(self._assigned) and self._assigned <= self._at_end
 
     def next(self) -> list[Record]:
-        """Return the records of one poll; an empty list where none came in time. Raises the failure that a poll before
+        """Return the records of one poll; an empty list if none came in time. Raises the failure that a poll before
         had after its records."""
         if self._failure is not None:
             raise self._failure

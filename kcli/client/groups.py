@@ -55,7 +55,7 @@ class Groups:
     A method that takes several groups yields a KcliError in place of a group that failed.
 
     trouble: the parts of a log directory that cannot be read, as in kcli.inspector.groups, which has the same
-    interface; always empty here, where a coordinator answers.
+    interface; always empty here, because a coordinator answers.
     """
 
     trouble: Sequence[str | KcliError] = ()
@@ -104,7 +104,7 @@ class Groups:
         )
 
     def _epochs(self, name: str, node: Node) -> wire.GroupEpochs | None:
-        """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None where the coordinator
+        """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None if the coordinator
         refuses."""
         try:
             server = wire.Server(node.host, node.port, self._timeout_s, self._connection.security())
@@ -142,7 +142,7 @@ class Groups:
 
     def at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """Return, for each partition that exists and has a leader, the first offset with a timestamp of `time_ms`
-        (epoch ms) or later; -1 where there is none. Raises Refused, Unreachable."""
+        (epoch ms) or later; -1 if there is none. Raises Refused, Unreachable."""
         return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))  # ListOffsets: -1 to -5 are no times
 
     def _offsets(self, places: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
@@ -196,7 +196,7 @@ class Groups:
         """Delete committed offsets of topics to which no member of the group is subscribed. Yields each partition whose
         offset was deleted, or a KcliError.
 
-        confluent-kafka has no OffsetDelete: wire sends it. Raises KcliError where the cluster requires TLS or SASL that
+        confluent-kafka has no OffsetDelete: wire sends it. Raises KcliError if the cluster requires TLS or SASL that
         wire does not speak.
         """
         security = self._connection.security()

@@ -26,7 +26,7 @@ PURGED = KafkaError._PURGE_QUEUE  # noqa: SLF001 (librdkafka's own codes have no
 class ProducerSettings:
     """The producer's settings; for a setting that is None, librdkafka's default applies.
 
-    acks: all, 1, 0; partition: the partition of every record; where it is None, `partitioning` chooses one, except,
+    acks: all, 1, 0; partition: the partition of every record; if it is None, `partitioning` chooses one, except,
     with `own_partitions`, for records that name their own.
     """
 

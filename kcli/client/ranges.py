@@ -4,7 +4,7 @@
     times   FROM:TO, each epoch milliseconds, ISO 8601 or relative to now (-2h); either may be missing
 
 Offsets are found when reading begins: `end` is the high watermark, under read_committed the last stable offset. A range
-of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets); where there
+of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets); if there
 is no such record, at the partition's end at the time when reading begins.
 """
 
@@ -134,7 +134,7 @@ class Offsets:
 
     def _at(self, time_ms: int, bounds: dict[int, tuple[int, int]]) -> dict[int, int]:
         """Return for each partition in `bounds` the first offset with a timestamp of `time_ms` (epoch ms) or later; the
-        partition's end where there is none. bounds: each partition's first offset and end. Raises Refused."""
+        partition's end if there is none. bounds: each partition's first offset and end. Raises Refused."""
         places = [TopicPartition(self._topic, number, time_ms) for number in bounds]
         found = self._result(lambda wait_s: self._consumer.offsets_for_times(places, wait_s), None)
         for place in found:

@@ -96,7 +96,7 @@ def scope(groups: Groups, committed: Mapping[TopicPartition, Committed], topics:
 def new_offsets(
     groups: Groups, group: str, reset: Reset, topics: Iterable[str], report: Report
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Committed]]:
-    """Return the new offset of each partition, and the group's committed offsets. Raises KcliError where the group has
+    """Return the new offset of each partition, and the group's committed offsets. Raises KcliError if the group has
     members, or a partition does not exist or has no leader."""
     state = groups.group(group).state
     if state not in RESETTABLE:

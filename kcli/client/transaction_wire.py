@@ -68,7 +68,7 @@ def find_coordinators(server: Server, transactional_ids: Sequence[str]) -> dict[
 
 
 def list_transactions(server: Server, broker: int, selection: TransactionFilter) -> tuple[ErrorCode, list[Listing]]:
-    """Return the transactional ids that a broker coordinates. Raises NoAnswer where `selection` has a duration, which
+    """Return the transactional ids that a broker coordinates. Raises NoAnswer if `selection` has a duration, which
     version 0 of ListTransactions lacks, and the broker has only that version."""
     filters = {"state_filters": tuple(sorted(selection.states))}
     producers = tuple(ProducerId(each) for each in sorted(selection.producer_ids))

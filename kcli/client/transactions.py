@@ -39,13 +39,13 @@ class Transactions:
     yield a KcliError in place of one that failed.
 
     trouble: the parts of a log directory that cannot be read, as in kcli.inspector.transactions, which has the same
-    interface; always empty here, where a broker answers.
+    interface; always empty here, because a broker answers.
     """
 
     trouble: Sequence[str | KcliError] = ()
 
     def __init__(self, connection: Connection) -> None:
-        """Raises UsageError, Unreachable; KcliError where the cluster requires TLS or SASL that wire does not
+        """Raises UsageError, Unreachable; KcliError if the cluster requires TLS or SASL that wire does not
         speak."""
         self._timeout_s = connection.timeout_s
         self._security = connection.security()
@@ -121,7 +121,7 @@ class Transactions:
                 yield transaction.transactional_id, transaction if error == ErrorCode.NONE else error
 
     def _coordinators(self, names: list[str]) -> dict[str, transaction_wire.Coordinator]:
-        """The coordinators of transactional ids, from the first broker that answers. Raises KcliError where none
+        """The coordinators of transactional ids, from the first broker that answers. Raises KcliError if none
         answers."""
         failure = KcliError("the cluster has no broker that answers")
         for _, server in sorted(self._servers.items()):
@@ -132,7 +132,7 @@ class Transactions:
         raise failure
 
     def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
-        """Return the partitions of a topic, or of all topics where `topic` is None; with `broker` only those with a
+        """Return the partitions of a topic, or of all topics if `topic` is None; with `broker` only those with a
         replica on that broker. Raises KcliError."""
         if broker is not None:
             self._server(broker)

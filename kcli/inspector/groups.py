@@ -59,7 +59,7 @@ class GroupFiles:
     """The groups in log directories. trouble: a line for each damage, an error for each file that cannot be read."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
-        """Replay `__consumer_offsets`. Raises UnreadableInput where no directory can be read or none has partitions of
+        """Replay `__consumer_offsets`. Raises UnreadableInput if no directory can be read or none has partitions of
         it."""
         paths = list(directories)
         found = PartitionPaths.of(paths)
@@ -86,7 +86,7 @@ class GroupFiles:
             yield NoSuchGroup(name) if group is None else group.view(self._name)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """The committed offsets of a group, by partition; none where there is no such group."""
+        """The committed offsets of a group, by partition; none if there is no such group."""
         return {
             place: Committed(each.offset, each.leader_epoch if each.leader_epoch != NONE else None, each.metadata)
             for shard in self._shards
@@ -122,7 +122,7 @@ def log_end_offset(directory: Path) -> int:
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
     """The offset behind the last of the sound batches that begin at byte `position` of a segment.
 
-    None where there is none, or where the first does not end at `offset` (None: it may end anywhere).
+    None if there is none, or if the first does not end at `offset` (None: it may end anywhere).
     """
     source = FileSource(path)
     end = None
@@ -142,7 +142,7 @@ def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int
 
 
 def _last_indexed(segment: Path) -> tuple[int, int]:
-    """Relative offset and position (bytes) of the last entry in the index of a segment; zeros where there is none.
+    """Relative offset and position (bytes) of the last entry in the index of a segment; zeros if there is none.
 
     The index is preallocated: its entries end where zeros begin, which a binary search finds. The entry may be wrong.
     """
@@ -291,7 +291,7 @@ def _put(values: Values, member: str, value: dict[str, Any] | None) -> None:
 
 @dataclass(frozen=True)
 class _Classic:
-    """A classic group. value: its last group metadata record; None where it has only committed offsets."""
+    """A classic group. value: its last group metadata record; None if it has only committed offsets."""
 
     id: str
     value: dict[str, Any] | None = None
@@ -313,7 +313,7 @@ class _Classic:
 
 
 def _embedded(assignment: object) -> tuple[TopicPartition, ...]:
-    """The partitions in the assignment of a classic member; none where it is not one of the consumer protocol."""
+    """The partitions in the assignment of a classic member; none if it is not one of the consumer protocol."""
     match assignment:
         case {"data": {"assignedPartitions": list(topics)}}:
             return tuple(

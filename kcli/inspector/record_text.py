@@ -48,7 +48,7 @@ _CONTROL_MESSAGES: Final = {
 
 
 def decoder(name: str) -> Decoder:
-    """The decoder of that name, one of DECODERS. It raises BadValue for a record without a key, where Kafka's tool
+    """The decoder of that name, one of DECODERS. It raises BadValue for a record without a key, if Kafka's tool
     ends."""
     return DECODERS[name]
 
@@ -56,7 +56,7 @@ def decoder(name: str) -> Decoder:
 def control_text(key: bytes | None, value: bytes | None) -> str:
     """The text of a control record behind its `headerKeys: [..]`, with the space before it.
 
-    Raises FormatError where Kafka's tool ends with an exception before it prints any of this text.
+    Raises FormatError if Kafka's tool ends with an exception before it prints any of this text.
     """
     control_type = _control_type(key)
     if control_type not in _END_MARKERS and control_type not in _CONTROL_MESSAGES:
@@ -90,7 +90,7 @@ def _control_type(key: bytes | None) -> int:
 
 
 def _message_of(error: FormatError) -> str:
-    """The message of the exception that Kafka throws: "null" where the bytes end too early
+    """The message of the exception that Kafka throws: "null" if the bytes end too early
     (BufferUnderflowException)."""
     return "null" if isinstance(error, Truncated) else error.reason
 

@@ -28,7 +28,7 @@ ReadIndex = Callable[[FileKind], bytes]
 def start_position(path: Path, selection: Selection) -> int:
     """The position (bytes) of a batch at or before the first record that `selection` takes from the segment at `path`.
 
-    All records before it have offsets below from_offset or timestamps below from_time_ms. 0 where no index is usable.
+    All records before it have offsets below from_offset or timestamps below from_time_ms. 0 if no index is usable.
     """
     name = parse(path.name)
     if name is None or name.base_offset is None or name.kind is not FileKind.LOG or not path.is_file():
@@ -61,7 +61,7 @@ def seek(source: Source, base_offset: int, read_index: ReadIndex, selection: Sel
 
 
 def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_offset: int) -> int:
-    """The position of the last batch in the offset index that ends at or before an offset; 0 where the index has none
+    """The position of the last batch in the offset index that ends at or before an offset; 0 if the index has none
     or is wrong."""
     try:
         entries = offset_index.parse(read_index(FileKind.OFFSET_INDEX)).entries
@@ -74,7 +74,7 @@ def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_
 
 
 def indexed_batch(source: Source, base_offset: int, entry: offset_index.OffsetIndexEntry) -> BatchRow | None:
-    """The sound batch at the position of an offset index entry that ends at the entry's offset; None where there is
+    """The sound batch at the position of an offset index entry that ends at the entry's offset; None if there is
     none."""
     row = next(_rows(source, entry.position), None) if entry.position >= 0 else None
     return row if row is not None and row.last_offset == base_offset + entry.relative_offset else None
@@ -82,7 +82,7 @@ def indexed_batch(source: Source, base_offset: int, entry: offset_index.OffsetIn
 
 def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_index.TimeIndexEntry | None:
     """Return the last time index entry with a timestamp below from_time_ms: no record up to the entry's offset has a
-    larger timestamp. None where there is no such entry."""
+    larger timestamp. None if there is no such entry."""
     try:
         entries = time_index.parse(read_index(FileKind.TIME_INDEX)).entries
     except (FormatError, UnreadableInput):

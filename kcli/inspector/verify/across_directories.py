@@ -1,8 +1,8 @@
 """Checks a log directory beside the others of its broker.
 
-    no meta.properties in another       Kafka does not start (disk lost or not mounted); nor where it has lost+found
+    no meta.properties in another       Kafka does not start (disk lost or not mounted); nor if it has lost+found
     one partition in two                Kafka does not start: "Duplicate log directories"
-    cluster.id, node.id, directory.id   Kafka does not start where two disagree, or have the same directory.id
+    cluster.id, node.id, directory.id   Kafka does not start if two disagree, or have the same directory.id
     a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
     exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
@@ -76,7 +76,7 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings of the comparison of a log directory with the others of its broker. Where both of two
+    """Yield the findings of the comparison of a log directory with the others of its broker. If both of two
     directories are verified, a finding about the two is yielded for one of them only."""
     if not around.is_broker:
         return
@@ -84,7 +84,7 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
         if not copy.is_kept or not around.is_given(copy.other.parent):
             yield _duplicate(copy)
     for each in around.node.unformatted:
-        # where that directory is verified too, its own checks report the missing meta.properties
+        # if that directory is verified too, its own checks report the missing meta.properties
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):
             yield _unformatted(around, each)
             yield from _odd_names(each)
@@ -149,7 +149,7 @@ def _odd_names(directory: Path) -> Iterator[Finding]:
 
 def _absent(around: Surroundings) -> Iterator[Finding]:
     """Yield a finding for each log directory that is lost: the metadata log places partitions in it, and no log
-    directory of the node has its directory.id. Where several directories of the node are verified, the findings are
+    directory of the node has its directory.id. If several directories of the node are verified, the findings are
     yielded for the first of them only."""
     homes = [around.path, *around.node.others]
     is_here = not any(around.is_given(each) and _is_first(each, around.path) for each in homes[1:])

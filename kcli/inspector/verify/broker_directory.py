@@ -1,10 +1,10 @@
 """Checks a broker's log directory as a whole: whether Kafka starts with it, and whether all its partitions exist.
 
     meta.properties                   a broker does not start without it, or with that of another node
-    directories                       a broker does not start where one has a name that is not a partition's
+    directories                       a broker does not start if one has a name that is not a partition's
     .kafka_cleanshutdown              missing: the broker was not shut down cleanly, or is running
     partition.metadata, names         a start renames a partition that the metadata log does not have to -stray
-    end of the metadata log           it is old, or its end is lost, where it ends before the broker's registration
+    end of the metadata log           it is old, or its end is lost, if it ends before the broker's registration
     partitions of the metadata log    those that it places in this directory must exist
 
 Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLog.parseTopicPartitionName.
@@ -72,7 +72,7 @@ class StoredPartition(NamedTuple):
 
     path: Path
     topic_id: str | None
-    """The topic id in its partition.metadata; None where there is no such file or it is damaged."""
+    """The topic id in its partition.metadata; None if there is no such file or it is damaged."""
     is_readable: bool = True
     """Whether partition.metadata is sound or missing, not damaged."""
 
@@ -88,7 +88,7 @@ def stored_partition(path: Path) -> StoredPartition:
 
 
 def odd_name(path: Path) -> Iterator[Finding]:
-    """Yield a finding where the name of a directory in a log directory keeps Kafka from starting."""
+    """Yield a finding if the name of a directory in a log directory keeps Kafka from starting."""
     name = parse_directory(path.name)
     is_known = path.name == REMOTE_INDEX_CACHE or is_removable_marker(path)
     if is_known or (name is not None and name.state != "remote"):
@@ -246,7 +246,7 @@ def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[s
 
 
 def or_exchanged(short: Finding, around: Surroundings) -> Finding:
-    """Return the finding that a log ends too early. Where the log's directory may have exchanged names with others, the
+    """Return the finding that a log ends too early. If the log's directory may have exchanged names with others, the
     action says so: then no offsets are lost."""
     directory = Path(short.path).parent
     for each in around.exchanged_names:
@@ -263,8 +263,8 @@ def wrong_checkpoints(
     """Yield the finding of a checkpoint whose offsets all lie behind the ends of the logs, though no other file says
     that the logs were longer; with it the names of the directories of these logs.
 
-    Where only some of its offsets lie behind, the logs have lost records. After an unclean shutdown that is possible
-    even where all do, since bytes that were not synced are lost: then the finding is yielded only where each offset is
+    If only some of its offsets lie behind, the logs have lost records. After an unclean shutdown that is possible
+    even if all do, since bytes that were not synced are lost: then the finding is yielded only if each offset is
     at least twice the log's end.
     """
     checkpoints = (
@@ -420,7 +420,7 @@ class BrokerDirectory:
 
     def _owner(self, properties: MetaProperties) -> int | None:
         """Return the id of the broker that is the only one in the metadata log to have registered the directory.id of
-        `properties`; None where there is none, and where the metadata log is not sound."""
+        `properties`; None if there is none, and if the metadata log is not sound."""
         from kcli.metadata.partition import to_uuid
 
         image = self._around.image
@@ -528,7 +528,7 @@ class BrokerDirectory:
     def _others_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Iterator[Finding]:
         """Yield the finding of a directory whose topic id is not that of the topic in its name.
 
-        Either its partition.metadata is wrong or its name: the name, where the topic of that id has no directory for
+        Either its partition.metadata is wrong or its name: the name, if the topic of that id has no directory for
         this partition.
         """
         image, path = self._around.image, found.path / FileKind.PARTITION_METADATA
@@ -600,7 +600,7 @@ class BrokerDirectory:
     def _exchanged(self, partition: TopicPartition) -> list[TopicPartition]:
         """A cycle of directories that have exchanged their names, by their topic ids, beginning with `partition`.
 
-        Each directory should have the name of the next one in the list. Empty where there is no cycle.
+        Each directory should have the name of the next one in the list. Empty if there is no cycle.
         """
         chain = [partition]
         while (following := self._true(chain[-1])) not in (None, chain[0]):
@@ -610,7 +610,7 @@ class BrokerDirectory:
         return chain if following is not None and len(chain) > 1 else []
 
     def _true(self, partition: TopicPartition) -> TopicPartition | None:
-        """Return the partition to which a directory belongs by its topic id; None where the id, or its topic, is not
+        """Return the partition to which a directory belongs by its topic id; None if the id, or its topic, is not
         known. partition: the one in the directory's name."""
         topic_id = self._partitions[partition].topic_id
         topic = None if topic_id is None else self._around.topic_of(topic_id)
@@ -715,7 +715,7 @@ def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
 
 
 def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
-    """Return the finding; where it is about a missing or damaged meta.properties whose ids other files have, with the
+    """Return the finding; if it is about a missing or damaged meta.properties whose ids other files have, with the
     command that writes the file anew."""
     path = around.path / FileKind.META_PROPERTIES
     if finding.path != str(path) or finding.kind not in UNUSABLE or around.known_properties is None:
@@ -780,7 +780,7 @@ def has_no_directory(name: str) -> str:
 
 
 def partition_metadata_command(path: Path, topic_id: str | None) -> str | None:
-    """The command that writes a partition.metadata; None where the topic id is not known."""
+    """The command that writes a partition.metadata; None if the topic id is not known."""
     if topic_id is None:
         return None
     return next_steps.write(path, build_partition_metadata(PartitionMetadata(0, topic_id)).decode())
@@ -847,7 +847,7 @@ def old_metadata_log(
 ) -> Iterator[Finding]:
     """Yield the finding of a metadata log that ends too early: before the registration of the broker that last shut
     down cleanly with this log directory, before the election for a leader epoch that a partition has, or before the
-    block with a producer id that a partition has. No finding where other voters have the records."""
+    block with a producer id that a partition has. No finding if other voters have the records."""
     bounds = logs.get(TopicPartition(METADATA_TOPIC, 0))
     holder = around.path if bounds is not None or around.metadata is None else around.metadata.home
     home, end = holder / METADATA_DIRECTORY, around.metadata_log_end if bounds is None else bounds.end
@@ -883,7 +883,7 @@ def transaction_findings(
     harmed: Collection[TopicPartition],
     unfit: Callable[[Sequence[Path]], Iterable[Unfit]],
 ) -> Iterator[Finding]:
-    """Yield findings where the transaction coordinator's records and the producers of partitions contradict each other.
+    """Yield findings if the transaction coordinator's records and the producers of partitions contradict each other.
     Partitions with errors of their own (harmed) are left out: these errors are the cause. unfit: returns the
     contradictions in the log directories of a broker."""
     states = {each for each in logs if each.topic == TRANSACTIONS_TOPIC}
@@ -912,7 +912,7 @@ def transaction_findings(
 
 
 def contradicting_record(home: Path) -> Iterator[Finding]:
-    """Yield the finding of a metadata log that begins behind all snapshots; where it does not, of its first record that
+    """Yield the finding of a metadata log that begins behind all snapshots; if it does not, of its first record that
     contradicts the records before. home: the directory __cluster_metadata-0."""
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.metadata_start import NO_SNAPSHOT
@@ -950,8 +950,8 @@ def contradicting_record(home: Path) -> Iterator[Finding]:
 
 
 def _missing_records(around: Surroundings) -> str:
-    """Return the text of a finding that says which partition is newer than the metadata log; "" where none is, and
-    where another controller may have the missing records."""
+    """Return the text of a finding that says which partition is newer than the metadata log; "" if none is, and
+    if another controller may have the missing records."""
     from kcli.metadata_log.last_used import newer_than
 
     image = around.image
@@ -967,7 +967,7 @@ def _missing_elections(
     """Yield a text for each partition whose last batch has a higher leader epoch than the partition has in the metadata
     log.
 
-    Nothing where the metadata log knows the topic ids of all directories: then its end is probably not lost, and a log
+    Nothing if the metadata log knows the topic ids of all directories: then its end is probably not lost, and a log
     is in the wrong directory.
     """
     metadata = around.metadata

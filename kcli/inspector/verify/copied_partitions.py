@@ -1,6 +1,6 @@
 """Directories of partitions that are copies of another partition's directory.
 
-Two partitions have logs of their own, so that their batches differ in timestamps, producers and CRCs. Where the first
+Two partitions have logs of their own, so that their batches differ in timestamps, producers and CRCs. If the first
 batches of two are equal, one may be a copy. One of these is evidence for it:
 
     coordinator's keys    their hash is the number of one of the two partitions: the other is the copy
@@ -57,7 +57,7 @@ def copied_partitions(
     """Yield the findings of directories that are copies of another partition's, each with the names of the directories
     that it is about.
 
-    topic_id: the id of a topic in the metadata log. count: its number of partitions; 0 where it is not known.
+    topic_id: the id of a topic in the metadata log. count: its number of partitions; 0 if it is not known.
     """
     alike: dict[tuple[int, Header], list[StoredLog]] = defaultdict(list)
     for each in stored:
@@ -77,8 +77,8 @@ def _compared(
 ) -> tuple[list[Header], StoredLog | None, bool] | None:
     """Decide whether one of two directories with the same first batch is a copy of the other.
 
-    Returns the equal batches; the directory that is the copy, None where it is not known which one is; and whether one
-    certainly is a copy. Returns None without evidence, where a file cannot be read, and where both names are links to
+    Returns the equal batches; the directory that is the copy, None if it is not known which one is; and whether one
+    certainly is a copy. Returns None without evidence, if a file cannot be read, and if both names are links to
     one file or directory: other checks report the latter two. topic_id, count: as in `copied_partitions`.
     """
     try:
@@ -135,7 +135,7 @@ def _numbers(stored: StoredLog, count: int) -> set[int]:
 
 def _hashed(topic: str, key: bytes) -> str | None:
     """Return the text whose hash chooses the partition of a coordinator's record: the group, the transactional id, or
-    <group>:<topic id>:<partition> in __share_group_state; None where the key has another form. A key begins with its
+    <group>:<topic id>:<partition> in __share_group_state; None if the key has another form. A key begins with its
     type (int16) and the group or transactional id (length as int16)."""
     end = 4 + int.from_bytes(key[2:4], signed=True)
     try:

@@ -161,14 +161,14 @@ class Verification:
 
     def _around_partition(self, path: Path) -> Surroundings | None:
         """Return the context of a partition's directory that is verified without its log directory; None for another
-        path, and where the directory lies in no log directory."""
+        path, and if the directory lies in no log directory."""
         absolute = path.absolute()
         if parse_directory(absolute.name) is None:
             return None
         return self._around(absolute.parent)
 
     def _around(self, path: Path) -> Surroundings | None:
-        """The context that a log directory gives to its partitions; None where the path is no log directory."""
+        """The context that a log directory gives to its partitions; None if the path is no log directory."""
         try:
             is_one = is_log_directory(path) or (path / METADATA_DIRECTORY).is_dir()
         except (UnreadableInput, OSError):
@@ -178,7 +178,7 @@ class Verification:
     def _unfit(self, homes: Sequence[Path]) -> Sequence[Unfit]:
         """The contradictions between __transaction_state and the partitions in a broker's log directories; computed
         once for all."""
-        from kcli.inspector.transaction_state import unfit  # imported where there are transactions
+        from kcli.inspector.transaction_state import unfit  # imported if there are transactions
 
         key = tuple(homes)
         if key not in self._unfit_of:
@@ -579,7 +579,7 @@ def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:
 class _Inside:
     """The facts about the partitions in one directory, collected while they are verified.
 
-    around: the context that the directory gives them, None where it is no log directory. metadata_damage, short,
+    around: the context that the directory gives them, None if it is no log directory. metadata_damage, short,
     of_emptied: findings of damage in the metadata log, of logs that end too early, and of files that a copy left
     without a byte; all are held back until every partition is verified. apple_doubles: AppleDouble files (macOS).
     harmed: the partitions with errors in their own files. causes: the causes of findings in several partitions.
@@ -604,7 +604,7 @@ class _Inside:
     def foretold(
         self, partition: Path, findings: list[Finding], completed: Sequence[SegmentFiles]
     ) -> Sequence[Finding]:
-        """Return the findings of a partition's directory with what Kafka's next start does. Where the directory has
+        """Return the findings of a partition's directory with what Kafka's next start does. If the directory has
         logs of other partitions, findings of records that a coordinator cannot load are left out.
 
         completed: the `.swap` segments that the start puts into their places.
@@ -617,7 +617,7 @@ class _Inside:
         """Move the damage in the metadata log's files from the findings to `metadata_damage`: the first damage is a
         cause of later findings. Return the other findings, without a command after which Kafka would lose metadata.
 
-        Returns the findings as they are where there is no such damage, or no broker's log directory.
+        Returns the findings as they are if there is no such damage, or no broker's log directory.
         """
         errors = [each for each in findings if each.severity == "error"]
         damage = [each for each in errors if each.kind == "log-missing" or each.path.endswith((".log", ".checkpoint"))]
@@ -634,7 +634,7 @@ class _Inside:
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
         """Move the findings that a log ends too early to `short`, as two directories may have exchanged their names.
-        Return the other findings; all of them where the directory is no broker's log directory."""
+        Return the other findings; all of them if the directory is no broker's log directory."""
         if self.around is None or not self.around.is_broker:
             return findings
         self.short += (each for each in findings if each.kind == "log-end")
@@ -642,7 +642,7 @@ class _Inside:
 
 
 def _emptied(around: Surroundings | None) -> Collection[str]:
-    """The paths of the files that a copy left without a byte; none where they cannot be read."""
+    """The paths of the files that a copy left without a byte; none if they cannot be read."""
     try:
         return set() if around is None or not around.is_broker else set(map(str, around.emptied_files))
     except (UnreadableInput, OSError):  # another check reports this error
@@ -738,7 +738,7 @@ class _Contents:
         return [swap for swap in swaps.values() if FileKind.LOG in swap.files]
 
     def leader_epochs(self) -> Sequence[tuple[int, int]]:
-        """The entries of the leader-epoch-checkpoint; none where it is missing or damaged, which is a finding of its
+        """The entries of the leader-epoch-checkpoint; none if it is missing or damaged, which is a finding of its
         own."""
         for path, name in self.rest:
             if name.kind is FileKind.LEADER_EPOCHS:
@@ -773,7 +773,7 @@ class _Contents:
 
 
 def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterator[Finding]:
-    """Yield the findings about a log directory that need no reading of files; none where `around` is None.
+    """Yield the findings about a log directory that need no reading of files; none if `around` is None.
     directories: the names of those in it."""
     if around is not None and around.is_broker:
         yield from duplicates(around.path, directories)
@@ -888,7 +888,7 @@ def _mode(path: Path, status: os.stat_result, lacks: int) -> Finding:
 
 def _closed_files(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None:
     """One finding for all files in the partitions of a log directory that their owner may not read or write, and a
-    predicate for the findings of the single files; None where there are fewer than two such files. Raises
+    predicate for the findings of the single files; None if there are fewer than two such files. Raises
     UnreadableInput."""
     closed = []
     for each in LogDirectory(home).partitions():

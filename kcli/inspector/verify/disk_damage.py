@@ -1,4 +1,4 @@
-"""The cause of damage in a log where the disk is at fault: sectors of zeros, and sectors that repeat others nearby.
+"""The cause of damage in a log if the disk is at fault: sectors of zeros, and sectors that repeat others nearby.
 
 Both cover whole sectors of 512 bytes, or a multiple of them such as a page. Zeros that a producer sent seldom begin and
 end at sectors. Only the bytes around the damage are read, and only of the first findings of a file.
@@ -35,7 +35,7 @@ KINDS = (
 
 
 def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a log, with the cause first in `found` where sectors of zeros or repeated ones are in the
+    """Yield the findings of a log, with the cause first in `found` if sectors of zeros or repeated ones are in the
     damaged bytes. Raises UnreadableInput."""
     left = FINDINGS_MAX
     source: Source | None = None
@@ -54,7 +54,7 @@ def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _cause(source: Source, start: int, stop: int) -> str | None:
-    """The cause of damage in bytes [start, stop) of a log, in words; None where it is another."""
+    """The cause of damage in bytes [start, stop) of a log, in words; None if it is another."""
     if start == 0 and (whole := zeros_of(source)) is not None:
         return whole
     stop = min(stop, start + DAMAGE_BYTES_MAX)
@@ -73,7 +73,7 @@ def _cause(source: Source, start: int, stop: int) -> str | None:
 
 
 def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int, int] | None:
-    """Return the first run of zeros in data[start:stop] that fills sectors, as [begin, end); None where there is none.
+    """Return the first run of zeros in data[start:stop] that fills sectors, as [begin, end); None if there is none.
 
     At each end at most NEIGHBOUR_BYTES_MAX more bytes may be zero, in sectors that the run does not fill; but a run may
     also begin at `start`, and one that goes on to the end of the file may begin anywhere. is_to_end: whether `data`
@@ -100,7 +100,7 @@ def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int,
 
 def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
     """Return where the first sectors of data[start:stop] that repeat other sectors of `data` begin and end (exclusive),
-    and where the others begin; None where there are none."""
+    and where the others begin; None if there are none."""
     ends = range(SECTOR_BYTES, len(data) + 1, SECTOR_BYTES)
     sectors = [data[end - SECTOR_BYTES : end] for end in ends]
     places: dict[bytes, list[int]] = {}

@@ -1,6 +1,6 @@
 """Sound batches of a log that are not in the order of their offsets: exchanged, moved, or repeated.
 
-The check of the log reports such a batch where offsets decrease or leave a gap, several times for one cause. This
+The check of the log reports such a batch if offsets decrease or leave a gap, several times for one cause. This
 module compares the batches with their order by offset, and returns the one cause in words.
 """
 
@@ -32,7 +32,7 @@ class Disorder:
     """The fault in the order of the batches, in words.
 
     missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the log.
-    lost: one of them in whose place the log has copies of other batches; None where there is none.
+    lost: one of them in whose place the log has copies of other batches; None if there is none.
     """
 
     text: str
@@ -41,8 +41,8 @@ class Disorder:
 
 
 def disorder(log: Path, size: int) -> Disorder | None:
-    """The fault in the order of a log's readable batches; None where they are in order, where only the base offset of
-    a single batch is wrong, or where batches only overlap. Raises UnreadableInput."""
+    """The fault in the order of a log's readable batches; None if they are in order, if only the base offset of
+    a single batch is wrong, or if batches only overlap. Raises UnreadableInput."""
     places = _places(log, size)
     if _is_ordered(places):
         return None
@@ -60,7 +60,7 @@ def disorder(log: Path, size: int) -> Disorder | None:
 def _places(log: Path, size: int) -> list[Place]:
     """Return the batches of a log in the order of the file: the readable ones and copies of these, but none whose base
     offset alone is wrong. Empty for a log of BATCHES_MAX batches or more."""
-    from kcli.log.recovery.readable import in_place  # imported where a log is out of order
+    from kcli.log.recovery.readable import in_place  # imported if a log is out of order
     from kcli.log.recovery.salvage import topic_of
 
     left_out: list[BatchRow] = []
@@ -113,7 +113,7 @@ def _written_over(places: Sequence[Place], copies: Sequence[tuple[Place, Place]]
 
 
 def _rearranged(places: Sequence[Place]) -> str | None:
-    """Return, in words, which batches are not in the order of their first offsets; None where all are."""
+    """Return, in words, which batches are not in the order of their first offsets; None if all are."""
     order = sorted(range(len(places)), key=lambda i: places[i].first)
     rank = [0] * len(places)
     for number, i in enumerate(order):

@@ -122,7 +122,7 @@ def _is_canonical(name: str, kind: FileKind) -> bool:
 
 
 def _of_empty_log(directory: Path, base: int, names: Container[str]) -> list[str]:
-    """The names of the files of a segment whose log has 0 bytes; none where the log has more, or there is none."""
+    """The names of the files of a segment whose log has 0 bytes; none if the log has more, or there is none."""
     log = directory / log_name(base)
     try:
         if log.name not in names or not log.is_file() or log.stat().st_size:
@@ -178,7 +178,7 @@ def _kind(name: str) -> FileKind | None:
 
 
 def _offset(name: str) -> int | None:
-    """The offset that Kafka parses from a name; None where that fails."""
+    """The offset that Kafka parses from a name; None if that fails."""
     stem = name.split(".", 1)[0]
     if not _JAVA_LONG.fullmatch(stem) or not -(2**63) <= int(stem) < 2**63:
         return None
@@ -186,7 +186,7 @@ def _offset(name: str) -> int | None:
 
 
 def _base_of(log: Path) -> int | None:
-    """The offset of the first batch of a log; None where the log does not begin with one."""
+    """The offset of the first batch of a log; None if the log does not begin with one."""
     if not log.is_file():
         return None
     try:

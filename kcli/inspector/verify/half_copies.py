@@ -63,7 +63,7 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
 
 def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
     """Return the finding of a log directory in which no partition has a log though some have offset indexes, with a
-    predicate for its consequences among the other findings. None where there is a log, no offset index, or where
+    predicate for its consequences among the other findings. None if there is a log, no offset index, or if
     partitions are few. Raises UnreadableInput."""
     partitions = [each.path for each in LogDirectory(around.path).partitions() if not each.name.state]
     if len(partitions) < FILES_MISSING_LEAST or any(next(each.glob(f"*{FileKind.LOG}*"), None) for each in partitions):

@@ -262,7 +262,7 @@ class LogFindings:
 
 
 def _command(path: str, action: str, offset: int | None) -> str | None:
-    """The shell command for an action; None where there is none."""
+    """The shell command for an action; None if there is none."""
     if action in (RECOVER, RENAME):
         return next_steps.recover(Path(path).parent)
     if action == AHEAD or action.startswith(STOPS):
@@ -312,7 +312,7 @@ def _fault(window: Window, position: int, explain: Callable[[Window, int], list[
         return "record-count", f"{row.count:,} records", reason, _stops(row)
     for bit, kind in _RECORD_KINDS:
         if row.faults & bit and (not errors or not _is_structure(errors[0])):
-            # A leader checks the offsets of a producer's records only where the batch is compressed.
+            # A leader checks the offsets of a producer's records only if the batch is compressed.
             is_plain = row.magic == MAGIC and not row.codec
             is_appended = kind in ("header-key", "record-length") or (kind == "record-offsets" and is_plain)
             return kind, "records as the batch says", reason, APPENDED if is_appended else SALVAGE

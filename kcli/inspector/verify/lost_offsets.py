@@ -46,7 +46,7 @@ class Known:
 
     gaps: what a gap between offsets means. ends: offsets that the log had reached, by kind of checkpoint. epochs: the
     entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part is in tiered storage; None
-    where that is not known. home: the log directory. directory: the partition's, None for one with a suffix such as
+    if that is not known. home: the log directory. directory: the partition's, None for one with a suffix such as
     -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown marker. is_replicated:
     whether other brokers have replicas of the partition, so that this one may have been a follower. foreign: the base
     offsets at which the directory has the log of another partition.
@@ -64,8 +64,8 @@ class Known:
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:
-    """Return the finding of a gap between batches: as it is where the topic is, or was, compacted; else as an error, or
-    as a warning where it is not certain that the topic was never compacted."""
+    """Return the finding of a gap between batches: as it is if the topic is, or was, compacted; else as an error, or
+    as a warning if it is not certain that the topic was never compacted."""
     if gaps is Gaps.NORMAL:
         return gap
     directory = Path(gap.path).parent
@@ -103,7 +103,7 @@ def missing_segment(
 ) -> Finding:
     """Return the finding that no segment has these offsets.
 
-    base: the base offset in the name of the missing log; None where it is not known, and the finding is about the
+    base: the base offset in the name of the missing log; None if it is not known, and the finding is about the
     partition's directory. why: the evidence that a segment had the offsets. renamed: the logs with them under other
     names.
     """
@@ -186,7 +186,7 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """Return the finding, which is about a directory inside a partition's directory; where it says that a log is
+    """Return the finding, which is about a directory inside a partition's directory; if it says that a log is
     missing there, as a note. Kafka does not look into such a directory: the log belongs in the partition's directory,
     which has a finding of its own if the log is missing."""
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
@@ -203,7 +203,7 @@ def left_over(finding: Finding, partition: Path) -> Finding:
 
 
 def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
-    """Return the finding; where it says that a partition's log is another partition's, and `renamed` has the
+    """Return the finding; if it says that a partition's log is another partition's, and `renamed` has the
     partition's own, with the path of that one and the command that gives it its name."""
     own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)
     if finding.kind != "log-foreign" or own is None:
@@ -236,7 +236,7 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
 
 
 def _link_text(directory: Path) -> str:
-    """Return the text that a partition's directory is a symbolic link, and to what; "" where it is none."""
+    """Return the text that a partition's directory is a symbolic link, and to what; "" if it is none."""
     return f" (the directory is a link to {directory.readlink()})" if directory.is_symlink() else ""
 
 
@@ -277,7 +277,7 @@ def cut_log(
     until: int | None,
     is_confirmed: bool,
 ) -> Finding | None:
-    """Return the finding that a log was cut or emptied, as its indexes go on behind its end; None where they do not.
+    """Return the finding that a log was cut or emptied, as its indexes go on behind its end; None if they do not.
 
     end: the offset behind the last batch. offsets, times: the indexes as far as they can be believed (see `believed`).
     until: the base offset of the next segment, None for the last one. is_confirmed: whether other files also say that
@@ -342,11 +342,11 @@ def believed(
     index: IndexFile | None, events: Sequence[IndexEvent], base: int, end: int, max_timestamp: int, *, is_sound: bool
 ) -> IndexFile | None:
     """Return the index if it can be evidence of where its log ended before the log was cut; None without an index, or
-    where it contradicts itself or the log.
+    if it contradicts itself or the log.
 
-    events: the entries that contradict the log, from LogCheck; those below `end` count, and only where `is_sound`.
+    events: the entries that contradict the log, from LogCheck; those below `end` count, and only if `is_sound`.
     base: the segment's base offset. end: the offset after the log's last batch. max_timestamp: the largest timestamp of
-    the log's batches, ms; -1 where it has none. is_sound: whether the log is undamaged; in a damaged one the entries of
+    the log's batches, ms; -1 if it has none. is_sound: whether the log is undamaged; in a damaged one the entries of
     `events` may point into the damage."""
     if index is None or not index.ascends():
         return None
@@ -361,7 +361,7 @@ def believed(
 def witnesses(end: int, known: Known, snapshots: Sequence[int]) -> list[tuple[FileKind, int]]:
     """Return the offsets behind `end` that, by other files, the log had reached, each with the kind of file.
 
-    Empty where only the last leader epoch, or only the last producer snapshot, is behind `end`; and where of all these
+    Empty if only the last leader epoch, or only the last producer snapshot, is behind `end`; and if of all these
     files only one checkpoint is, and the other checkpoint has `end` itself.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]

@@ -3,7 +3,7 @@
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
 may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Two more kinds of
 logs count as another partition's: one without indexes behind a gap, which fits the indexes that are left of a log that
-another partition lacks; and one that leaves a gap to the log before it, or overlaps it, where another partition has a
+another partition lacks; and one that leaves a gap to the log before it, or overlaps it, if another partition has a
 gap that begins at its base offset. Such a log is compared with the places in the other partitions of the log directory:
 
     keys      of a coordinator's topic, the hash of the keys is the number of the logs' partition
@@ -11,7 +11,7 @@ gap that begins at its base offset. Such a log is compared with the places in th
     moved     it fits a place whose log is missing
     copied    a log that fits its place has the same bytes
 
-Where all logs of a directory fit their places, the whole directory may be a copy: see copied_partitions.
+If all logs of a directory fit their places, the whole directory may be a copy: see copied_partitions.
 
 All other checks of a partition use the logs that belong to it, so that a misplaced log makes one finding.
 """
@@ -58,7 +58,7 @@ class _Place:
     last_time_entry: (timestamp in ms, relative offset) of the time index. header: that of the log's first sound batch.
     end: the offset behind its last whole batch. is_odd: whether the log does not fit the place. is_damaged: whether an
     odd log has bytes that are no sound batch, so that it may have had offsets before the first batch and behind the
-    last. reached: of the last place, the offset that the log had reached by the recovery point; 0 where that is not
+    last. reached: of the last place, the offset that the log had reached by the recovery point; 0 if that is not
     known. is_known_by_keys: whether the keys in the log tell that it belongs to another partition.
     """
 
@@ -104,7 +104,7 @@ class _Place:
 
     def takes(self, other: _Place) -> bool:
         """Whether the log of another place belongs here: its offsets fit this place, and so do the indexes here or
-        those beside the log. Where no indexed log is here, offsets that reach from the base offset to the next segment
+        those beside the log. If no indexed log is here, offsets that reach from the base offset to the next segment
         are enough."""
         if other.header is None or not self.has_room_for(other.header.first, other.end, is_damaged=other.is_damaged):
             return False
@@ -118,7 +118,7 @@ class _Place:
 class MisplacedLogs:
     """The logs that are in the wrong partition's directory.
 
-    segments: by the partition's directory name and base offset, the segment that belongs there; None where the log
+    segments: by the partition's directory name and base offset, the segment that belongs there; None if the log
     there is not the partition's own. copies: by directory name, the names of files that were copied from another
     partition, each with a text that says of which log. moved: likewise, the logs that were moved from another partition
     and are missing there. found: by directory name, the paths of the partition's logs that lie in other partitions'
@@ -174,7 +174,7 @@ def find_around(around: Surroundings) -> MisplacedLogs:
 def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping[TopicPartition, int]) -> MisplacedLogs:
     """Return the misplaced logs in a log directory.
 
-    is_cleaned: whether a partition's log may have gaps. ends: log end offsets by partition, where they are known.
+    is_cleaned: whether a partition's log may have gaps. ends: log end offsets by partition, if they are known.
     """
     return _find(list(_partitions(home, is_cleaned, ends, ends)))
 
@@ -218,7 +218,7 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
 
 
 def _stored(places: Sequence[_Place]) -> StoredLog | None:
-    """Return the logs of a partition; None where one of them does not fit its place, or the first has no sound first
+    """Return the logs of a partition; None if one of them does not fit its place, or the first has no sound first
     batch."""
     logs = {place.base: place.files[FileKind.LOG] for place in places if FileKind.LOG in place.files}
     first = next((place for place in places if place.base in logs), None)
@@ -313,7 +313,7 @@ def _survey_around_damage(place: _Place) -> None:
 
 
 def _last_entry(path: Path, entry_bytes: int) -> tuple[int, int] | None:
-    """The last entry of an index before the zeros at its end, None where there is none.
+    """The last entry of an index before the zeros at its end, None if there is none.
 
     Found by binary search: the index of an open segment is preallocated, with megabytes of zeros.
     """
@@ -444,7 +444,7 @@ def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place
 
 
 def _twin(place: _Place, partitions: Sequence[Sequence[_Place]]) -> _Place | None:
-    """A place of another partition whose log fits it and has the same bytes as that of `place`; None where there is
+    """A place of another partition whose log fits it and has the same bytes as that of `place`; None if there is
     none."""
     for places in partitions:
         for other in places:

@@ -68,7 +68,7 @@ def repeats(findings: Sequence[Finding]) -> list[bool]:
 
 
 def _paths(command: str | None) -> _Paths:
-    """The paths in a command; none where it has a word in bash's $'...', which shlex does not know."""
+    """The paths in a command; none if it has a word in bash's $'...', which shlex does not know."""
     try:
         words = [] if command is None else shlex.split(command)
     except ValueError:

@@ -162,7 +162,7 @@ LINKS_NAMED = 40
 
 
 def copy_in_place_of_links(home: Path, links: Iterable[Path]) -> str:
-    """The command that puts a copy of its target in place of each of these links below a log directory. Where they are
+    """The command that puts a copy of its target in place of each of these links below a log directory. If they are
     many, it finds those that lead to files in the log directory."""
     names = [_word(_named(each.relative_to(home))) for each in links]
     copy = 'cp -p --remove-destination -- "$(realpath -- "$each")" "$each"'
@@ -184,7 +184,7 @@ def write(path: str | Path, text: str) -> str:
 
 
 def make_and_write(path: Path, text: str) -> str:
-    """The command that makes a directory, where it is not there, and writes a small text file in it."""
+    """The command that makes a directory, if it is not there, and writes a small text file in it."""
     return f"{_command('mkdir', '-p', '--', path.parent)} && {write(path, text)}"
 
 
@@ -230,7 +230,7 @@ def give_owner(path: Path) -> str:
 
 
 def dump_metadata(log_directory: str | Path) -> str:
-    """The command that shows the broker registrations in the metadata log; where the log directory has no metadata log,
+    """The command that shows the broker registrations in the metadata log; if the log directory has no metadata log,
     the command that finds meta.properties."""
     from formats.file_name import METADATA_DIRECTORY
 

@@ -43,7 +43,7 @@ from kcli.log.partition_view import Content, FileRange
 from kcli.log.producer_state import check_control
 from kcli.log.source import FileSource
 
-if TYPE_CHECKING:  # imported at run time only where there are such files
+if TYPE_CHECKING:  # imported at run time only if there are such files
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
     from kcli.log.recovery.salvage import PutBack
@@ -73,9 +73,9 @@ class LogBounds(NamedTuple):
     """The bounds of a partition's log: base offset of the first segment, and the offset behind the last sound batch.
 
     is_sound: whether the log has no error. is_short: whether a finding says that the log ends too early. leader_epoch:
-    that of the last sound batch; -1 where there is none. short_by: the kind of checkpoint that alone says that the log
-    ends too early; None where none does, or other files do, too. reached: the offset that the log had reached by the
-    checkpoints; 0 where they do not say.
+    that of the last sound batch; -1 if there is none. short_by: the kind of checkpoint that alone says that the log
+    ends too early; None if none does, or other files do, too. reached: the offset that the log had reached by the
+    checkpoints; 0 if they do not say.
     """
 
     first: int
@@ -103,7 +103,7 @@ class LogVerifier:
 
     Filled by `findings`: bounds of the log, epochs of its batches (leader epoch, first offset), unreadable files, the
     logs that have other names (renamed), the first and last offset of each range that no log of its own name has
-    (lost), the last None where it is not known, and the files of segments that the cleaner has replaced (see Placed).
+    (lost), the last None if it is not known, and the files of segments that the cleaner has replaced (see Placed).
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class LogVerifier:
             self._causes.add(finding, partial(is_about_segments, stems))
 
     def _begin(self, number: int) -> None:
-        """Note the offsets that are missing between segment `number` and the one before it. Where damage or a cut has
+        """Note the offsets that are missing between segment `number` and the one before it. If damage or a cut has
         lost the end of the earlier segment, add the finding of that as a cause instead."""
         segment, end = self._segments[number], self._check.next_offset
         if number == 0 or not self._is_whole:
@@ -316,7 +316,7 @@ class LogVerifier:
             )
 
     def _as_compressed(self, segment: SegmentFiles, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Replace the findings of a log by one where it is a compressed file. Raises UnreadableInput."""
+        """Replace the findings of a log by one if it is a compressed file. Raises UnreadableInput."""
         if not of_log or of_log[0].severity != "error" or of_log[0].position != 0:
             return of_log
         path = segment.files[FileKind.LOG]
@@ -336,7 +336,7 @@ class LogVerifier:
         *,
         is_sound: bool,
     ) -> Finding | None:
-        """Return the finding that the log of a segment was cut or emptied; None where it was not. size: the log's
+        """Return the finding that the log of a segment was cut or emptied; None if it was not. size: the log's
         bytes. offsets, times: the segment's indexes. following: the base offset of the next segment; None for the
         last."""
         check, known = self._check, self._known
@@ -364,7 +364,7 @@ class LogVerifier:
 
     def _without_marker(self, log: Path, size: int, end: int) -> Finding | None:
         """Return the finding that the last segment's log file was cut, because its transaction index has the end of a
-        transaction that is open in the log; None where it has none. size: bytes of the log file. end: the offset behind
+        transaction that is open in the log; None if it has none. size: bytes of the log file. end: the offset behind
         its last batch."""
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
@@ -429,13 +429,13 @@ class LogVerifier:
 
     @property
     def _known_end(self) -> int:
-        """The log end offset by the checkpoints; 0 where they do not say."""
+        """The log end offset by the checkpoints; 0 if they do not say."""
         return max(self._known.ends.values(), default=0)
 
     def _with_order(
         self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
     ) -> list[Finding]:
-        """Replace the findings of wrong offsets in a log by the one cause of them, where it is found. Returns the other
+        """Replace the findings of wrong offsets in a log by the one cause of them, if it is found. Returns the other
         findings. Raises UnreadableInput."""
         if self._is_whole:
             for put_back in self._put_back(path, base, following, of_log):
@@ -443,7 +443,7 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
-        """Return the first PUT_BACK_MAX batches of a log whose base offset is wrong, each with the right one, where the
+        """Return the first PUT_BACK_MAX batches of a log whose base offset is wrong, each with the right one, if the
         batches beside it leave only one possible. The offsets of the last batch end where the next log begins, or at
         the log end offset in the checkpoints. Raises UnreadableInput."""
         reached = self._known_end or None
@@ -453,7 +453,7 @@ class LogVerifier:
             noticed |= {each.position for each in at_end if each.kind in ("offset-gap", "offset-range")}
         if not noticed:
             return []
-        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported where a log has such a batch
+        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported if a log has such a batch
 
         paths = [each.files[FileKind.LOG] for each in self._segments]
         logs = {each.name: Content((FileRange(each, 0, each.stat().st_size),)) for each in paths if is_log(each.name)}
@@ -514,12 +514,12 @@ class LogVerifier:
         return [each for each in of_log if each not in own and each not in covered]
 
     def _as_disordered(self, path: Path, size: int, base: int, of_log: list[Finding]) -> list[Finding]:
-        """Where sound batches are not in the order of their offsets, make that the cause of what the check of the log
+        """If sound batches are not in the order of their offsets, make that the cause of what the check of the log
         noticed of it, and of findings in later files. Returns the other findings. Raises UnreadableInput."""
         noticed = next((each for each in of_log if each.kind == "offsets-order"), None)
         if noticed is None:
             return of_log
-        from kcli.inspector.verify.disorder import disorder  # imported where a log is out of order
+        from kcli.inspector.verify.disorder import disorder  # imported if a log is out of order
 
         found = disorder(path, size)
         if found is None:
@@ -556,7 +556,7 @@ class LogVerifier:
         return [each for each in of_log if each not in parts]
 
     def _as_appended(self, path: Path, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Where a log ends with a copy of the next log, make the copy the cause of the findings behind it. Returns the
+        """If a log ends with a copy of the next log, make the copy the cause of the findings behind it. Returns the
         other findings."""
         overlaps = (each for each in of_log if each.kind == "offsets-overlap" and each.offset == following)
         overlap = next(overlaps, None)
@@ -600,7 +600,7 @@ class LogVerifier:
 
     def _exchanged(self, offsets: IndexFile | None, times: IndexFile | None, log_bytes: int) -> Finding | None:
         """Return the finding that the offset index and the time index are exchanged, which replaces all other findings
-        in these files; None where they are not."""
+        in these files; None if they are not."""
         if offsets is None or times is None:
             return None
         if not (self._check.offset_index_events or self._check.time_index_events):
@@ -648,9 +648,9 @@ class LogVerifier:
         *,
         is_cut: bool,
     ) -> list[Finding]:
-        """Replace the findings of an index by one where most entries fit no batch of a sound log.
+        """Replace the findings of an index by one if most entries fit no batch of a sound log.
 
-        The index is that of another segment, or the log is: the log where it does not end at the next segment, and the
+        The index is that of another segment, or the log is: the log if it does not end at the next segment, and the
         index does not contradict itself.
         """
         behind = sum(index.offset_of(number, segment.base) >= end for number in range(index.count)) if is_cut else 0
@@ -723,7 +723,7 @@ class LogVerifier:
     def _has_own_epochs(self) -> bool:
         """Whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree with it;
         a single batch may differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about
-        where this log ended."""
+        if this log ended."""
         right = wrong = 0
         for epoch, offset in self.epochs:
             stated = [each for each, start in self._known.epochs if start <= offset]
@@ -732,7 +732,7 @@ class LogVerifier:
         return wrong <= right
 
     def _finish_empty(self) -> None:
-        """Add a finding where the partition has no log, but other files say that it had one."""
+        """Add a finding if the partition has no log, but other files say that it had one."""
         last = self._known_end - 1
         starts = [*self._orphans, *(start for _, start in self._known.epochs)]
         if self._known.directory is None or (last < 0 and not self._orphans):
@@ -758,7 +758,7 @@ class LogVerifier:
         return all(kind in sizes and not index_files.load(files[kind], sizes[kind])[0].count for kind in files)
 
     def _finish_front(self, directory: Path, first: int) -> None:
-        """Add a finding where leader epochs or index files begin before the first segment, unless the rest may be in
+        """Add a finding if leader epochs or index files begin before the first segment, unless the rest may be in
         tiered storage."""
         below = [base for base in self._orphans if base < first]
         starts = [start for _, start in self._known.epochs[:1] if start < first]
@@ -789,8 +789,8 @@ class LogVerifier:
     def _finish_normal_gap(self, directory: Path, first: int, until: int, log: Path, base: int | None) -> None:
         """Add the finding of a gap in a compacted log.
 
-        base: the base offset of a segment of which there is an index or a snapshot; None where there is none. The
-        offsets below it may be in no batch since a compaction, and so may those behind it where there is a snapshot
+        base: the base offset of a segment of which there is an index or a snapshot; None if there is none. The
+        offsets below it may be in no batch since a compaction, and so may those behind it if there is a snapshot
         alone: Kafka's start deletes the snapshots of segments that the cleaner removed."""
         if base is None or base > first:
             self._found.append(between(log, first, until - 1 if base is None else base - 1))
@@ -806,7 +806,7 @@ class LogVerifier:
 
         Kafka also takes a snapshot at the log's end at a shutdown or truncation, and keeps it when the cleaner removes
         the segment around it. A leader epoch begins at its offset, unless the replica was a follower at the shutdown.
-        For a compacted topic nothing is yielded where the partition has other replicas, or no leader epochs are left.
+        For a compacted topic nothing is yielded if the partition has other replicas, or no leader epochs are left.
         """
         if gaps is Gaps.NORMAL and (self._known.is_replicated or not self._known.epochs):
             return
@@ -860,7 +860,7 @@ class LogVerifier:
         return index
 
     def _missing_files(self, segment: SegmentFiles) -> None:
-        """Add a finding for a missing offset or time index: a warning, or a note where no segment has any index.
+        """Add a finding for a missing offset or time index: a warning, or a note if no segment has any index.
 
         Kafka rebuilds all indexes of a segment without an offset index; a time index that is missing alone becomes an
         empty one.

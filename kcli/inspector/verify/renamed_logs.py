@@ -3,7 +3,7 @@
     lost+found/#131077       where a check of the file system puts files without a name
     <offset>.LOG             a copy over a file system without case
     <offset>.log.gz, .bak    what a log rotation or an operator made of it
-    <offset>.log             where a backup or an operator compressed it in its place
+    <offset>.log             if a backup or an operator compressed it in its place
     <offset>.<any text>      the whole log, beside an older or emptied one that has its name: what a synchronization
                              of two disks makes of two versions
     .<offset>.log.<any text> the same, as rsync names it until it is whole
@@ -11,7 +11,7 @@
     <offset>.log.part        the same of a download: .partial, .crdownload, .tmp
 
 A file is the missing log if its batches have the missing offsets, by their headers: the last entry of the indexes that
-were left behind leads to one of them, or, where no index is left, they begin and end exactly where the log has a gap,
+were left behind leads to one of them, or, if no index is left, they begin and end exactly where the log has a gap,
 one file or several. A file is a longer version of the log with its base offset if it has every sound batch of that log,
 by offsets and CRC, and more; of a log without a sound batch, if an index leads to its last batch or it ends where the
 next log begins. A file with the name of the missing log in its own that begins with the first batch, and has no other
@@ -52,7 +52,7 @@ _OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
 
 
 class Gap(NamedTuple):
-    """The offsets that a log lacks, from `first` to below `until`; all from `first` on where `until` is None.
+    """The offsets that a log lacks, from `first` to below `until`; all from `first` on if `until` is None.
 
     indexes: the index files that are left without their logs, by the base offset in their names. is_exact: whether the
     missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets under whose
@@ -131,7 +131,7 @@ def _is_of_log(path: Path, directory: Path, base: int) -> bool:
 
 
 def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[int, list[Path]]:
-    """Return the files, by first offset, that one after the other have all offsets of the gap; empty where there are no
+    """Return the files, by first offset, that one after the other have all offsets of the gap; empty if there are no
     such files, or several begin at one offset.
 
     spans: by first offset, the files that begin there, each with the offset behind its last batch.
@@ -148,7 +148,7 @@ def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[in
 
 
 def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> RenamedLog | None:
-    """The longer version of a segment's log in a file beside it; None where there is none, or more than one.
+    """The longer version of a segment's log in a file beside it; None if there is none, or more than one.
 
     until: the base offset of the next log; None for the last. is_compacted: whether the cleaner works on the log: then
     the longer version may be the one before a compaction, unless an index leads to a batch that it alone has.
@@ -217,7 +217,7 @@ def _sound(source: Source) -> Iterator[BatchRow]:
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:
-    """The finding of a log that is a compressed file under the log's own name; None where the log is not compressed.
+    """The finding of a log that is a compressed file under the log's own name; None if the log is not compressed.
 
     The first batch in it has to fit the name. base, until: the base offsets of the segment and of the next one; None
     for the active segment. Raises UnreadableInput.
@@ -287,7 +287,7 @@ def _listed(directory: Path) -> list[Path]:
 
 def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
     """Return the base offset of the segment in the gap whose indexes, left without a log, fit a file, by its first
-    batch and their last entry; None where there is none. Raises UnreadableInput and FormatError."""
+    batch and their last entry; None if there is none. Raises UnreadableInput and FormatError."""
     if gap.until is not None and first.last >= gap.until:
         return None
     fitting = (base for base in gap.indexes if base <= first.first)
@@ -295,7 +295,7 @@ def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
 
 
 def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Source) -> bool:
-    """Whether the last entry of the offset index agrees with a batch in `source`; where that index has no entry, the
+    """Whether the last entry of the offset index agrees with a batch in `source`; if that index has no entry, the
     last entry of the time index. base: the base offset that the entries are relative to."""
     if FileKind.OFFSET_INDEX in indexes:
         offsets, _ = load(indexes[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
@@ -331,7 +331,7 @@ def _open(path: Path) -> Source:
 
 
 def _command(path: Path, directory: Path, base: int) -> str:
-    """Return the command that gives a log its name; where the present name differs in case only, also the index and
+    """Return the command that gives a log its name; if the present name differs in case only, also the index and
     snapshot files beside it."""
     target = directory / log_name(base)
     codec = codec_of(path)

@@ -31,7 +31,7 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
     """Return what salvage needs to know, by the directory of the partition.
 
     directory: a partition's, or a log directory, all of whose logs are read. server: the entries of server.properties.
-    Files that cannot be read are left out. Wrong indexes and checkpoints are included also where verify reports only
+    Files that cannot be read are left out. Wrong indexes and checkpoints are included also if verify reports only
     their cause, such as a log that was cut: Kafka's start leaves them as they are there, too.
     """
     contradictions: list[Finding] = []
@@ -76,7 +76,7 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefus
 
 
 class KeepsAll:
-    """Whether the topic of a partition was never compacted; False where that is not known. The metadata log is read at
+    """Whether the topic of a partition was never compacted; False if that is not known. The metadata log is read at
     the first call.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.

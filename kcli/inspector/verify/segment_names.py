@@ -117,7 +117,7 @@ def place(
     """Return the segments of a log in their true order.
 
     orphans: index files without a log, by the offset in their names. snapshots: offsets in the names of producer
-    snapshots. is_compacted: whether the cleaner works on the log, None where that is not known. Raises UnreadableInput.
+    snapshots. is_compacted: whether the cleaner works on the log, None if that is not known. Raises UnreadableInput.
     """
     found = [] if is_compacted is False else _returned(segments)
     returned = [each for each in found if is_compacted or each.is_certain]
@@ -183,7 +183,7 @@ def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
 
 
 def _end_by_index(segment: SegmentFiles) -> int:
-    """The offset behind the last batch, found from the last entry of the offset index; the base offset where there is
+    """The offset behind the last batch, found from the last entry of the offset index; the base offset if there is
     none. The indexes fit the log."""
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, load
 
@@ -195,7 +195,7 @@ def _end_by_index(segment: SegmentFiles) -> int:
 
 
 def _last_indexed(segment: SegmentFiles) -> int:
-    """The highest offset in the last entries of the indexes; the base offset where they have none."""
+    """The highest offset in the last entries of the indexes; the base offset if they have none."""
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 
     last = segment.base
@@ -207,7 +207,7 @@ def _last_indexed(segment: SegmentFiles) -> int:
 
 
 def _copy_at_end(segment: SegmentFiles, other: SegmentFiles) -> int | None:
-    """Return the first offset of `other` where the log of `segment` ends with a copy of the log of `other`, or of the
+    """Return the first offset of `other` if the log of `segment` ends with a copy of the log of `other`, or of the
     beginning of that log; else None."""
     log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
     first, position = first_header(copied), 0
@@ -242,7 +242,7 @@ def _placed(
     snapshots: Iterable[int],
     right: Collection[int],
 ) -> Placed:
-    """Return the segments of a log in their true order, where none is a replaced segment that came back. right: the
+    """Return the segments of a log in their true order, if none is a replaced segment that came back. right: the
     base offsets of segments whose names are right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
@@ -257,7 +257,7 @@ def _placed(
 
 
 def _held(segment: SegmentFiles, bases: list[int], named: set[int]) -> int | None:
-    """The first offset of a segment whose file name must be wrong; None where the name may be right.
+    """The first offset of a segment whose file name must be wrong; None if the name may be right.
 
     bases: the offsets in the names of all logs; named: those in the names of other files. A first offset that differs
     from the name is not enough: compaction can remove the first batches, and a flipped bit can change an offset. The
@@ -290,7 +290,7 @@ def _following(bases: list[int], base: int) -> int:
 
 
 def read_header(source: Source, position: int) -> Header | None:
-    """The batch header at byte `position` of a log; None where there is no valid one of magic 2. Raises
+    """The batch header at byte `position` of a log; None if there is no valid one of magic 2. Raises
     UnreadableInput."""
     data = bytearray(HEADER_BYTES)
     if source.read_at(position, memoryview(data)) < HEADER_BYTES or data[MAGIC_AT] != MAGIC:
@@ -318,7 +318,7 @@ def read_any_header(source: Source, position: int) -> Header | None:
 
 def _permutation(held: Mapping[int, int], bases: list[int]) -> dict[int, int] | None:
     """Return the true base offset for each base offset in a name, of the files that have exchanged their names; None
-    where none have.
+    if none have.
 
     held: the first offset of each file, by the offset in its name. A file among them may have the right name: one that
     lacks its first batches.
@@ -428,7 +428,7 @@ def _origin(path: Path, other: SegmentFiles, first: int) -> str:
 
 
 def _holder(segments: Sequence[SegmentFiles], held: Mapping[int, int], first: int, end: int) -> int | None:
-    """The base offset of a correctly named segment that has offsets of [first, end), too; None where there is none."""
+    """The base offset of a correctly named segment that has offsets of [first, end), too; None if there is none."""
     own = [each for each in segments if each.base not in held and each.base < end]
     last = max(own, key=lambda each: each.base, default=None)
     if last is None or (last.base < first and end_of(last.files[FileKind.LOG]) <= first):
@@ -459,7 +459,7 @@ def _under(
 def _fits(segment: SegmentFiles, base: int) -> bool:
     """Whether the indexes beside a log fit it if its base offset is `base`.
 
-    The last entry of the offset index decides; where it has none, the first entry of the time index, which may be that
+    The last entry of the offset index decides; if it has none, the first entry of the time index, which may be that
     of any batch.
     """
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
@@ -483,7 +483,7 @@ def _fits(segment: SegmentFiles, base: int) -> bool:
 
 
 def end_of(log: Path) -> int:
-    """The offset behind the last whole batch before the first invalid header; 0 where there is none."""
+    """The offset behind the last whole batch before the first invalid header; 0 if there is none."""
     end = 0
     for header in headers(log):
         end = header.last + 1
@@ -508,7 +508,7 @@ def ends_with(log: Path, position: int, other: Path) -> bool:
 
 
 def first_header(log: Path) -> Header | None:
-    """The header of the first batch; None where there is none or the log cannot be read."""
+    """The header of the first batch; None if there is none or the log cannot be read."""
     try:
         return next(headers(log), None) if log.is_file() else None
     except (UnreadableInput, OSError):

@@ -44,7 +44,7 @@ EPOCH_CHECKPOINTS = (FileKind.LEADER_EPOCHS, FileKind.REMOTE_LEADER_EPOCHS)
 
 
 def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
-    """Return the parsed content of a small file, None where it is damaged, and the findings that need no other file."""
+    """Return the parsed content of a small file, None if it is damaged, and the findings that need no other file."""
     data, size = read_file(path, MAX_BYTES)
     prefix, action = _NAMES[kind]
     if size > MAX_BYTES:
@@ -85,7 +85,7 @@ def _lacks_cluster_id(data: bytes) -> bool:
 
 
 def _without_cluster_id(finding: Finding, path: Path) -> Finding:
-    """The finding of a meta.properties without cluster.id, with the command that appends the line, where the other log
+    """The finding of a meta.properties without cluster.id, with the command that appends the line, if the other log
     directories of the node beside this one agree on the id. No other file has the cluster.id."""
     mine = read_properties(path)
     beside = [each for each in sorted(path.absolute().parent.parent.glob(f"*/{path.name}")) if each.is_file()]
@@ -148,7 +148,7 @@ def check_leader_epochs(
 ) -> Iterator[Finding]:
     """Yield the findings in a leader-epoch-checkpoint: its order, and against the log.
 
-    entries: (epoch, start offset). bounds: None where the log is not known. epochs: (epoch, first offset) of the runs
+    entries: (epoch, start offset). bounds: None if the log is not known. epochs: (epoch, first offset) of the runs
     of batches with one leader epoch."""
     for before, entry in pairwise(entries):
         if entry[0] <= before[0] or entry[1] < before[1]:
@@ -217,7 +217,7 @@ def check_offsets(
 
 def _start_behind_end(path: Path, topic: str, partition: int, offset: int, bounds: LogBounds) -> Finding:
     """Return the finding of a log start offset behind the log's end: the entry is wrong, or the log lost its end, which
-    is so where another checkpoint says that it had reached the entry's offset."""
+    is so if another checkpoint says that it had reached the entry's offset."""
     if offset <= bounds.reached:
         return Finding(
             path=str(path),

@@ -25,7 +25,7 @@ MAX_SNAPSHOT_BYTES = 64 << 20
 
 
 class SnapshotFile:
-    """A `.snapshot` file. entries: in the order of the file, also where its CRC is wrong."""
+    """A `.snapshot` file. entries: in the order of the file, also if its CRC is wrong."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

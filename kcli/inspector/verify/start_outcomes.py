@@ -22,7 +22,7 @@ from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.recovery.node_directories import GOES_OFFLINE
 
-if TYPE_CHECKING:  # the plan of a start is imported where a log is damaged
+if TYPE_CHECKING:  # the plan of a start is imported if a log is damaged
     from kcli.log.recovery.coordinator_load import LoadEnd
     from kcli.log.recovery.loader import Event
     from kcli.log.recovery.plan import PartitionPlan
@@ -103,7 +103,7 @@ def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> I
 def salvage_first(
     findings: Iterable[Finding], around: Surroundings | None, renamed: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield findings; where a file keeps Kafka from starting, and the start without it would lose what salvage keeps,
+    """Yield findings; if a file keeps Kafka from starting, and the start without it would lose what salvage keeps,
     the next step is salvage, and not to move the file away, nor to write it anew.
 
     around: the log directory. renamed: the directories of partitions with logs under other names, which Kafka's start
@@ -132,7 +132,7 @@ def _is_guessed(finding: Finding) -> bool:
 
 
 def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = None) -> PartitionPlan | None:
-    """The plan of Kafka's next start; None where files cannot be read (the checks report those errors). clean: see
+    """The plan of Kafka's next start; None if files cannot be read (the checks report those errors). clean: see
     Recovery."""
     from kcli.log.recovery.run import Recovery, no_configs
 
@@ -170,8 +170,8 @@ def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surrou
     """Return a finding in bytes that Kafka does not check after a clean shutdown, with what it does there when it
     starts without the clean-shutdown marker.
 
-    after_crash: the plan of that start. The next step removes the marker only where that start cuts the file at the
-    damage, and is known to lose no sound batch of any partition; else it is salvage: of the whole log directory where
+    after_crash: the plan of that start. The next step removes the marker only if that start cuts the file at the
+    damage, and is known to lose no sound batch of any partition; else it is salvage: of the whole log directory if
     other partitions would lose sound batches.
     """
     directory = Path(finding.path).parent
@@ -197,7 +197,7 @@ def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surrou
 
 
 def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
-    """What the start does with the finding's batch, in words; None where nothing."""
+    """What the start does with the finding's batch, in words; None if nothing."""
     path = Path(finding.path)
     if plan.refused is not None:
         return f"Kafka does not start with it: {plan.refused.reason}" if plan.refused.file == path.name else None
@@ -211,7 +211,7 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
     """Return the end of a sentence: which offsets of sound batches an event loses, and that it deletes the segments
-    behind; "" where it does neither. number: the index of the event in the plan.
+    behind; "" if it does neither. number: the index of the event in the plan.
 
     For a cut they include those of the segments behind it, which Kafka's start then removes. Offsets below the latest
     snapshot of the metadata log are not lost.
@@ -234,7 +234,7 @@ def _lost_text(plan: PartitionPlan, number: int) -> str:
 
 
 def _of_event(event: Event, at: int, plan: PartitionPlan, lost_text: str) -> str | None:
-    """Return, in words, what an event of Kafka's start does with the batch at byte `at` of its file; None where it does
+    """Return, in words, what an event of Kafka's start does with the batch at byte `at` of its file; None if it does
     nothing with it."""
     from kcli.log.recovery.loader import EventKind
 

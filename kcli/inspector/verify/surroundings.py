@@ -86,7 +86,7 @@ class ClusterMetadata:
     def read(cls, log_directory: Path) -> ClusterMetadata | None:
         """Read the metadata log in a log directory, up to its first damage.
 
-        None where there is none, or where a record is invalid (the checks of its files report that).
+        None if there is none, or if a record is invalid (the checks of its files report that).
         """
         from kcli.inspector.cluster_metadata import read_image
         from kcli.metadata_log.replay import read_records
@@ -159,7 +159,7 @@ class Surroundings:
 
     @cached_property
     def emptied_files(self) -> Sequence[Path]:
-        """The files that have no byte though Kafka writes them only as a whole; empty where these are fewer than
+        """The files that have no byte though Kafka writes them only as a whole; empty if these are fewer than
         EMPTY_FILES_LEAST, or in a single directory. Raises UnreadableInput."""
         from kcli.inspector.verify.segment_names import first_header
 
@@ -176,7 +176,7 @@ class Surroundings:
 
     @cached_property
     def known_properties(self) -> MetaProperties | None:
-        """What meta.properties should have, where it is missing or damaged; None where Kafka can use it, or where its
+        """What meta.properties should have, if it is missing or damaged; None if Kafka can use it, or if its
         ids are not known."""
         from kcli.metadata.image import MetadataImage
         from kcli.metadata_log.known_properties import known_properties
@@ -192,7 +192,7 @@ class Surroundings:
 
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
-        """The directories of one topic that have, or may have, exchanged their names. Empty where files cannot be read,
+        """The directories of one topic that have, or may have, exchanged their names. Empty if files cannot be read,
         which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_names
 
@@ -204,7 +204,7 @@ class Surroundings:
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
         """The logs of coordinators' partitions that were exchanged, as the keys in them show: for each path at which a
-        log belongs, the path at which that log lies. Empty where files cannot be read, which another check reports."""
+        log belongs, the path at which that log lies. Empty if files cannot be read, which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
@@ -218,8 +218,8 @@ class Surroundings:
 
     @cached_property
     def registered_directory_id(self) -> str | None:
-        """The directory.id that the metadata log has for this log directory, where meta.properties has a wrong one;
-        None where the id in meta.properties is right, or the right one is not certain."""
+        """The directory.id that the metadata log has for this log directory, if meta.properties has a wrong one;
+        None if the id in meta.properties is right, or the right one is not certain."""
         return self.mended_ids.get(self.path)
 
     @cached_property
@@ -233,8 +233,8 @@ class Surroundings:
         return {} if self.image is None else directory_ids(self.image, self._node_in(self.image), directories)
 
     def _node_in(self, image: MetadataImage) -> int | None:
-        """Return the id under which the metadata knows the node: the node.id in meta.properties, None where that is not
-        known; where no broker has that id, and there is only one broker, the id of that one."""
+        """Return the id under which the metadata knows the node: the node.id in meta.properties, None if that is not
+        known; if no broker has that id, and there is only one broker, the id of that one."""
         is_other = self.node_id not in image.brokers and len(image.brokers) == 1
         return next(iter(image.brokers)) if is_other else self.node_id
 
@@ -251,13 +251,13 @@ class Surroundings:
 
     @property
     def metadata_log_end(self) -> int | None:
-        """The log end offset of the metadata log after Kafka's start; None where it cannot be read."""
+        """The log end offset of the metadata log after Kafka's start; None if it cannot be read."""
         planned = self._metadata_plan
         return None if planned is None or planned.offsets is None else planned.offsets.log_end_offset
 
     @cached_property
     def _metadata_plan(self) -> PartitionPlan | None:
-        """The plan of the metadata log's start; None where it cannot be read."""
+        """The plan of the metadata log's start; None if it cannot be read."""
         from kcli.log.recovery.loader import LoadOptions
         from kcli.log.recovery.plan import plan
 
@@ -270,7 +270,7 @@ class Surroundings:
 
     @cached_property
     def renamed_metadata_log(self) -> Path | None:
-        """The metadata log under another name, where it is missing here; None where there is none."""
+        """The metadata log under another name, if it is missing here; None if there is none."""
         from kcli.metadata_log.renamed_log import renamed_metadata_log
 
         try:
@@ -329,7 +329,7 @@ class Surroundings:
 
     def properties_of_unknown(self) -> MetaProperties | None:
         """The content for a missing meta.properties: its directory.id is the only one that the node has registered and
-        no known log directory has. None where there is no such id, or more than one."""
+        no known log directory has. None if there is no such id, or more than one."""
         from formats.properties import MetaProperties
         from kcli.metadata.partition import from_uuid, to_uuid
 
@@ -352,7 +352,7 @@ class Surroundings:
         return set() if broker is None else set(broker.directories)
 
     def _placement(self, directory_id: str | None = None) -> Placement | None:
-        """Return what the metadata log places in this log directory; None where no metadata log can be read.
+        """Return what the metadata log places in this log directory; None if no metadata log can be read.
         directory_id: that of this log directory; None for the one in meta.properties."""
         from kcli.metadata_log.placement import Placement, futures_in
 
@@ -382,7 +382,7 @@ class Surroundings:
     @cached_property
     def exchanged_with(self) -> Path | None:
         """The log directory that has exchanged its meta.properties with this one: by the metadata log all partitions
-        here belong there, and all there belong here. None where there is none."""
+        here belong there, and all there belong here. None if there is none."""
         other = next(iter(self.moved.values()), self.path).parent
         if not self.moved or any(path.parent != other for path in self.moved.values()):
             return None
@@ -417,7 +417,7 @@ class Surroundings:
     def _is_beside(self, other: Path) -> bool:
         """Whether another directory is a log directory of the same node, and no copy of this one.
 
-        It counts as a copy where it has the same directory.id, and at least half of the partitions of the smaller one
+        It counts as a copy if it has the same directory.id, and at least half of the partitions of the smaller one
         are in both; unless the metadata log has two ids for them.
         """
         meta = meta_of(other)
@@ -442,7 +442,7 @@ class Surroundings:
     @cached_property
     def refused(self) -> Mapping[Path, str]:
         """What keeps Kafka from starting with this log directory, apart from the logs of its partitions: the reasons,
-        by the path of the file or directory. Empty where files cannot be read, which another check reports."""
+        by the path of the file or directory. Empty if files cannot be read, which another check reports."""
         from kcli.log.recovery.run import Recovery
         from kcli.metadata_log.recovery import MetadataRecovery
 
@@ -464,7 +464,7 @@ class Surroundings:
     @cached_property
     def failing(self) -> Collection[Path]:
         """The files of this log directory at which Kafka has an I/O error when it starts: it takes the directory
-        offline, and starts with the others. Empty where Kafka cannot start without this directory, and where a check of
+        offline, and starts with the others. Empty if Kafka cannot start without this directory, and if a check of
         its files ends in an error, which is not raised here."""
         from kcli.log.recovery.run import Recovery
 
@@ -479,7 +479,7 @@ class Surroundings:
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:
         """The directories of partitions of which Kafka would lose sound batches, or at which it would fail, if it
-        started without the clean-shutdown marker. None where files cannot be read. That of the metadata log is left
+        started without the clean-shutdown marker. None if files cannot be read. That of the metadata log is left
         out: each start recovers it."""
         found = self._harmed(clean=False)
         return None if found is None else found - {METADATA_DIRECTORY}
@@ -487,11 +487,11 @@ class Surroundings:
     @cached_property
     def harmed(self) -> frozenset[str] | None:
         """The directories of partitions, that of the metadata log included, of which Kafka's next start loses sound
-        batches, or at which it fails, once nothing else keeps Kafka from starting. None where files cannot be read."""
+        batches, or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""
         return self._harmed(clean=None)
 
     def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
-        """The directories of partitions of which Kafka's start loses sound batches, or at which it fails; None where
+        """The directories of partitions of which Kafka's start loses sound batches, or at which it fails; None if
         files cannot be read. clean: see Recovery."""
         from kcli.log.recovery.run import Recovery
 
@@ -504,12 +504,12 @@ class Surroundings:
 
     @property
     def node_id(self) -> int | None:
-        """The node.id in meta.properties; None where it is not known."""
+        """The node.id in meta.properties; None if it is not known."""
         return None if self.properties is None else self.properties.node_id
 
     @property
     def image(self) -> MetadataImage | None:
-        """The cluster's metadata; None where no metadata log can be read."""
+        """The cluster's metadata; None if no metadata log can be read."""
         return None if self.metadata is None else self.metadata.image
 
     def gaps(self, partition: TopicPartition) -> Gaps:
@@ -547,14 +547,14 @@ class Surroundings:
         return LogConfig(own, self._server)
 
     def topic_id(self, topic: str) -> str | None:
-        """The id of a topic in the metadata log; None where it has no such topic."""
+        """The id of a topic in the metadata log; None if it has no such topic."""
         from kcli.metadata.partition import from_uuid
 
         known = None if self.image is None else self.image.topic(topic)
         return None if known is None else from_uuid(known.id)
 
     def partition_count(self, topic: str) -> int:
-        """The number of partitions of a topic in the metadata log; 0 where it has no such topic."""
+        """The number of partitions of a topic in the metadata log; 0 if it has no such topic."""
         known = None if self.image is None else self.image.topic(topic)
         return 0 if known is None else len(known.partitions)
 
@@ -564,7 +564,7 @@ class Surroundings:
         return self.image is None or (known is not None and partition.partition in known.partitions)
 
     def topic_of(self, topic_id: str) -> str | None:
-        """The topic with an id; None where there is none. Raises BadValue where the text is no id."""
+        """The topic with an id; None if there is none. Raises BadValue if the text is no id."""
         from kcli.metadata.partition import to_uuid
 
         known = None if self.image is None else self.image.topic_by_id(to_uuid(topic_id))
@@ -573,12 +573,12 @@ class Surroundings:
     def is_tiered(self, topic: str) -> bool | None:
         """Whether a part of the topic may be in tiered storage, so that its log begins before the first local segment.
 
-        None where that is not known.
+        None if that is not known.
         """
         return None if self.metadata is None else topic in self.metadata.tiered
 
     def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
-        """The offsets in a checkpoint; none where it cannot be read, which another check reports."""
+        """The offsets in a checkpoint; none if it cannot be read, which another check reports."""
         try:
             return LogDirectory(self.path).offsets(kind)
         except KcliError:

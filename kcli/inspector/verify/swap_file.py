@@ -1,7 +1,7 @@
 """Checks the `.swap` log of an interrupted cleaning against the segments that it replaces.
 
 At its next start Kafka deletes every segment whose base offset is within the `.swap` log, and renames that log into
-place, without checking it. Where these segments are deleted already, the `.swap` log is the only one with its records:
+place, without checking it. If these segments are deleted already, the `.swap` log is the only one with its records:
 it is checked as the partition's own. Source: LogLoader.load.
 """
 
@@ -29,7 +29,7 @@ def harmful(
     gaps: Gaps,
     advance: Callable[[int], None],
 ) -> Finding | None:
-    """Return the finding that records are lost when a `.swap` log replaces segments; None where none is lost.
+    """Return the finding that records are lost when a `.swap` log replaces segments; None if none is lost.
 
     swaps: all `.swap` segments of the partition. gaps: what it means that the `.swap` log ends before the replaced
     segments do. Raises UnreadableInput.
@@ -101,7 +101,7 @@ def _lacking(
     the cleaner drops no such record, except those of aborted transactions.
 
     keeps_all: whether the topic was never compacted; then the offsets of all records that no `.swap` log has are
-    returned. Empty where a log cannot be read.
+    returned. Empty if a log cannot be read.
     """
     replaced_logs = {segment.files[FileKind.LOG] for segment in replaced}
     cleaned = [segment.files[FileKind.LOG] for segment in swaps]

@@ -12,12 +12,12 @@ from kcli.inspector.verify.log_findings import RECOVER
 
 
 def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of a log. A single finding replaces the errors and warnings where the log has more sound batches
+    """The findings of a log. A single finding replaces the errors and warnings if the log has more sound batches
     once the CR before each LF is removed. Raises UnreadableInput."""
     first = next((each for each in findings if each.severity == "error"), None)
     if first is None or first.kind == "log-compressed":
         return list(findings)
-    from kcli.log.partition_view import Content, FileRange  # imported where a log is damaged
+    from kcli.log.partition_view import Content, FileRange  # imported if a log is damaged
     from kcli.log.recovery.text_mode import before_transfer
 
     before = before_transfer(path.name, Content((FileRange(path, 0, path.stat().st_size),)))

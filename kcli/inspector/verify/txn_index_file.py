@@ -25,7 +25,7 @@ MINOR_VERSION_MAX = 0xFF
 class TxnIndexCheck:
     """Compares the entries with the aborted transactions from LogCheck.aborted().
 
-    path: None where the segment has no such file. named: the path for findings. breaks: LogCheck.breaks where the
+    path: None if the segment has no such file. named: the path for findings. breaks: LogCheck.breaks where the
     segment begins. A file larger than MOST_BYTES gives a single finding.
     """
 
@@ -153,7 +153,7 @@ class TxnIndexCheck:
 
     def lost_marker(self, ongoing: Collection[tuple[int, int]], end: int) -> AbortedTxn | None:
         """Return the last entry whose transaction is open in the log, as its abort marker is at or behind offset `end`:
-        the log has lost its end with that marker. None where there is no such entry.
+        the log has lost its end with that marker. None if there is no such entry.
 
         ongoing: producer id and first offset of each open transaction. A flipped bit makes no such entry: both the
         producer id and the first offset have to match.

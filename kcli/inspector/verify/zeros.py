@@ -19,7 +19,7 @@ def of_zeros(size: int) -> str:
 
 
 def zeros_text(data: bytes | bytearray) -> str | None:
-    """The words for a file whose content is zeros; None where the file is empty, or has another byte."""
+    """The words for a file whose content is zeros; None if the file is empty, or has another byte."""
     return of_zeros(len(data)) if data and data.count(0) == len(data) else None
 
 

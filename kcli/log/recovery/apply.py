@@ -78,7 +78,7 @@ class InTheWay(KcliError):
 
 
 def refuse_in_the_way(view: PartitionView) -> None:
-    """Raise InTheWay where `apply_in_place` could not write a file of the view."""
+    """Raise InTheWay if `apply_in_place` could not write a file of the view."""
     for name in sorted(view.in_the_way & view.files.keys()):
         raise in_the_way(view.directory / name, view.directory / f"{name}{MOVED}")
 
@@ -155,7 +155,7 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
 
 def _set_aside(path: Path, disk: Disk) -> None:
     """Rename the directory or broken link at the path of one of Kafka's files: it gets the suffix .moved, and a number
-    where that name is taken."""
+    if that name is taken."""
     moved = path.with_name(f"{path.name}{MOVED}")
     number = 1
     while os.path.lexists(moved):
@@ -172,7 +172,7 @@ def _is_of_another(view: PartitionView, name: str, content: Content) -> bool:
 
 def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collection[str]) -> None:
     """Write the .log files that are composed of parts, then rename them into place, the last first. Their old indexes,
-    where the view changes these, are removed before.
+    if the view changes these, are removed before.
 
     exchanged: those of the .log files that replace a file whose bytes others need. After a crash in between, a start of
     Kafka deletes files with the suffix .cleaned, and leaves those with another suffix, which these have.
@@ -205,7 +205,7 @@ def _cut_and_sync(view: PartitionView, disk: Disk, changed: dict[str, Content]) 
 
 
 def _origin(content: Content) -> str | None:
-    """Return the name of the file on disk of which this content is the whole or the beginning; None where it is
+    """Return the name of the file on disk of which this content is the whole or the beginning; None if it is
     composed of parts, decompressed, or changed back to what it was before a transfer as text."""
     part = content.parts[0] if len(content.parts) == 1 else None
     if part is not None and is_as_stored(part) and part.start == 0:

@@ -33,7 +33,7 @@ SHARE_TAIL = struct.Struct(">16si")
 
 def owners(directory: Path, topic: str, count: int) -> dict[int, str]:
     """Return the numbers of the partitions of `topic` to which the first records in a directory belong, each with the
-    group id or transactional id in the key of one such record; none where the directory cannot be read. count: the
+    group id or transactional id in the key of one such record; none if the directory cannot be read. count: the
     topic's number of partitions."""
     found: dict[int, str] = {}
     keys = (record.key for _, record in read_records(directory, lambda _: None) if record.key is not None)
@@ -46,7 +46,7 @@ def owners(directory: Path, topic: str, count: int) -> dict[int, str]:
 
 def hashed_keys(key: bytes, topic: str) -> Iterator[tuple[str, str]]:
     """Yield the group id or transactional id with which a key begins, and the text whose hash gives its partition;
-    nothing where the key has another form."""
+    nothing if the key has another form."""
     try:
         _, length = HEAD.unpack_from(key)
         end = HEAD.size + length

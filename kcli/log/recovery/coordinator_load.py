@@ -33,7 +33,7 @@ _OUTCOMES = {
 class LoadEnd:
     """Where and why a coordinator's load of a partition ends early. file, position: the .log file, and the byte in it
     where the batch begins, or the bytes that are no batch. offset: that of the record at which the load ends; None
-    where it ends at a whole batch, or at bytes that are no batch."""
+    if it ends at a whole batch, or at bytes that are no batch."""
 
     coordinator: str
     file: str
@@ -48,7 +48,7 @@ class LoadEnd:
 
 
 def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | None:
-    """Return where the load of a coordinator's partition ends before `log_end_offset`; None where the coordinator loads
+    """Return where the load of a coordinator's partition ends before `log_end_offset`; None if the coordinator loads
     all of it, or the topic is not one of a coordinator. Raises UnreadableInput."""
     if topic not in COORDINATORS:
         return None
@@ -76,7 +76,7 @@ class _Load:
 
     def end_in(self, part: Window | Damage) -> tuple[int, str, int | None] | None:
         """Return the byte at which the load ends, the reason, and the offset of the record (None: a whole batch, or no
-        batch); None where it does not end in this window or damage."""
+        batch); None if it does not end in this window or damage."""
         if isinstance(part, Damage):
             is_behind = isinstance(part.error, Truncated) and self._next_offset >= self._log_end_offset
             return None if is_behind else (part.position, part.error.reason, None)

@@ -35,7 +35,7 @@ class LostState:
 def lost_state(topic: str, events: Iterable[Event]) -> LostState | None:
     """Return the groups or transactional ids of which a broker's start deletes records.
 
-    topic: that of the partition. events: the changes of the start to its log. None where no such record is deleted, or
+    topic: that of the partition. events: the changes of the start to its log. None if no such record is deleted, or
     `topic` is not the internal topic of a coordinator. Raises UnreadableInput.
     """
     if topic not in KEYS_OF:

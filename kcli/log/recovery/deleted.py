@@ -13,9 +13,9 @@ of these cases explains is a missed log. It lies
     directly below the first one    if the first leader epoch begins at or below its batches: retention would have
                                     raised the log start offset, and with it the start of the first leader epoch
 
-Where .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it
+If .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it
 starts, the .swap logs whose base offset is at or above the lowest one of a .cleaned file, because the segments that
-they were to replace still exist. Where these segments are gone, only the .swap log has their batches: it is a missed
+they were to replace still exist. If these segments are gone, only the .swap log has their batches: it is a missed
 log by the same rules, except that in a compacted topic gaps before and after it are allowed. All other .swap logs
 replace their segments at the start, and are not missed.
 
@@ -73,7 +73,7 @@ def missed_logs(
     """Return the missed logs in a partition's directory (see the module), by offset.
 
     files: the content of the directory's files by name. reached: the offset that, by the checkpoints, the log had
-    reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 where it has none. is_tiered:
+    reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 if it has none. is_tiered:
     whether retention of the local log leaves the log start offset, and the leader epochs, as they are. Raises
     UnreadableInput.
     """
@@ -130,7 +130,7 @@ def _in_order(deleted: Mapping[int, str], live: Mapping[int, str]) -> list[tuple
 
 
 def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
-    """Return the start offset of the first leader epoch; None where leader-epoch-checkpoint is missing, empty, or
+    """Return the start offset of the first leader epoch; None if leader-epoch-checkpoint is missing, empty, or
     cannot be read."""
     content = files.get(LEADER_EPOCHS)
     if content is None or content.size > SMALL_FILE_BYTES:
@@ -163,13 +163,13 @@ class _Bounds:
         self._files, self._live = files, live
 
     def end(self, base: int) -> int:
-        """Return the offset behind the last batch of the segment with the base offset `base`; `base` where it has no
+        """Return the offset behind the last batch of the segment with the base offset `base`; `base` if it has no
         batch."""
         found = self.of(self._live[base])
         return base if found is None else found[1] + 1
 
     def of(self, name: str) -> tuple[int, int] | None:
-        """Return the first and last offset of the batches in a .log file; None where it has no batch."""
+        """Return the first and last offset of the batches in a .log file; None if it has no batch."""
         source = ContentSource(name, self._files[name])
         first, last = None, 0
         try:

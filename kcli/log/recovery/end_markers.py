@@ -1,4 +1,4 @@
-"""End markers of transactions that a damaged log has lost, written anew where other files are evidence of them.
+"""End markers of transactions that a damaged log has lost, written anew if other files are evidence of them.
 
 Without its marker a transaction stays open, and read_committed consumers stop at its first record for ever; or the
 marker of the producer's next transaction ends both, and aborted records are read as committed.
@@ -302,7 +302,7 @@ class _Search:
 
     def _is_of(self, entry: AbortedTxn, begun: _Open) -> bool:
         """Whether the open transaction `begun` is the aborted one in `entry`: it begins at the entry's first offset; or
-        behind it, where the entry's first offset is missing from the log."""
+        behind it, if the entry's first offset is missing from the log."""
         if begun.first_offset <= entry.first_offset:
             return begun.first_offset == entry.first_offset
         at = bisect_right(self._gaps, entry.first_offset, key=lambda gap: gap.first) - 1

@@ -52,7 +52,7 @@ def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path
 
 
 def _logs(directory: Path) -> list[Path]:
-    """Return the .log files in a directory, sorted; none where the directory cannot be read."""
+    """Return the .log files in a directory, sorted; none if the directory cannot be read."""
     try:
         paths = sorted(directory.iterdir())
     except OSError:  # the plan of the partition reports this error
@@ -64,7 +64,7 @@ def _logs(directory: Path) -> list[Path]:
 
 def _fits(log: Path, place: Path) -> bool:
     """Whether the .log file at `log` fits the path `place` (see the module's docstring). A file whose first batch
-    cannot be read fits only its own path where the indexes have no entry."""
+    cannot be read fits only its own path if the indexes have no entry."""
     name = parse(place.name)
     base = None if name is None else name.base_offset
     if base is None:
@@ -78,9 +78,9 @@ def _fits(log: Path, place: Path) -> bool:
 
 def indexes_fit(place: Path, log: Path, base: int) -> bool | None:
     """Whether most entries of the indexes beside the path `place` point to batches of the .log file `log`, if its base
-    offset is `base`; None where these indexes have no entry.
+    offset is `base`; None if these indexes have no entry.
 
-    If the offset index has no entry, as where the .log file is smaller than index.interval.bytes, the last entry of the
+    If the offset index has no entry, as when the .log file is smaller than index.interval.bytes, the last entry of the
     time index decides.
     """
     entries = _sample(place.with_suffix(FileKind.OFFSET_INDEX), INDEX_ENTRY, ENTRIES_MAX)
@@ -112,7 +112,7 @@ def _has_batch(log: Path, offset: int, max_timestamp: int) -> bool:
 
 
 def batch_at(log: Path, position: int) -> tuple[int, int] | None:
-    """Return first and last offset of the batch whose header is at byte `position`; None where no header of magic 2 is
+    """Return first and last offset of the batch whose header is at byte `position`; None if no header of magic 2 is
     there.
 
     The CRC is not checked.
@@ -125,14 +125,14 @@ def batch_at(log: Path, position: int) -> tuple[int, int] | None:
 
 
 def last_entry(index: Path) -> tuple[int, int] | None:
-    """Return relative offset and position of the last entry in an offset index that is not all zeros; None where there
+    """Return relative offset and position of the last entry in an offset index that is not all zeros; None if there
     is none."""
     found = _sample(index, INDEX_ENTRY, 1)
     return found[0] if found else None
 
 
 def _sample(index: Path, entry: struct.Struct, most: int) -> list[tuple[int, int]]:
-    """Return the last entry of an index and others before it, evenly apart, at most `most` in all; none where the index
+    """Return the last entry of an index and others before it, evenly apart, at most `most` in all; none if the index
     cannot be read.
 
     Zeros behind the entries are the unused rest of a preallocated file. A binary search finds where they begin, so that

@@ -92,7 +92,7 @@ def _by_topic(home: LogDirectory) -> dict[str, dict[int, Path]]:
 
 def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> dict[int, dict[int, str]] | None:
     """Return, for each partition number, the partitions to which the keys in its directory belong (see owners); None
-    where no directory has keys, the topic is not one of a coordinator, or its number of partitions is not known."""
+    if no directory has keys, the topic is not one of a coordinator, or its number of partitions is not known."""
     if topic not in KEYS_OF or topic not in counts:
         return None
     owned = {number: owners(path, topic, counts[topic]) for number, path in paths.items()}
@@ -115,7 +115,7 @@ def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[
 
 def _key_cycles(owned: Mapping[int, Mapping[int, str]]) -> Iterator[list[int]]:
     """Yield the cycles of partition numbers in which each directory has the records of the next one's partition;
-    nothing where a directory has keys of two partitions."""
+    nothing if a directory has keys of two partitions."""
     if all(len(each) <= 1 for each in owned.values()):
         targets = {number: next(iter(each)) for number, each in owned.items() if each}
         yield from _cycles(targets, {number for number, each in owned.items() if not each})
@@ -188,7 +188,7 @@ class _LogEnds:
 
 def log_bounds(directory: Path) -> tuple[int, int] | None:
     """Return the base offset of a log's first segment and the offset behind its last batch, found by the batch headers
-    from the last index entry on; None where there is no log or it cannot be read."""
+    from the last index entry on; None if there is no log or it cannot be read."""
     logs = [(base, path) for base, path in _named(directory, FileKind.LOG) if path.is_file()]
     if not logs:
         return None
@@ -219,7 +219,7 @@ def _is_of_one_partition(directory: Path) -> bool:
 
 def _stated_end(directory: Path) -> int:
     """Return the largest offset of a producer snapshot or of a leader epoch's start in the directory's files: the log
-    had reached it. 0 where there is neither."""
+    had reached it. 0 if there is neither."""
     snapshots = [offset for offset, _ in _named(directory, FileKind.PRODUCER_SNAPSHOT)]
     try:
         epochs = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
@@ -229,7 +229,7 @@ def _stated_end(directory: Path) -> int:
 
 
 def _named(directory: Path, kind: FileKind) -> list[tuple[int, Path]]:
-    """Return the files of a kind in a directory, each with the offset in its name; none where the directory cannot be
+    """Return the files of a kind in a directory, each with the offset in its name; none if the directory cannot be
     read."""
     try:
         named: Sequence[tuple[FileName | None, Path]] = [(parse(path.name), path) for path in directory.iterdir()]
@@ -243,7 +243,7 @@ def _named(directory: Path, kind: FileKind) -> list[tuple[int, Path]]:
 
 
 def _offsets(home: LogDirectory, kind: FileKind) -> Mapping[TopicPartition, int]:
-    """The entries of a checkpoint; none where it cannot be read."""
+    """The entries of a checkpoint; none if it cannot be read."""
     try:
         return home.offsets(kind)
     except (StartRefused, UnreadableInput):

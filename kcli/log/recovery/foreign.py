@@ -1,4 +1,4 @@
-"""Finding the partition that a .log file belongs to, where it was copied into another partition's directory.
+"""Finding the partition that a .log file belongs to, if it was copied into another partition's directory.
 
 It was copied if a .log file of another partition has a batch with the same header (offset, CRC, producer) at the same
 byte, and a base offset in its name that fits the batch's offset better. A base offset at or below the batch's offset
@@ -24,7 +24,7 @@ FIRST_BYTES = 1 << 16
 
 def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
     """Return the .log file of another partition from which the file `name` in `directory` was copied, as
-    <directory>/<file>; None where there is none. content: that of the file `name`. Raises UnreadableInput."""
+    <directory>/<file>; None if there is none. content: that of the file `name`. Raises UnreadableInput."""
     base = int(name.partition(".")[0])
     source = ContentSource(name, content)
     try:
@@ -44,7 +44,7 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
 
 def _first_sound(source: ContentSource) -> BatchRow | None:
     """Return the first sound batch that is not a control batch, as a transaction has the same marker in all its
-    partitions; None where there is none."""
+    partitions; None if there is none."""
     for part in read_segment(source, window_bytes=FIRST_BYTES):
         if isinstance(part, Damage):
             continue
@@ -56,7 +56,7 @@ def _first_sound(source: ContentSource) -> BatchRow | None:
 
 
 def _logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the .log files of the other partitions in the log directory, with their base offsets; none where the parent
+    """Yield the .log files of the other partitions in the log directory, with their base offsets; none if the parent
     is no log directory, as copies of one partition may lie there."""
     home = directory.absolute().parent
     for each in LogDirectory(home).partitions() if is_log_directory(home) else ():

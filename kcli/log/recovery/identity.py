@@ -12,13 +12,13 @@
       placed on this node
       whose directory exists                                           leaves it
       whose directory is missing                                       gives the directory the name of the id's topic
-    has the id of a deleted       makes the directory a stray          makes it a stray where another topic has its
+    has the id of a deleted       makes the directory a stray          makes it a stray if another topic has its
       topic                                                            name and a partition here, else leaves it
     has an id that no topic has   makes the directory a stray          leaves it: its topic is not known
 
 Of two directories that have each other's ids either the names were exchanged or the two partition.metadata
-(`Exchanged`): the ids alone do not show which. The checkpoints of high watermarks and recovery points do, where the
-logs end at different offsets: salvage then renames the directories, or writes the files anew. Where the checkpoints do
+(`Exchanged`): the ids alone do not show which. The checkpoints of high watermarks and recovery points do, if the
+logs end at different offsets: salvage then renames the directories, or writes the files anew. If the checkpoints do
 not show it either, salvage does neither. Directories of one topic have one id: see exchanged_names.py. Source:
 LogManager.loadLog, Partition.makeLeader (KIP-516)."""
 
@@ -78,7 +78,7 @@ def what_was_exchanged(
 
 
 def _reaches(end: int | None, partition: TopicPartition, checkpoints: Iterable[Checkpoint]) -> bool:
-    """Whether a log with the end offset `end` is as long as the checkpoints say that of `partition` was; True where
+    """Whether a log with the end offset `end` is as long as the checkpoints say that of `partition` was; True if
     `end` is None."""
     return end is None or all(end >= each.get(partition, 0) for each in checkpoints)
 
@@ -86,7 +86,7 @@ def _reaches(end: int | None, partition: TopicPartition, checkpoints: Iterable[C
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The partition that salvage gives to a directory. topic_id: the topic id to write into partition.metadata; None
-    where that is right, and the directory's name is changed instead."""
+    if that is right, and the directory's name is changed instead."""
 
     partition: TopicPartition
     topic_id: str | None
@@ -175,7 +175,7 @@ def _is_at_home(each: PartitionDirectory, other: TopicPartition, high_watermarks
 
 
 def end_offset(directory: Path) -> int | None:
-    """Return the offset behind the last batch of a partition's log; None where there is no log. Raises
+    """Return the offset behind the last batch of a partition's log; None if there is no log. Raises
     UnreadableInput."""
     names = [
         (name.base_offset, path)

@@ -68,7 +68,7 @@ def stops(topic: str, window: Window, records: RecordTable, buffer: memoryview) 
 
 
 def _fault(topic: str, key: bytes | None, value: bytes | None) -> str | None:
-    """Return the reason why the load stops at a record; None where it does not."""
+    """Return the reason why the load stops at a record; None if it does not."""
     if key is None:
         return "a record without a key"
     schema, reason = _key(topic, key)

@@ -5,7 +5,7 @@
     2  the segments that a swap file replaces are deleted; .swap files lose the suffix
     3  indexes without a .log file are deleted; a segment without an offset index, or with a corrupt transaction index,
        is recovered
-    4  without the clean-shutdown marker: segments from the recovery point on are recovered, in order; where one is cut,
+    4  without the clean-shutdown marker: segments from the recovery point on are recovered, in order; if one is cut,
        all behind it are deleted
     5  a log that ends below its log start offset is deleted; a log without segments gets an empty one
     6  leader epochs, producer state and snapshots are truncated to the log start and end offsets
@@ -74,7 +74,7 @@ class Event:
     """One change that a start makes, or one fault that it does not notice (PASSED_OVER).
 
     position: the byte from which on the file is cut. offset: the log end offset after the change. fault: see
-    segment.Fault. content: the file's content before the change, given where records are lost. from_offset: records
+    segment.Fault. content: the file's content before the change, given if records are lost. from_offset: records
     below this offset are not lost.
     """
 
@@ -436,7 +436,7 @@ class LogLoader:
         self.producers.truncate_fully_and_start_at(offset)
 
     def truncate_fully(self, offset: int, reason: str) -> None:
-        """Delete the whole log, after `load`; it then begins and ends at `offset`. Where it is already empty and begins
+        """Delete the whole log, after `load`; it then begins and ends at `offset`. If it is already empty and begins
         there, no event is added."""
         events_before = len(self.events)
         is_empty_there = [(base, segment.size) for base, segment in self.segments.items()] == [(offset, 0)]
@@ -512,7 +512,7 @@ class LogLoader:
         self._event(EventKind.SPLIT, old.log_name, f"offsets beyond an int32 from its base: split at {names}")
 
     def _check_offsets_left(self, end_offset: int) -> None:
-        """Add an event where the log end offset is so high that no offsets are left for appends. Damage may cause this,
+        """Add an event if the log end offset is so high that no offsets are left for appends. Damage may cause this,
         as no CRC covers a batch's base offset."""
         if end_offset <= OFFSET_MAX:
             return

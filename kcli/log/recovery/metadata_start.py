@@ -24,7 +24,7 @@ Snapshot = tuple[int, int]  # epoch, offset: snapshots are compared in this orde
 
 
 NO_SNAPSHOT = "no snapshot reaches that far"
-"""The end of the reason for which a start is refused where the metadata log begins above 0, and no snapshot has the
+"""The end of the reason for which a start is refused if the metadata log begins above 0, and no snapshot has the
 records below."""
 
 

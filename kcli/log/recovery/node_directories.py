@@ -31,11 +31,11 @@ GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitio
 
 
 class Copy(NamedTuple):
-    """A partition's directory (path), where another log directory of the broker also has one for that partition
+    """A partition's directory (path), if another log directory of the broker also has one for that partition
     (other).
 
-    end, other_end: the log end offsets; None where there is no log. is_kept: whether salvage keeps `path`: its log ends
-    at the higher offset; or at the same one, and `path` is no symbolic link where `other` is one, or else the metadata
+    end, other_end: the log end offsets; None if there is no log. is_kept: whether salvage keeps `path`: its log ends
+    at the higher offset; or at the same one, and `path` is no symbolic link if `other` is one, or else the metadata
     log places the partition here.
     """
 
@@ -51,12 +51,12 @@ def _none_is(_: PartitionDirectory) -> bool:
 
 
 class NodeDirectories:
-    """A log directory, and the other log directories of its broker (others); none where these are not known.
+    """A log directory, and the other log directories of its broker (others); none if these are not known.
 
-    metadata_home: the log directory that is to have the metadata log; None where it is not known. is_stray(directory):
+    metadata_home: the log directory that is to have the metadata log; None if it is not known. is_stray(directory):
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log places the
     partition in the log directory that this directory of it lies in. node_id: the node.id in server.properties; None
-    where it is not known.
+    if it is not known.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class NodeDirectories:
         self.others = [each for each in others if each.is_dir() and not same_path(each, directory)]
         listed = [each for each in others if not same_path(each, directory)]
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
-        """The other log directories that have no meta.properties, or do not exist, as where a disk is not mounted."""
+        """The other log directories that have no meta.properties, or do not exist, as when a disk is not mounted."""
         self.metadata_home = metadata_home
         self._is_stray, self._is_placed = is_stray, is_placed
 
@@ -152,7 +152,7 @@ class NodeDirectories:
         return bool(self.others) and (self.directory / METADATA_DIRECTORY).exists()
 
     def with_id(self, directory_id: str | None) -> Path | None:
-        """The other log directory whose meta.properties has this directory.id; None where there is none."""
+        """The other log directory whose meta.properties has this directory.id; None if there is none."""
         known = ((each, meta_of(each)) for each in self.others)
         return next((each for each, meta in known if meta is not None and meta.directory_id == directory_id), None)
 
@@ -170,7 +170,7 @@ class NodeDirectories:
 
     @cached_property
     def copies(self) -> Sequence[Copy]:
-        """The partitions' directories here, where another log directory has one for the same partition, too. Strays are
+        """The partitions' directories here, if another log directory has one for the same partition, too. Strays are
         left out. Raises UnreadableInput."""
         if not self.others:
             return []
@@ -198,7 +198,7 @@ def log_directories_of(server: Mapping[str, str]) -> list[Path]:
 
 
 def metadata_home_of(server: Mapping[str, str]) -> Path | None:
-    """Return the log directory of the metadata log, by the entries of server.properties; None where they name no log
+    """Return the log directory of the metadata log, by the entries of server.properties; None if they name no log
     directory."""
     named = server.get("metadata.log.dir")
     return Path(named) if named else next(iter(log_directories_of(server)), None)
@@ -206,7 +206,7 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
 
 def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Path | None:
     """Return the metadata log that lies in one of `directories`, although it belongs into `home`; Kafka does not start
-    with it ("Found unexpected metadata location"). None where there is none, `home` has a metadata log, or `home` is
+    with it ("Found unexpected metadata location"). None if there is none, `home` has a metadata log, or `home` is
     not known."""
     if home is None or not home.is_dir() or (home / METADATA_DIRECTORY).exists():
         return None
@@ -215,7 +215,7 @@ def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Pa
 
 
 def node_id_of(server: Mapping[str, str]) -> int | None:
-    """The node.id in the entries of server.properties; None where there is none."""
+    """The node.id in the entries of server.properties; None if there is none."""
     text = server.get("node.id", "").strip()
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= len(f"{2**31}") else None
 
@@ -226,7 +226,7 @@ def same_path(one: Path, other: Path) -> bool:
 
 
 def meta_of(directory: Path) -> MetaProperties | None:
-    """Return the content of a directory's meta.properties; None where it has none, or one that cannot be read, which
+    """Return the content of a directory's meta.properties; None if it has none, or one that cannot be read, which
     other checks report."""
     try:
         return read_meta_properties(directory)

@@ -62,14 +62,14 @@ NOT_CHECKED = Checked()
 class PartitionPlan:
     """What a start does to one partition's directory.
 
-    view: the directory after the start. offsets: None where Kafka refuses to start. refused: why it does. lost: the
+    view: the directory after the start. offsets: None if Kafka refuses to start. refused: why it does. lost: the
     batches lost by each of `events`. saved: the changes by salvage. ends_below_start: whether the start deletes the
     whole log because it ends below its log start offset. replaced: the content of the .log files that swap files
     replace, by name. open_transactions: first offset and producer id of each transaction that is open after the start.
     lost_markers: those of them that were aborted, by a transaction index, but whose abort marker the log has lost, each
     with the offset of the marker. load_end: where the load of the coordinator that keeps its state in the partition
-    ends early; None where it loads all. lost_state: the groups or transactional ids of which this coordinator loses
-    records; None where it is not known to lose any. is_salvaged: whether the view and the offsets are those after
+    ends early; None if it loads all. lost_state: the groups or transactional ids of which this coordinator loses
+    records; None if it is not known to lose any. is_salvaged: whether the view and the offsets are those after
     salvage.
     """
 
@@ -133,7 +133,7 @@ def plan(
 ) -> PartitionPlan:
     """Return the plan of a start on a partition's directory. Raises UnreadableInput.
 
-    with_salvage: where Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
+    with_salvage: if Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
     them; the plan's events are still those of Kafka's start. exchanged: the paths of the .log files that salvage puts
     into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that salvage
     rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave out what
@@ -159,7 +159,7 @@ def plan(
 
 def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | None]:
     """Return what a view has in place of a file that cannot be read as a whole, by file name: its readable part, or
-    None (the view lacks the file). Where a .log file or an index is None, so are all indexes of that segment: a start
+    None (the view lacks the file). If a .log file or an index is None, so are all indexes of that segment: a start
     rebuilds them."""
     parsed = parse(name)
     if readable is not None or parsed is None or parsed.base_offset is None or parsed.kind not in (LOG, *INDEXES):
@@ -414,7 +414,7 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
     """Remove the producer snapshots that the log contradicts from the view, and yield them as left out; a start makes
     them anew. Raises UnreadableInput, StartRefused.
 
-    A snapshot stays where the log contradicts it only because the log has lost an end marker.
+    A snapshot stays if the log contradicts it only because the log has lost an end marker.
     """
     wrong = wrong_snapshots(view)
     while wrong:
@@ -646,7 +646,7 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
 
 
 def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
-    """Yield an event where a transaction is open in a producer snapshot, but not in the log; at most one. Raises
+    """Yield an event if a transaction is open in a producer snapshot, but not in the log; at most one. Raises
     UnreadableInput, StartRefused."""
     for first, producer_id in unfounded_transactions(loader.segments, loader.producers.table.ongoing())[:1]:
         begins = f"producer {producer_id:,} has a transaction open from offset {first:,} on in it"

@@ -61,7 +61,7 @@ def judged(name: str, content: Content, topic: str) -> Iterator[Judged | Damage]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None where it is not
+    """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None if it is not
     known.
 
     moved: filled by `in_place`: the base offset in the file of each batch that is yielded with another one, by the
@@ -159,7 +159,7 @@ def first_unread(
     end offset; else None.
 
     following: the base offset of the next segment; None for the last one, whose damaged end a start cuts. reached: the
-    log end offset by the checkpoints; None where they do not say. Raises UnreadableInput.
+    log end offset by the checkpoints; None if they do not say. Raises UnreadableInput.
     """
     end = -1
     before: BatchRow | None = None

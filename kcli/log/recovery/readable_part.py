@@ -17,7 +17,7 @@ UNREAD = bytes(CHUNK_BYTES)
 
 
 def readable_part(path: Path) -> Content:
-    """Return the content of a file with zeros in place of the bytes that cannot be read; empty where the file cannot be
+    """Return the content of a file with zeros in place of the bytes that cannot be read; empty if the file cannot be
     opened. Bytes beyond the size of the largest segment that Kafka opens count as unreadable."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

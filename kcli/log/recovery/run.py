@@ -8,7 +8,7 @@
 Partitions are read by several threads, like Kafka's recovery threads. Afterwards the recovery points are the log end
 offsets, as all is on disk. If the clean-shutdown marker made this start a clean one, it is kept, so that Kafka's next
 start treats the logs in the same way. After any other start, and with salvage, there is no marker, so that the
-controller learns at the broker's registration that records may be lost (KIP-966). High watermarks change only where
+controller learns at the broker's registration that records may be lost (KIP-966). High watermarks change only if
 they are beyond the log end offset.
 """
 
@@ -97,24 +97,24 @@ class Recovery:
     identities   the identities that salvage gives to directories whose name and topic id do not agree, by path
     in_the_place the directories that have the name of a partition but not its records: they are of a deleted topic, or
                  have no batch. Salvage makes them strays
-    node_id      the node.id that salvage writes into meta.properties; None where it stays
-    directory_id the directory.id that salvage writes into meta.properties; None where it stays
-    properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None where
+    node_id      the node.id that salvage writes into meta.properties; None if it stays
+    directory_id the directory.id that salvage writes into meta.properties; None if it stays
+    properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None if
                  it cannot, or need not
-    metadata_log the files of the metadata log that salvage makes anew, by name; empty where it makes none
+    metadata_log the files of the metadata log that salvage makes anew, by name; empty if it makes none
     left_out     the files of the log directory that salvage leaves out
     exchanged_by_keys  the .log files that were exchanged, known by the keys in them: by the path at which a file
                  belongs, the path at which it is now
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
     keeps_all    tells whether a partition's topic was never compacted, by the metadata log
-    node         the other log directories of the broker; None where there are none, or they are not known
+    node         the other log directories of the broker; None if there are none, or they are not known
     refusals     what keeps Kafka from starting
     passed_over  files and directories with which Kafka starts, but which it ignores, or uses in a harmful way
     failures     what are I/O errors for Kafka, which starts without the log directory; they are in `passed_over`, too
     unreadable   the partitions that cannot be read, or with which kcli fails; complete when all plans have been taken
-    backup       the path of the backup of the bytes removed in place; None where there is none
+    backup       the path of the backup of the bytes removed in place; None if there is none
 
-    Raises UnreadableInput where the directory is neither a partition's nor a broker's.
+    Raises UnreadableInput if the directory is neither a partition's nor a broker's.
     """
 
     directory: Path
@@ -218,7 +218,7 @@ class Recovery:
         self.passed_over += harmed
         try:
             self._holder.offsets(FileKind.REPLICATION_OFFSETS)
-        except StartRefused as refused:  # a start reads this checkpoint only where there is a log
+        except StartRefused as refused:  # a start reads this checkpoint only if there is a log
             if refused.file not in {each.file for each in self.passed_over}:
                 self.refusals.append(refused)
 
@@ -353,7 +353,7 @@ class Recovery:
 
     def mended_by(self, refused: StartRefused, *, in_place: bool = False) -> str | None:
         """Return in words what this recovery does to the file or directory that `refused` names, so that Kafka starts;
-        None where it does nothing to it."""
+        None if it does nothing to it."""
         if self._holder.path / refused.file in self._second and not self.salvage:
             return None
         return self._mending(refused, in_place=in_place)
@@ -473,7 +473,7 @@ class Recovery:
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
 
     def _files_in(self, name: str) -> list[str]:
-        """Return the files below the directory `name`, as paths relative to the log directory. Raises InTheWay where
+        """Return the files below the directory `name`, as paths relative to the log directory. Raises InTheWay if
         one is a link or special file, which the backup cannot keep."""
         top = self._holder.path / name
         found = sorted(top.rglob("*"))
@@ -569,7 +569,7 @@ class Recovery:
 
 
 def _failed(directory: Path, error: Exception) -> UnreadableInput:
-    """Return the error for a partition without a plan, where kcli failed with an unexpected exception (a bug)."""
+    """Return the error for a partition without a plan, if kcli failed with an unexpected exception (a bug)."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     reason = f"kcli fails with it, a bug to report: {type(error).__name__} at {place}: {error_text(error)}"
@@ -577,7 +577,7 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """Return in words why Kafka does not start where another log directory has a directory of the same partition."""
+    """Return in words why Kafka does not start if another log directory has a directory of the same partition."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     reason = f"{copy.other} is the same partition (Duplicate log directories); this one has {ends[0]}, that {ends[1]}"
     return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason

@@ -57,11 +57,11 @@ COPIES_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes [position, position + length) of a .log file that salvage leaves out; length 0 where only offsets are
+    """Bytes [position, position + length) of a .log file that salvage leaves out; length 0 if only offsets are
     missing.
 
-    first_offset, last_offset: the offsets, both inclusive, that no batch has after salvage; none where last_offset is
-    below first_offset. last_offset is None at the end of the log, where it is not known how many offsets are missing.
+    first_offset, last_offset: the offsets, both inclusive, that no batch has after salvage; none if last_offset is
+    below first_offset. last_offset is None at the end of the log, if it is not known how many offsets are missing.
     """
 
     file: str
@@ -108,7 +108,7 @@ class Renamed:
 
 @dataclass(slots=True)
 class Lost:
-    """How many sound batches are lost, with how many records; the first and last offset of them, None where there are
+    """How many sound batches are lost, with how many records; the first and last offset of them, None if there are
     none."""
 
     batches: int = 0
@@ -134,7 +134,7 @@ class Checked:
     removed: the names of files that salvage leaves out: those of another partition, those of segments that the cleaner
     has replaced, and empty .log files that others replace. compressed: the decompressed content of files with such
     batches, by the name that it gets. unused: the files that salvage does not take, but reports. lost: the first and
-    last offset of each range of offsets that no .log file of a segment has; last is None where it is not known. moved:
+    last offset of each range of offsets that no .log file of a segment has; last is None if it is not known. moved:
     the .log files that salvage puts into the directories of other partitions, by name, each with words for what it is.
     """
 
@@ -211,8 +211,8 @@ class Salvaged:
     transfer as text. rebuilt: the names of indexes and of the leader-epoch checkpoint that contradict the batches, and
     that Kafka's start would leave as they are. records: the number of records that are kept and that Kafka would lose.
     markers: the end markers of transactions that are written anew. log_start: the log start offset that is set back;
-    None where it stays. topic_id: the topic id that is written into partition.metadata; directory: the new name of the
-    directory; each None where it stays as it is.
+    None if it stays. topic_id: the topic id that is written into partition.metadata; directory: the new name of the
+    directory; each None if it stays as it is.
     """
 
     unread: list[Unread] = field(default_factory=list)
@@ -271,7 +271,7 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
     belong to another segment or partition.
 
     logs: all .log files of the directory, by name. The lowest is the base offset in the name; or the file's first
-    offset where that is lower, and the segment before ends there or below: then the name is wrong. The highest is the
+    offset if that is lower, and the segment before ends there or below: then the name is wrong. The highest is the
     one below the base offset of the next segment, if that begins with its base offset. Raises UnreadableInput.
     """
     base = _base_of(name)
@@ -339,7 +339,7 @@ class _EpochRun(NamedTuple):
 
     def is_flipped(self, before: Self | None, behind: Self | None, last: Self | None) -> bool:
         """Whether this is a single batch that has a flipped bit in its epoch; before, behind, last: the run before it,
-        and the two behind it. Where the next one is a single batch between two of this epoch, that one has the bit."""
+        and the two behind it. If the next one is a single batch between two of this epoch, that one has the bit."""
         if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
             return False
         is_other = behind.batches == 1 and last is not None and last.epoch == self.epoch
@@ -371,7 +371,7 @@ def salvage(
     files: the .log files to treat so, by name, each with the number of bytes that Kafka would keep; and other files
     that keep Kafka from starting. These are removed, as are the indexes of the .log files: a start rebuilds them.
     replaced: the .log files that a swap file has replaced, by name; for those of them that are also in `files`, the
-    batches behind those of the swap file are restored. reached: the log end offset by the checkpoints; None where they
+    batches behind those of the swap file are restored. reached: the log end offset by the checkpoints; None if they
     do not say. Raises UnreadableInput.
     """
     salvaged = Salvaged()
@@ -441,7 +441,7 @@ def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int
     possible base offset.
 
     logs: all .log files of the partition, by name. room: the first offset of the file, and the offset behind its last;
-    None where that is not known. Raises UnreadableInput.
+    None if that is not known. Raises UnreadableInput.
     """
     place = Room(*room, is_copy=_Copies(logs).has)
     for row in in_place(name, logs[name], topic, room=place):
@@ -461,7 +461,7 @@ class _Copies:
         self._twice: Container[tuple[int, int, int]] | None = None
 
     def has(self, row: BatchRow) -> bool:
-        """Whether the files have this batch twice; True for every batch where more than COPIES_MAX may be there twice.
+        """Whether the files have this batch twice; True for every batch if more than COPIES_MAX may be there twice.
         Raises UnreadableInput."""
         if self._twice is None:
             possible = self._possible()
@@ -603,7 +603,7 @@ def _remove(view: PartitionView, log: str) -> None:
 
 
 def topic_of(directory: Path) -> str:
-    """Return the topic in the name of a partition's directory; "" where the name is no partition's."""
+    """Return the topic in the name of a partition's directory; "" if the name is no partition's."""
     name = parse_directory(directory.absolute().name)
     return "" if name is None else name.topic
 
@@ -616,7 +616,7 @@ def is_log(name: str) -> bool:
 
 
 def _first_offset(name: str, content: Content) -> int | None:
-    """Return the first offset of a .log file; None where it does not begin with a sound batch."""
+    """Return the first offset of a .log file; None if it does not begin with a sound batch."""
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, resync=False, window_bytes=FIRST_BYTES):

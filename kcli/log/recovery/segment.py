@@ -202,7 +202,7 @@ class RecoverySegment:
             yield from (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
 
     def translate(self, offset: int, index: bytes | None = None) -> int | None:
-        """Return the byte where the batch with `offset`, or else the next one, begins; None where there is none. index:
+        """Return the byte where the batch with `offset`, or else the next one, begins; None if there is none. index:
         the bytes of an offset index to use in place of the view's. Raises StartRefused."""
         reader = OffsetIndexReader(self._offset_index() if index is None else index, self.base_offset)
         before: BatchRow | None = None
@@ -225,7 +225,7 @@ class RecoverySegment:
         return kept
 
     def read_next_offset(self, index: bytes | None = None) -> int:
-        """Return the offset behind the last batch, found from the last index entry on; the base offset where there is
+        """Return the offset behind the last batch, found from the last index entry on; the base offset if there is
         no batch.
 
         index: the bytes of an offset index to use in place of the view's. Raises StartRefused.

@@ -24,7 +24,7 @@ def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Itera
 
 
 def shared_text(home: Path, path: Path, other: Path) -> str:
-    """Return in words what Kafka does where a partition's directory (path) is that of another partition (other)."""
+    """Return in words what Kafka does if a partition's directory (path) is that of another partition (other)."""
     name = other.name if other.parent == home else str(other)
     what = f"a symbolic link to {path.readlink()}" if path.is_symlink() else "one directory, mounted in two places"
     shared = f"{what}: it is the directory of {name}"
@@ -42,7 +42,7 @@ def _is_of_id(path: Path, other: Path) -> bool:
 
 
 def told_files(holder: LogDirectory) -> Iterator[StartRefused]:
-    """Yield one error for all segment files that are hard links of each other; nothing where there are none."""
+    """Yield one error for all segment files that are hard links of each other; nothing if there are none."""
     shared = holder.shared_files()
     if shared:
         one, other = (path.relative_to(holder.path) for path in shared[0][:2])

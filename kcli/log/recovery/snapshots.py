@@ -28,7 +28,7 @@ def wrong_snapshots(view: PartitionView) -> dict[str, str]:
     """Return the producer snapshots of a view that its log contradicts, by name, each with the first contradiction in
     words.
 
-    Reads the whole log where there are snapshots. Raises UnreadableInput.
+    Reads the whole log if there are snapshots. Raises UnreadableInput.
     """
     snapshots = list(_snapshots(view))
     logs = [name for name in view.names() if is_log(name)]
@@ -90,7 +90,7 @@ def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[Produce
 
 def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str | None:
     """Return the name of the latest snapshot in which the producer has a transaction open from `first_offset` on; None
-    where there is none. Raises UnreadableInput."""
+    if there is none. Raises UnreadableInput."""
     found = None
     for _, name, entries in _snapshots(view):
         if any((each.producer_id, each.current_txn_first_offset) == (producer_id, first_offset) for each in entries):
@@ -122,7 +122,7 @@ def unfounded_transactions(
     """Return those open transactions of a producer table (ongoing), as (first offset, producer id), that are not open
     in the log.
 
-    segments: those of the log, by base offset. The log is read only from the first of the transactions on. Where that
+    segments: those of the log, by base offset. The log is read only from the first of the transactions on. If that
     part is damaged or has gaps, or the log begins behind the first transaction, nothing is returned. Raises
     UnreadableInput, StartRefused.
     """

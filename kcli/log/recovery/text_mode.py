@@ -1,4 +1,4 @@
-"""Undo a transfer as text, such as FTP's in ASCII mode, that has changed the bytes of a .log file, where this leads to
+"""Undo a transfer as text, such as FTP's in ASCII mode, that has changed the bytes of a .log file, if this leads to
 sound batches."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class BeforeTransfer(NamedTuple):
 
 
 def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
-    """Return a .log file as it was before a transfer as text; None where there was no such transfer. Raises
+    """Return a .log file as it was before a transfer as text; None if there was no such transfer. Raises
     UnreadableInput.
 
     content: the whole of a file on disk; for any other content None is returned. The CRCs decide: with the transfer
@@ -42,6 +42,6 @@ def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
 
 
 def _offset(sound: Lost) -> int:
-    """Return the highest offset of the sound batches; -1 where there are none. A CR that the transfer put into a base
+    """Return the highest offset of the sound batches; -1 if there are none. A CR that the transfer put into a base
     offset makes the offset higher than it was."""
     return -1 if sound.last_offset is None else sound.last_offset
