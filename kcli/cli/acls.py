@@ -277,7 +277,10 @@ def _read_settings(file: Path) -> AuthorizerConfig:
 
 def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, frozenset[str]]:
     """Return the authorizer's configuration of the node with these log directories, and the names in SETTINGS whose
-    values are not known: none for a node that `kcli serve` runs, all of SETTINGS for any other node."""
+    values are not known.
+
+    All are known if `kcli serve` has left the node's configuration beside one of the directories; else none is.
+    """
     from kcli.broker.startup.secure import super_users
     from kcli.launcher.paths import server_properties
     from kcli.security.authorizer import AuthorizerConfig

@@ -78,8 +78,8 @@ DEFAULT_TIMEOUT_S = 10.0
 
 
 def written_config(data_dir: Path | None, command_config: Path | None) -> Path | None:
-    """Return the file of --command-config; without it the admin's client.properties that `kcli serve --secure` has
-    written beside the directory of a cluster, None if there is none."""
+    """Return the file of client properties for a command: that of --command-config, else the admin's client.properties
+    that `kcli serve --secure` has written beside `data_dir`; None if there is neither."""
     if command_config is not None or data_dir is None:
         return command_config
     from kcli.broker.startup.secure import client_beside

@@ -149,7 +149,7 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
 
 
 def _is_registered(node: dict[str, Any]) -> bool:
-    """Whether the node is no broker, or is a broker that DescribeCluster lists."""
+    """Return whether DescribeCluster lists the node as a broker; True for a node that is only a controller."""
     return node.get("registered", True) is True
 
 

@@ -37,8 +37,8 @@ class ErrorReport:
         return found
 
     def status_with(self, trouble: Iterable[str | KcliError]) -> int:
-        """Add these errors, and these texts as errors, to the report. Return the highest exit status of them and of the
-        report before."""
+        """Add these errors to the report; a text is added as a KcliError. Return the highest exit status of these
+        errors and of the report before."""
         for each in trouble:
             error = each if isinstance(each, KcliError) else KcliError(each)
             self.add(error)

@@ -374,8 +374,8 @@ def _plan_text(plan: list[Planned], output: PlanFormat, *, several: bool) -> str
 
 
 def _check_names(plan: list[Planned]) -> None:
-    """Raise KcliError for a group or topic whose name has control characters: CSV has these escaped, so that
-    --from-file would read another name."""
+    """Raise KcliError for a group or topic whose name has control characters: the CSV output escapes these, so that
+    --from-file would read a different name."""
     if hidden := next((name for row in plan for name in row[:2] if has_hidden(name)), None):
         raise KcliError(f"{hidden}: a name with control characters is not for CSV: give --format jsonl")
 

@@ -1,4 +1,4 @@
-"""Progress on stderr, if that is a terminal: bytes read, bytes in all, and the rate."""
+"""Progress on stderr, if stderr is a terminal: bytes read, bytes in all, and the rate."""
 
 from __future__ import annotations
 

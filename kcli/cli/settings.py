@@ -85,8 +85,8 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _metadata_log_dir(home: Path, server: Mapping[str, str]) -> Path:
-    """Return the log directory that has the metadata log: metadata.log.dir; if that is not set, `home` if it has a
-    metadata log, else the first of log.dirs that has one, else `home`.
+    """Return the log directory that has the metadata log: metadata.log.dir. If that is not set, return `home` if it has
+    a metadata log, else the first of log.dirs that has one, else `home`.
 
     home: the log directory that the command is given.
     """

@@ -83,7 +83,8 @@ class Acls:
                 yield ErrorAnswer(_subject(acl), each.error_code, each.error_message) if failed else acl
 
     def settings(self) -> frozenset[str]:
-        """Return the names in SETTINGS that the brokers have set; all of SETTINGS if no broker says which."""
+        """Return the names in SETTINGS that the brokers have set; all of SETTINGS if no broker answers which are
+        set."""
         try:
             return self._brokers.ask(_settings)
         except NobodyAnswers:
@@ -101,7 +102,7 @@ _CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=True)
 
 
 def _settings(server: Server) -> frozenset[str]:
-    """Return those of SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer (also if the cluster
+    """Return the names in SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer (also if the cluster
     names no broker), OSError."""
     brokers = call(server, _CLUSTER, DescribeClusterResponse).brokers
     if not brokers:

@@ -85,8 +85,8 @@ _CREDENTIALS: Final = {
     CLIENT_SECRET: ("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),
     SCOPE: ("sasl.oauthbearer.scope", "scope"),
 }
-"""librdkafka's property -> Kafka's property for it, and the option of the login module that is used if Kafka's
-property is not set."""
+"""librdkafka's property -> Kafka's property for it, and the option of the login module that is used if Kafka's property
+is not set."""
 _EXTENSION: Final = "extension_"
 _OF_OAUTH: Final = frozenset({_HANDLER, ENDPOINT, _URLENCODE, *(each for each, _ in _CREDENTIALS.values())})
 _KNOWN: Final = _PASSED | _STORES | _OF_OAUTH | {_HOST_CHECK, _JAAS, CIPHERS}

@@ -57,10 +57,11 @@ def json_field(data: bytes | None) -> str:
 
 
 def shown(data: bytes | None, fold: int = -1) -> str:
-    """Return bytes as text for a terminal: printable text as it is, quoted if it is ambiguous; 0x... for other
-    bytes; null for None.
+    """Return bytes as text for a terminal: printable text as it is, quoted if it is ambiguous; 0x... for other bytes;
+    null for None.
 
-    fold: the number of bytes shown at most, -1 for all. dump-segment's kernel prints the same.
+    fold: the maximum number of bytes shown, -1 for all. dump-segment prints the same text, from compiled code of its
+    own.
     """
     if data is None:
         return "null"

@@ -24,8 +24,8 @@ Answer = TypeVar("Answer")
 
 
 class Start(NamedTuple):
-    """The first offset to read. offset: 0 or more; or negative, counted back from the partition's end; None: the
-    beginning, or with `at_end` the end."""
+    """The first offset to read. offset: 0 or more; a negative number is counted back from the partition's end; None is
+    the beginning, or with `at_end` the end."""
 
     offset: int | None
     at_end: bool = False
@@ -52,7 +52,7 @@ class Times(NamedTuple):
 
 
 def parse_start(text: str) -> tuple[int | None, Start]:
-    """Parse `-o`: the partition (None: all) and the start. Raises UsageError."""
+    """Parse the argument of -o. Returns the partition (None: all) and the start. Raises UsageError."""
     found = re.fullmatch(r"(?:(\d{1,10}):)?(?:(beginning|earliest)|(end|latest)|(-?\d{1,18}))", text)
     if found is None:
         raise UsageError(f"-o {text!r} is no offset: give beginning, end, N, -N, or PARTITION:OFFSET")

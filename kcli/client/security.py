@@ -53,7 +53,7 @@ VERIFICATION = "enable.ssl.certificate.verification"
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The TLS context and the SASL login of a connection. None: a connection without TLS, or without SASL."""
+    """The TLS context and the SASL login of a connection; None for a connection without TLS, or without SASL."""
 
     tls: ssl.SSLContext | None = None
     sasl: ClientLogin | None = None

@@ -75,7 +75,7 @@ class Hangup(NoAnswer):
 
 
 class NobodyAnswers(KcliError):
-    """No known broker answers. error: that of the last broker tried; reason: the error's text."""
+    """No known broker answers. error: the error of the last broker tried; reason: the text of that error."""
 
     def __init__(self, bootstrap: str, error: Exception) -> None:
         self.error, self.reason = error, failure_reason(error)
@@ -134,7 +134,7 @@ def _addresses(bootstrap: str) -> Iterator[tuple[str, int]]:
 
 class Feature(NamedTuple):
     """A finalized feature's level, and the range of levels that the broker supports (0 and 0 if ApiVersions does not
-    name it among the supported features)."""
+    list the feature as supported)."""
 
     name: str
     level: int
@@ -170,7 +170,7 @@ class GroupEpochs(NamedTuple):
 
 
 class Details(NamedTuple):
-    """A cluster's finalized features and quorum. None: the broker did not return it."""
+    """A cluster's finalized features and quorum; each is None if the broker did not return it."""
 
     features: tuple[Feature, ...] | None
     quorum: Quorum | None

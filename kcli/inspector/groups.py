@@ -86,7 +86,7 @@ class GroupFiles:
             yield NoSuchGroup(name) if group is None else group.view(self._name)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """The committed offsets of a group, by partition; none if there is no such group."""
+        """Return the committed offsets of a group, by partition; an empty dict if there is no such group."""
         return {
             place: Committed(each.offset, each.leader_epoch if each.leader_epoch != NONE else None, each.metadata)
             for shard in self._shards
@@ -120,9 +120,10 @@ def log_end_offset(directory: Path) -> int:
 
 
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
-    """The offset behind the last of the sound batches that begin at byte `position` of a segment.
+    """Return the offset behind the last of the sound batches that begin at byte `position` of a segment.
 
-    None if there is none, or if the first does not end at `offset` (None: it may end anywhere).
+    Returns None if there is no sound batch at `position`, or if the first one does not end at `offset` (None: any end
+    will do).
     """
     source = FileSource(path)
     end = None
@@ -210,7 +211,7 @@ def _shard(directory: Path, on_error: ErrorHandler) -> _Shard:
 
 
 class _Shard:
-    """The groups and committed offsets that the records of one partition of __consumer_offsets make."""
+    """The groups and committed offsets that result from the records of one partition of __consumer_offsets."""
 
     def __init__(self) -> None:
         self.groups: dict[str, _Classic | _Consumer | _Modern] = {}
@@ -313,7 +314,8 @@ class _Classic:
 
 
 def _embedded(assignment: object) -> tuple[TopicPartition, ...]:
-    """The partitions in the assignment of a classic member; none if it is not one of the consumer protocol."""
+    """Return the partitions in the assignment of a classic member; none if the assignment is not in the format of the
+    consumer protocol."""
     match assignment:
         case {"data": {"assignedPartitions": list(topics)}}:
             return tuple(

@@ -41,7 +41,8 @@ class LogOutcome:
     shown: int = 0
 
     def add(self, part: LogOutcome, first_offset: int) -> None:
-        """Add the outcome of the next window, whose first record has offset `first_offset` (-1: it has no record)."""
+        """Add the outcome of the next window, that is, of the part of the log that is printed next. first_offset: the
+        offset of the window's first record; -1 if it has no record."""
         self.errors += part.errors
         self.shown += part.shown
         if first_offset >= 0:

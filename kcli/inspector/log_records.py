@@ -47,7 +47,7 @@ class LogReport:
 
 class _Printer(Protocol):
     def begin(self, first: int) -> None:
-        """Begin a new run of batches, the first of which has index `first` in the window."""
+        """Prepare for the records of the batches of a window, from the batch with index `first` on."""
 
     def records(self, records: RecordTable, out: TextBuffer) -> None:
         """Print the records of the table."""

@@ -18,8 +18,8 @@ from kcli.protocol.topic_partition import TopicPartition
 
 @dataclass
 class PartitionPaths:
-    """paths: directories by partition. named: all partitions, readable or not. unreadable: an error for each unreadable
-    one."""
+    """The partitions in log directories. paths: directories by partition. named: all partitions, readable or not.
+    unreadable: an error for each unreadable partition."""
 
     paths: dict[TopicPartition, Path] = field(default_factory=dict)
     named: set[TopicPartition] = field(default_factory=set)

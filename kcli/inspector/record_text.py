@@ -26,7 +26,8 @@ from formats.message_json import json_text, printable, to_json
 __all__ = ["DECODERS", "Decoder", "control_text", "decoder", "java_utf8"]
 
 Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
-"""Takes a record's offset, key and value. Returns the texts behind `key: ` and `payload: `; None: it is not printed."""
+"""A function of a record's offset, key and value, which returns the texts behind `key: ` and `payload: `; None for a
+text that is not printed."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -48,8 +49,8 @@ _CONTROL_MESSAGES: Final = {
 
 
 def decoder(name: str) -> Decoder:
-    """The decoder of that name, one of DECODERS. It raises BadValue for a record without a key, if Kafka's tool
-    ends."""
+    """Return the decoder of that name, one of DECODERS. The decoder raises BadValue for a record without a key: Kafka's
+    tool ends with an exception at such a record."""
     return DECODERS[name]
 
 

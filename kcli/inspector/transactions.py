@@ -75,7 +75,7 @@ class TransactionFiles:
                 )
 
     def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
-        """The partitions of a topic; None: of all topics. broker: must be None.
+        """Return the partitions of a topic, or of all topics if `topic` is None. broker: must be None.
 
         Raises UsageError for a broker, UnreadableInput if no partition of the topic can be read.
         """
