@@ -26,9 +26,8 @@ SHOWN_BYTES = 24
 
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a log. A finding of a wrong length, or of a batch cut off by the file's end, is yielded
-    with another kind if its bytes begin no batch, or if sound batches follow; damage whose only cause is a wrong length
-    gets the kind batch-length. Raises UnreadableInput."""
+    """Yield the findings of a log. A wrong length or a batch cut off by the file's end gets another kind if the
+    bytes begin no batch, or if sound batches follow. Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:
             yield each

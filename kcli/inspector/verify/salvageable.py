@@ -76,7 +76,7 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefus
 
 
 class KeepsAll:
-    """A function of a topic, which returns whether the topic was never compacted; False if that is not known. The
+    """A function of a partition, which returns whether its topic was never compacted; False if that is not known. The
     metadata log is read at the first call.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
