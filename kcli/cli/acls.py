@@ -94,7 +94,7 @@ class ResourceOptions:
 
     @property
     def resources(self) -> list[Resource]:
-        """The resources that are named, each once."""
+        """Return the resources that the options name, without duplicates."""
         named = {
             ResourceType.TOPIC: self.topics,
             ResourceType.GROUP: self.groups,
@@ -146,7 +146,7 @@ class _Source(Protocol):
     """Where ACLs are read: a cluster, or log directories."""
 
     def matching(self, acl_filter: AclFilter, /) -> list[Acl]:
-        """The ACLs that a filter matches."""
+        """Return the ACLs that a filter matches."""
 
 
 def _source(options: SourceOptions) -> _Source:

@@ -1,4 +1,4 @@
-"""Between the command line of export-to-parquet and kcli.export: options, progress, the summary."""
+"""Connects the command line of export-to-parquet with kcli.export: options, progress, the summary."""
 
 from __future__ import annotations
 

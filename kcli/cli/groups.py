@@ -57,7 +57,7 @@ app = typer.Typer(
 
 
 class PlanFormat(StrEnum):
-    """How new offsets are shown; csv is what --from-file takes."""
+    """How new offsets are shown; csv is the format that --from-file reads."""
 
     TABLE = "table"
     JSONL = "jsonl"

@@ -141,7 +141,8 @@ def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvag
 
 
 def _properties(metadata: MetadataRecovery) -> str | None:
-    """The meta.properties that salvage writes in place of a missing or damaged one; None if there is none."""
+    """Return the meta.properties that salvage writes in place of a missing or damaged one; None if salvage does not
+    write it."""
     from kcli.broker.metadata.format import random_id
     from kcli.metadata_log.known_properties import text_of
 
@@ -459,7 +460,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     if plan.lost_state is not None:
         state: Row = {"partition": plan.name, "kind": "state-lost", "file": "", "what": plan.lost_state.what}
         yield state | {"count": len(plan.lost_state.names), "names": [*plan.lost_state.names]}
-    is_damaged = plan.has_losses or plan.saved.gaps  # without losses the coordinator ends the open ones
+    is_damaged = plan.has_losses or plan.saved.gaps  # without losses the coordinator ends the open transactions
     for first_offset, producer_id in plan.open_transactions if is_damaged else plan.lost_markers:
         transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
         marker = plan.lost_markers.get((first_offset, producer_id))

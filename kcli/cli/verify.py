@@ -80,7 +80,7 @@ def verify(
 
 
 def _show_lines(verification: Verification, progress: Progress, shown: Sequence[str]) -> int:
-    """Write one JSON object a finding, as soon as it is found. Returns the exit status."""
+    """Write one JSON object for each finding, as soon as it is found. Returns the exit status."""
     is_sound = True
     for finding in verification.findings():
         if finding.severity in shown:

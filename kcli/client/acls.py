@@ -47,8 +47,8 @@ class Acls:
         return [_acl(resource, each) for resource in answer.resources for each in resource.acls]
 
     def add(self, acls: Sequence[Acl]) -> Iterator[Acl | KcliError]:
-        """Add ACLs; one that exists already stays. Yields each ACL, or a KcliError in place of one that the broker
-        refused. Raises NobodyAnswers."""
+        """Add ACLs; an ACL that exists already is kept. Yields each ACL, or a KcliError in place of an ACL that the
+        broker refused. Raises NobodyAnswers."""
         creations = tuple(
             AclCreation(
                 resource_type=i8(each.resource_type),

@@ -5,7 +5,7 @@ jsonl   dump-segment's object without the fields that a consumer does not receiv
 %s      kcat's format string (-f)
           %t topic  %p partition  %o offset  %T timestamp (ms, -1 for none)
           %k key  %K its length  %s value  %S its length  %R its length in 4 bytes, big endian  %h headers a=b,c=d
-          %%  \n \r \t \xHH  \\       a null has the length -1, and no text (or NULL)
+          %%  \n \r \t \xHH  \\       a null has the length -1; its text is empty, or NULL with -Z
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
                        enable.ssl.certificate.verification (false)
     sasl.*             mechanism or mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; username, password;
                        tokenauth (true: a delegation token), a name of kcli's, as librdkafka has no such login
-    sasl.oauthbearer.* of OAUTHBEARER: method (oidc), token.endpoint.url (also of a file, which librdkafka has not),
+    sasl.oauthbearer.* of OAUTHBEARER: method (oidc), token.endpoint.url (also of a file, which librdkafka lacks),
                        client.id, client.secret, scope, extensions
     https.*            ca.location, ca.pem: the authorities of that endpoint
 

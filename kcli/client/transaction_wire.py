@@ -1,10 +1,12 @@
 """The requests about transactions that librdkafka's API lacks, sent over connections of `wire`.
 
-FindCoordinator v4 the coordinators of transactional ids ListTransactions v0, v1 the transactional ids that a broker
-coordinates; v1 filters by duration (KIP-664, KIP-994) DescribeTransactions the state of transactional ids, from their
-coordinator DescribeProducers the active producers of a partition, from one of its replicas WriteTxnMarkers v1 writes a
-transaction marker to a partition InitProducerId v4 aborts the open transaction of a transactional id, and fences its
-producer
+    FindCoordinator v4       returns the coordinators of transactional ids
+    ListTransactions v0, v1  returns the transactional ids that a broker coordinates; v1 filters by duration (KIP-664,
+                             KIP-994)
+    DescribeTransactions     returns the state of transactional ids, from their coordinator
+    DescribeProducers        returns the active producers of a partition, from one of its replicas
+    WriteTxnMarkers v1       writes a transaction marker to a partition
+    InitProducerId v4        aborts the open transaction of a transactional id, and fences its producer
 
 Every function sends one request to one broker, and raises NoAnswer and OSError.
 """

@@ -1,6 +1,5 @@
-"""The small files (indexes, snapshots, checkpoints, properties) as one dict an entry, for the JSON lines and the table
-of `kcli dump-segment`.
-"""
+"""The small files (indexes, snapshots, checkpoints, properties) as one dict for each entry, for the JSON lines and the
+table of `kcli dump-segment`."""
 
 from __future__ import annotations
 

@@ -194,8 +194,8 @@ def _topic_names(
 
 
 def _shard(directory: Path, on_error: ErrorHandler) -> _Shard:
-    """Replay the readable records of a partition of __consumer_offsets. on_error: called with the error of each
-    unreadable one."""
+    """Replay the readable records of a partition of __consumer_offsets. on_error: called with the error of each record
+    or file that cannot be read."""
     shard = _Shard()
     try:
         for path, record in read_records(directory, on_error):

@@ -62,7 +62,7 @@ def print_jsonl(
     selection: Selection = ALL,
     start: int = 0,
 ) -> LogReport:
-    """Write one JSON object a record, which for an internal topic has the decoded record too. Raises
+    """Write one JSON object for each record; that of a record of an internal topic also has the decoded record. Raises
     UnreadableInput."""
     lead = printable_json(
         json.dumps({"topic": topic, "partition": partition}, separators=(",", ":"), ensure_ascii=False)

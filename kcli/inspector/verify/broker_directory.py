@@ -72,7 +72,7 @@ class StoredPartition(NamedTuple):
 
     path: Path
     topic_id: str | None
-    """The topic id in its partition.metadata; None if there is no such file or it is damaged."""
+    """The topic id in the directory's partition.metadata; None if the file is missing or damaged."""
     is_readable: bool = True
     """Whether partition.metadata is sound or missing, not damaged."""
 

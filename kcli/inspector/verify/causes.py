@@ -1,7 +1,8 @@
 """Findings that are consequences of other findings: only the cause is reported, with the number of its consequences.
 
-causes = Causes() causes.add(finding, lambda other: ...) adds a cause, and a predicate for its consequences
-causes.settle(findings) returns the causes, then the findings without a cause, in order
+    causes = Causes()
+    causes.add(finding, lambda other: ...)    adds a cause, and a predicate for its consequences
+    causes.settle(findings)                   returns the causes, then the findings without a cause, in order
 
 A cause may be a consequence of a cause added before it, which then counts the consequences of both. Each finding counts
 for the first cause whose predicate is true. If a cause in one partition has no lost offsets, it gets those of the first

@@ -34,9 +34,9 @@ BATCHES_COMPARED = 1_000
 KEYS_COMPARED = 100
 """The maximum number of a coordinator's records whose keys are hashed."""
 LEAST_TIMESTAMPS = 3
-"""The least number of different timestamps in equal batches with which these make a warning without other evidence."""
+"""The minimum number of different timestamps in equal batches for a warning without other evidence."""
 LEAST_FILES = 3
-"""The least number of files whose equal times of modification are evidence of a copy."""
+"""The minimum number of files whose equal times of modification are evidence of a copy."""
 GROUPS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 TIME_SLACK_NS = 1_000_000_000
 

@@ -178,7 +178,7 @@ class Verification:
     def _unfit(self, homes: Sequence[Path]) -> Sequence[Unfit]:
         """Return the contradictions between __transaction_state and the partitions in a broker's log directories. They
         are computed once for each set of log directories."""
-        from kcli.inspector.transaction_state import unfit  # imported if there are transactions
+        from kcli.inspector.transaction_state import unfit  # imported only if there are transactions
 
         key = tuple(homes)
         if key not in self._unfit_of:

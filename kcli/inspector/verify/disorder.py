@@ -60,7 +60,7 @@ def disorder(log: Path, size: int) -> Disorder | None:
 def _places(log: Path, size: int) -> list[Place]:
     """Return the readable batches of a log, and copies of these, in the order of the file; without batches in which
     only the base offset is wrong. Empty for a log of more than BATCHES_MAX batches."""
-    from kcli.log.recovery.readable import in_place  # imported if a log is out of order
+    from kcli.log.recovery.readable import in_place  # imported only if a log is out of order
     from kcli.log.recovery.salvage import topic_of
 
     left_out: list[BatchRow] = []

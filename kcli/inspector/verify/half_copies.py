@@ -1,10 +1,11 @@
 """A log directory that a copy or an archive has left incomplete: one finding, which names the cause of many others.
 
     ended early     partitions of the metadata log have no directory, and several files of the log directory are missing
-    no space        many files that Kafka never leaves without a byte have none: a copy makes a file, and cannot fill it
-    no logs         no partition has a log, and indexes, which have no records of their own, are there
+    no space        many files that Kafka never leaves empty are empty: a copy creates a file, and cannot fill it
+    no logs         no partition has a log, though there are indexes, which have no records of their own
 
-A broker writes all of these files when it starts, and one that lost a partition's directory alone has all of them.
+When a broker starts, it writes the files in WRITTEN. So a log directory that has only lost a partition's directory
+still has all of them.
 """
 
 from __future__ import annotations

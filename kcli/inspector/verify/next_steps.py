@@ -62,8 +62,8 @@ def salvage(directory: str | Path) -> str:
 
 def salvage_copy(directory: Path) -> str:
     """Return the command that copies a partition's directory to a path beside the log directory, and runs `salvage` on
-    the copy: there is no recovery point there, because of which it would skip segments. A second run overwrites the
-    copy (cp -T)."""
+    the copy. On the original, `salvage` would skip the segments below the recovery point; the copy has no recovery
+    point. A second run overwrites the copy (cp -T)."""
     copy = beside(directory)
     return f"{_command('cp', '-rT', '--', directory, copy)} && {salvage(copy)}"
 

@@ -50,8 +50,8 @@ if TYPE_CHECKING:  # imported at run time only if there are such files
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
-PUT_BACK_MAX = 20  # the most batches of one log whose base offset is looked for
-HELD_MAX = 20_000  # the most findings of one partition that are kept to be matched with causes
+PUT_BACK_MAX = 20  # the maximum number of batches of one log whose right base offset is looked for
+HELD_MAX = 20_000  # the maximum number of findings of one partition that are kept to be matched with causes
 FOREIGN_LEAST = 4  # the least number of entries that fit no batch for an index to count as foreign
 DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snapshot-truncated", "snapshot-content")
 WHOLE_INSIDE = ("log-compressed", "log-text-mode")
@@ -457,7 +457,7 @@ class LogVerifier:
             noticed |= {each.position for each in at_end if each.kind in ("offset-gap", "offset-range")}
         if not noticed:
             return []
-        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported if a log has such a batch
+        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported only if a log has such a batch
 
         paths = [each.files[FileKind.LOG] for each in self._segments]
         logs = {each.name: Content((FileRange(each, 0, each.stat().st_size),)) for each in paths if is_log(each.name)}
@@ -524,7 +524,7 @@ class LogVerifier:
         noticed = next((each for each in of_log if each.kind == "offsets-order"), None)
         if noticed is None:
             return of_log
-        from kcli.inspector.verify.disorder import disorder  # imported if a log is out of order
+        from kcli.inspector.verify.disorder import disorder  # imported only if a log is out of order
 
         found = disorder(path, size)
         if found is None:
@@ -727,9 +727,9 @@ class LogVerifier:
         return False
 
     def _has_own_epochs(self) -> bool:
-        """Whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree with it;
-        a single batch may differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about
-        if this log ended."""
+        """Return whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree
+        with it; a single batch may differ, since no CRC covers its epoch. The checkpoint of another partition would not
+        show where this log ended."""
         right = wrong = 0
         for epoch, offset in self.epochs:
             stated = [each for each, start in self._known.epochs if start <= offset]
@@ -796,8 +796,9 @@ class LogVerifier:
         """Add the finding of a gap in a compacted log.
 
         base: the base offset of a segment of which there is an index or a snapshot; None if there is no such file.
-        Compaction may have removed all batches below `base`. If there is only a snapshot, it may have removed those
-        from `base` on, too, but Kafka's start deletes the snapshots of segments that the cleaner removed.
+        Compaction may have removed all batches below `base`. If there is only a snapshot, compaction may also have
+        removed those from `base` on; but the snapshot is evidence against that, since Kafka's start deletes the
+        snapshots of segments that the cleaner removed.
         """
         if base is None or base > first:
             self._found.append(between(log, first, until - 1 if base is None else base - 1))

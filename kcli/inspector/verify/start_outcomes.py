@@ -22,7 +22,7 @@ from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.recovery.node_directories import GOES_OFFLINE
 
-if TYPE_CHECKING:  # the plan of a start is imported if a log is damaged
+if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
     from kcli.log.recovery.coordinator_load import LoadEnd
     from kcli.log.recovery.loader import Event
     from kcli.log.recovery.plan import PartitionPlan
@@ -62,8 +62,9 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
 
 
 def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -> list[Finding]:
-    """Return the findings of a coordinator's partition. Where the coordinator stops loading, and what it then does, is
-    added to the advice of an error at the same byte; without such an error, as an error of its own."""
+    """Return the findings of a coordinator's partition, with the byte at which its coordinator stops loading and what
+    the coordinator then does. Both are added to the advice of an error at that byte; if there is none, they become an
+    error of their own."""
     path = str(directory / end.file)
     found = list(findings)
     for number, each in enumerate(found):

@@ -162,7 +162,7 @@ class Surroundings:
 
     @cached_property
     def emptied_files(self) -> Sequence[Path]:
-        """The empty files (0 bytes) of kinds that Kafka never leaves empty. Returns none if there are fewer than
+        """The files of 0 bytes among those that Kafka never leaves empty. Returns none if there are fewer than
         EMPTY_FILES_LEAST, or if all are in a single directory. Raises UnreadableInput."""
         from kcli.inspector.verify.segment_names import first_header
 

@@ -17,7 +17,7 @@ def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
     first = next((each for each in findings if each.severity == "error"), None)
     if first is None or first.kind == "log-compressed":
         return list(findings)
-    from kcli.log.partition_view import Content, FileRange  # imported if a log is damaged
+    from kcli.log.partition_view import Content, FileRange  # imported only if a log is damaged
     from kcli.log.recovery.text_mode import before_transfer
 
     before = before_transfer(path.name, Content((FileRange(path, 0, path.stat().st_size),)))

@@ -1,11 +1,12 @@
-"""The effect of a start on a partition's directory: its view is written to a copy, or put in its place.
+"""The effect of a start on a partition's directory: the files of the start's view (kcli.log.partition_view) are written
+to a copy, or replace the directory's files.
 
     start_in_place  what the start of a broker does, before the log is opened
     write_copy      writes the files of the view to a new directory
     apply_in_place  changes the directory's files to those of the view, in an order in which the next recovery can
-                    complete it after a crash at any point: directories with names of Kafka's files are renamed; then
-                    .log files composed of parts, removals, renames, cuts, leader epochs, indexes, snapshots; `back_up`
-                    comes first
+                    complete the change after a crash at any point: directories with names of Kafka's files are
+                    renamed; then follow .log files composed of parts, removals, renames, cuts, leader epochs,
+                    indexes, snapshots. The caller has called `back_up`, which saves what is removed
 
 Source for the order: LogLoader, LocalLog.
 """

@@ -24,7 +24,7 @@ from kcli.log.coordinator_records import read_records
 
 SHARE_TOPIC = "__share_group_state"
 KEYS_OF = {"__consumer_offsets": "group", "__transaction_state": "transactional id", SHARE_TOPIC: "share group"}
-"""What the text is with which the keys of a coordinator's topic begin, by topic."""
+"""By topic, the kind of id with which the keys of a coordinator's topic begin."""
 KEYS_MAX = 1_000
 """The maximum number of keys that are read from the records in one directory."""
 HEAD = struct.Struct(">hh")

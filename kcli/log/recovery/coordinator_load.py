@@ -5,9 +5,9 @@ __transaction_state.
 A coordinator reads its partition from the log start to the end, without a check of CRCs. It stops at bytes that are no
 batch, at a batch whose records cannot be parsed, and at a record that does not belong in its topic: load_stops says
 which records these are. A start after a clean shutdown checks for none of the three, and even a start after a crash
-does not check for such records. If its load has stopped, the group or the share coordinator serves nothing of the
-partition. The transaction coordinator serves the partition with the records before the stop, as if the later records
-did not exist. Source: CoordinatorLoaderImpl, TransactionStateManager.
+does not check for such records. After a stop, the group or the share coordinator serves nothing of the partition. The
+transaction coordinator serves the partition with the records before the stop, as if the later records did not exist.
+Source: CoordinatorLoaderImpl, TransactionStateManager.
 """
 
 from __future__ import annotations

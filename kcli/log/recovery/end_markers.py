@@ -7,7 +7,7 @@ abort    a transaction index has the offset of the marker, and no batch of the l
 commit   a producer snapshot, or the beginning of the producer's next aborted transaction, shows that the transaction
          had ended; and the missing offsets are of segments whose transaction indexes do not list it as aborted
 
-A marker takes a missing offset; the batches around it stay as they are. Without such evidence a transaction stays open.
+A marker is written at a missing offset; all batches stay as they are. Without such evidence a transaction stays open.
 Source: TransactionIndex, ProducerStateManager, KIP-98.
 """
 

@@ -41,7 +41,7 @@ class ExchangedNames:
 
     @property
     def owners(self) -> dict[Path, TopicPartition]:
-        """The partition whose records each directory has."""
+        """By directory, the partition whose records the directory has."""
         names = [parse_directory(path.name) for path in [*self.paths[1:], self.paths[0]]]
         return {
             path: TopicPartition(name.topic, name.partition)

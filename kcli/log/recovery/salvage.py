@@ -53,7 +53,7 @@ is kept in its own order."""
 HASH_BITS = 1 << 27
 """The number of hashes, a bit each (16 MiB), by which batches that a log has twice are looked for."""
 COPIES_MAX = 1 << 20
-"""The maximum number of batches whose hash an earlier batch has that are kept in memory, at 150 bytes each."""
+"""The maximum number of batches kept in memory because an earlier batch has the same hash, at 150 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)

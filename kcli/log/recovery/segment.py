@@ -87,7 +87,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The result of recovery: the number of bytes cut off, the fault because of which they were (None: there was no
+    """The result of recovery: the number of bytes cut off, the fault that was the reason for that (None: there was no
     fault), and the offset behind the last batch that is kept."""
 
     cut_bytes: int
@@ -175,10 +175,10 @@ class RecoverySegment:
     # reading
 
     def windows(self, start: int = 0, stop: int | None = None, *, check_crc: bool = False) -> Iterator[Window | Damage]:
-        """Yield windows of the batches from byte `start` to `stop` (None: to the end). At bytes that are no batch,
-        yield a Damage and end. Raises UnreadableInput.
+        """Yield the batches from byte `start` to `stop` (None: to the end of the file), in parts (windows). At bytes
+        that are no batch, yield a Damage and end. Raises UnreadableInput.
 
-        A window's bytes are valid until the next window is read.
+        The bytes of a window are valid until the next window is read.
         """
         source = self._view.source(self.log_name)
         try:
