@@ -26,8 +26,8 @@ SHOWN_BYTES = 24
 
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a log. A wrong length or a batch cut off by the file's end gets another kind if the
-    bytes begin no batch, or if sound batches follow. Raises UnreadableInput."""
+    """Yield the findings of a log. A wrong length or a batch cut off by the file's end gets another kind where the
+    bytes begin no batch, or where sound batches follow. Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:
             yield each

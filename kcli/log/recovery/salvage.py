@@ -757,7 +757,7 @@ class _Kept:
         self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
 
     def read_behind(self, content: Content) -> None:
-        """Keep the batches of another version of the file that have higher offsets than the batches kept so far."""
+        """Keep the batches of another version of the file whose offsets are behind those kept so far."""
         for row in _Rows(self._name, self._topic, content, Room()):
             if self._batch(content, row, 0, {}) and self.gaps and self.gaps[-1].last_offset is None:
                 self.gaps[-1] = replace(self.gaps[-1], last_offset=first_offset(row) - 1)
