@@ -70,12 +70,12 @@ def missed_logs(
     log_start_offset: int = 0,
     is_tiered: bool = False,
 ) -> list[MissedLog]:
-    """Return the missed logs in a partition's directory (see the module), by offset.
+    """Return the missed logs (see the module) in a partition's directory, by offset.
 
     files: the content of the directory's files by name. reached: the offset that, by the checkpoints, the log had
     reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 if there is none. is_tiered:
-    whether retention of the local log leaves the log start offset, and the leader epochs, as they are. Raises
-    UnreadableInput.
+    whether the topic has tiered storage, so that retention of the local log changes neither the log start offset nor
+    the leader epochs. Raises UnreadableInput.
     """
     parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}

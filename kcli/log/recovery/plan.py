@@ -245,8 +245,8 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:
-    """Return the plan with a loss for each missed log, in place of the event for the removal of its files. Raises
-    UnreadableInput."""
+    """Return the plan with a loss for each missed log (a log that the start deletes though the partition's log lacks
+    its offsets), in place of the event for the removal of its files. Raises UnreadableInput."""
     names = {name for each in missed for name in each.names}
     events, losses = [], []
     for event, lost in zip(planned.events, planned.lost, strict=True):
@@ -271,7 +271,8 @@ def _salvaged(
 ) -> PartitionPlan:
     """Return the plan with salvage: the sound batches behind damage are kept, and files that contradict them are
     rebuilt, also below the recovery point, where the start checks nothing. given: the exchanged .log files that belong
-    in this directory. missed: the missed logs to restore. Raises UnreadableInput."""
+    in this directory. missed: the logs to restore that the start would delete though the partition's log lacks their
+    offsets. Raises UnreadableInput."""
     directory, options = planned.view.directory, replace(planned.options, clean=False)
     logs: dict[str, int] = {}
     last = planned
