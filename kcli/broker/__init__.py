@@ -7,20 +7,20 @@ packages above `broker` use the class Broker. The contract "broker" in pyproject
     read_only      a broker that serves directories as they are
     node           opens, builds, starts and stops the parts of a node
     api            the handlers: one module for each API
-    dispatch       which handler answers a request; long requests in parts
+    dispatch       passes a request to its handler; runs long requests in parts
     broker         the class Broker that handlers receive, and how its parts are built
     controller     the active controller, and a node's requests to it
-    coordinators   groups and transactions, around kcli/group and kcli/txn
+    coordinators   group and transaction coordinator: run the state machines of kcli/group and kcli/txn
     replication    fetching from leaders on other brokers, and answering the Fetches of followers
-    logs           all logs: opened, cleaned, moved, closed
+    logs           opens, cleans, moves and closes all logs
     fetching       fetch sessions: what a broker remembers between the Fetches of one client
-    partition      a replica: its log, its leadership, the requests that wait for it
-    log_dirs       the log directories: locked, loaded, checkpoints
-    metadata       the metadata log, alone or in a quorum, around kcli/raft
+    partition      a replica: its log, its state as leader, the requests that wait for its high watermark
+    log_dirs       locks and loads the log directories, writes their checkpoints
+    metadata       the metadata log, of a single node or of a quorum (kcli/raft)
     network        sockets: connections from clients, and channels to other nodes
     authorization  what a request may do: the checks of the handlers
     audit          the lines of kafka.authorizer.logger
-    quotas         client quotas: what each client has used
+    quotas         client quotas, and how much of them each client has used
     client_view    brokers and replicas with the addresses of one listener
     wire           requests and responses as bytes and as objects
     config         Kafka's configurations: names, defaults, validation

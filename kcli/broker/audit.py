@@ -1,8 +1,9 @@
-"""The audit: one line of kafka.authorizer.logger for what the authorizer decides.
+"""The audit log: one line of kafka.authorizer.logger for each decision of the authorizer.
 
     INFO    the client may not do what it has requested
-    DEBUG   the client may do it
-    TRACE   checks for the authorized operations in a response, and denials after which another check may allow the same
+    DEBUG   the client may do what it has requested
+    TRACE   checks for the authorized operations in a response, and denials after which another check may still allow
+            the request
 
 The logger is at INFO unless its level is changed (resource type BROKER_LOGGER). The text is made only for a line that
 is written; as JSON a line has the members of `Decision` as well. Source: StandardAuthorizerData.logAuditMessage.
@@ -26,11 +27,12 @@ TRACE: Final = LEVELS["TRACE"]
 
 
 def decided(call: Call, access: Access, rule: Rule, count: Callable[[str], int] | int, *, is_told: bool) -> None:
-    """Write the line of a decision, where its level is on.
+    """Write the audit line of a decision, if the logger is enabled for the line's level.
 
     count: how often the request names the resource, or a function that returns this number for the resource's name.
-    is_told: True: the line is at INFO for a denial and at DEBUG for a permission; False: at TRACE, as the check is one
-    of several and does not decide the request by itself. Kafka's Action has this as logIfDenied and logIfAllowed.
+    is_told: True: the level is INFO for a denial and DEBUG for a permission. False: the level is TRACE, because this
+    check is one of several and does not decide the request alone. In Kafka this is logIfDenied and logIfAllowed of
+    Action.
     """
     level = TRACE if not is_told else logging.DEBUG if rule.allowed else logging.INFO
     if LOGGER.isEnabledFor(level):

@@ -1,12 +1,12 @@
-"""What a request may do: the checks of the handlers, each of them one line.
+"""The authorization of requests: each handler makes its checks with one of these calls.
 
     access.require(call, ALTER, CLUSTER)                 the request is refused as a whole
     if access.allows(call, DESCRIBE, GROUP, group_id)    one resource
     readable = access.among(call, READ, TOPIC)           `name in readable` for many resources
     access.operations(call, TOPIC, name)                 the authorized operations, for a response
 
-Without an authorizer every operation is allowed. Every decision of the authorizer is audited (audit.py). A check
-passes log_denied=False where its denial does not yet refuse the client, as another check may allow the same.
+Without an authorizer every operation is allowed. Every decision of the authorizer is audited (audit.py). A check passes
+log_denied=False if its denial does not yet refuse the request, because another check may still allow it.
 
 Source: AuthHelper; KIP-430.
 """
@@ -33,20 +33,20 @@ FAILED: Final = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""Resource type -> the error of an access that is denied."""
+"""Resource type -> the error code if access to such a resource is denied."""
 DENIED: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
 }
-"""Error -> Kafka's message for it."""
+"""Error code -> Kafka's error message."""
 _EVERY_OPERATION: Final = {kind: sum(1 << each for each in supported) for kind, supported in SUPPORTED.items()}
 
 
 def configured(resource_type: int, name: str) -> tuple[ResourceType, str]:
     """Return the resource whose ACLs decide whether a request may describe or alter the configurations of the resource
-    `name`: topics and groups themselves, the cluster for all others. resource_type: as in the records of
-    configurations."""
+    `name`: for a topic or group that topic or group, for all others the cluster. resource_type: as in the metadata
+    log's records of configurations."""
     if resource_type == TOPIC_RESOURCE:
         return ResourceType.TOPIC, name
     if resource_type == GROUP_RESOURCE:
@@ -55,7 +55,7 @@ def configured(resource_type: int, name: str) -> tuple[ResourceType, str]:
 
 
 class Denied(KcliError):
-    """A request that is refused as a whole. code: the error of its response."""
+    """Authorization is denied for a whole request. code: the error code of the response."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -63,7 +63,7 @@ class Denied(KcliError):
 
 
 class _Everything:
-    """Contains every name."""
+    """A container in which every name is."""
 
     def __contains__(self, _: object) -> bool:
         return True
@@ -73,8 +73,8 @@ EVERYTHING: Final[Container[str]] = _Everything()
 
 
 class _Among:
-    """A container of the names of the resources with which a request may do an operation. Each name is decided, and
-    audited, once, however many partitions of a topic the request has."""
+    """A container of the names of those resources of one type on which a principal may do an operation. The authorizer
+    decides, and audits, each name once, however many partitions of a topic the request has."""
 
     __slots__ = ("_access", "_allowed", "_call", "_count", "_counts", "_log_denied", "_operation", "_resource_type")
 
@@ -105,7 +105,8 @@ class _Among:
         return allowed
 
     def _times(self, name: str) -> int:
-        """How often the request names the resource. Called only where the decision is audited: counting takes time."""
+        """Return how often the request names the resource. Called only if the decision is audited, because counting
+        takes time."""
         if self._counts is None:
             return 1
         if self._count is None:
@@ -114,7 +115,7 @@ class _Among:
 
 
 class Authorization:
-    """The checks of one node's handlers. authorizer: None allows every operation."""
+    """The authorization checks of one node's request handlers. authorizer: None to allow every operation."""
 
     def __init__(self, authorizer: Authorizer | None) -> None:
         self._authorizer = authorizer
@@ -130,10 +131,11 @@ class Authorization:
         log_allowed: bool = True,
         log_denied: bool = True,
     ) -> bool:
-        """Return whether the request may do this with the resource. A node's own request may do everything.
+        """Return whether the request's principal may do the operation on the resource. A request of the node itself may
+        do everything.
 
         count: how often the request names the resource, or a function that returns this number for the name; 0 for a
-        decision that was audited before. log_allowed, log_denied: whether a permission is audited at level DEBUG, and a
+        decision that was audited before. log_allowed, log_denied: True: a permission is audited at level DEBUG, a
         denial at INFO; False: at TRACE (audit.py). Raises AuthorizerNotReady.
         """
         if self._authorizer is None or call.principal == OWN:
@@ -145,8 +147,8 @@ class Authorization:
         return rule.allowed
 
     def allows_unaudited(self, client: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return True if the client may do this and the audit log gets no line about it. False where it may not, where
-        permissions are audited (level DEBUG), and while the authorizer is not ready."""
+        """Return True if the client may do the operation and the audit log gets no line about this decision. Return
+        False if the client may not, if permissions are audited (level DEBUG), and while the authorizer is not ready."""
         if self._authorizer is None:
             return True
         if LOGGER.isEnabledFor(logging.DEBUG):
@@ -159,14 +161,15 @@ class Authorization:
             return False
 
     def writes_unaudited(self, client: Client) -> Callable[[str], bool] | None:
-        """Return a function that calls `allows_unaudited` for WRITE to the topic whose name it is given; None where
-        every client may write to all topics."""
+        """Return a function that calls `allows_unaudited` for WRITE to a topic, given the topic's name; None if every
+        client may write to all topics."""
         if self._authorizer is None:
             return None
         return lambda topic: self.allows_unaudited(client, Operation.WRITE, ResourceType.TOPIC, topic)
 
     def allows_any(self, call: Call, operation: Operation, resource_type: ResourceType) -> bool:
-        """Return whether the request may do this with some resource of the type. Raises AuthorizerNotReady."""
+        """Return whether the request's principal may do the operation on at least one resource of the type. Raises
+        AuthorizerNotReady."""
         if self._authorizer is None or call.principal == OWN:
             return True
         access = Access(call.principal, call.client_host, operation, resource_type, SAMPLE_NAME)
@@ -185,10 +188,12 @@ class Authorization:
         *,
         log_denied: bool = True,
     ) -> Container[str]:
-        """Return the container of the names of the resources with which the request may do this: `name in` it decides
-        and audits that name. The test, not this call, raises AuthorizerNotReady.
+        """Return the container of the names of the resources of the type on which the request's principal may do the
+        operation: `name in` the container decides and audits that name. The `in` test, not this call, raises
+        AuthorizerNotReady.
 
-        counts: a function that returns how often the request names each resource; None where it names each once.
+        counts: a function that returns how often the request names each resource; None if the request names each of
+        them once.
         log_denied: as for `allows`.
         """
         if self._authorizer is None:
@@ -196,18 +201,19 @@ class Authorization:
         return _Among(self, call, operation, resource_type, counts, log_denied=log_denied)
 
     def terms(self, call: Call) -> Hashable:
-        """Return what the decisions about a request depend on, besides its resources: principal, host, and the state of
-        the ACLs. Requests of one connection or fetch session with equal terms get equal decisions."""
+        """Return what the decisions about a request depend on, besides its resources: principal, host, and the version
+        of the ACLs. Requests of one connection or fetch session with equal results of `terms` get equal decisions."""
         return None if self._authorizer is None else (call.principal, call.client_host, self._authorizer.changes)
 
     def require(self, call: Call, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
-        """Refuse the request as a whole unless it may do this. Raises Denied, AuthorizerNotReady."""
+        """Refuse the request as a whole unless its principal may do the operation on the resource. Raises Denied,
+        AuthorizerNotReady."""
         if self._authorizer is not None and not self.allows(call, operation, resource_type, name):
             raise Denied(FAILED[resource_type])
 
     def operations(self, call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
-        """Return the operations that the request may do with the resource, a bit for each code. Raises
-        AuthorizerNotReady."""
+        """Return the operations that the request's principal may do on the resource, as a bit set of operation codes.
+        Raises AuthorizerNotReady."""
         if self._authorizer is None or call.principal == OWN:
             return _EVERY_OPERATION[resource_type]
         if not LOGGER.isEnabledFor(TRACE):

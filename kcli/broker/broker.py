@@ -52,12 +52,12 @@ class Broker:
 
     advertised: listener -> the host and port in Metadata responses.
     controller: the channel to the active controller, which may be this node.
-    lanes: the partitions to which plain Produce requests are appended by a kernel, see dispatch/routing.py.
-    is_alone: this node is the only node of its cluster.
-    active: the active controller's state, None where this node is not a controller.
+    lanes: the partitions to which compiled code appends the batches of plain Produce requests, see dispatch/routing.py.
+    is_alone: whether this node is the only node of its cluster.
+    active: the active controller's state, None if this node is not a controller.
     broker_epoch: returns the epoch of this broker's current registration.
     tokens: the delegation tokens of the metadata image, None without delegation.token.secret.key.
-    certificates: the keys and trusted certificates of its listeners.
+    certificates: the keys and trusted certificates of the node's listeners.
     authorizer: allows or denies the operations of a principal, by the ACLs of the metadata image; None: every
         operation is allowed.
     """
@@ -92,7 +92,7 @@ class Broker:
     transactions: Coordinator = field(init=False)
 
     def __post_init__(self, network: Network, broker_epoch: Callable[[], int]) -> None:
-        """Build the fields from `access` on."""
+        """Build those fields of the Broker that are not arguments of the constructor, from `access` on."""
         config, controller = self.config, self.controller
         self.access = Authorization(self.authorizer)
         self.lanes = ProduceLanes(AT_ONCE_BYTES)
@@ -108,14 +108,16 @@ class Broker:
 
     @cached_property
     def topics(self) -> TopicCreation:
-        """Creates topics. The first access imports its module: the start of a broker does not wait for that import."""
+        """Creates topics. The first access imports its module, so that the start of a broker does not wait for that
+        import."""
         from kcli.broker.controller.topic_creation import TopicCreation
 
         return TopicCreation(self.config, self.metadata, self.quotas, self.controller)
 
     @cached_property
     def config_admin(self) -> ConfigAdmin:
-        """Changes configurations. The first access imports its module."""
+        """Changes configurations. The first access imports its module, so that the start of a broker does not wait for
+        that import."""
         from kcli.broker.controller.config_admin import ConfigAdmin
 
         return ConfigAdmin(
@@ -129,7 +131,8 @@ class Broker:
 
     @cached_property
     def token_admin(self) -> TokenAdmin:
-        """Checks requests about delegation tokens. The first access imports its module."""
+        """Checks requests about delegation tokens. The first access imports its module, so that the start of a broker
+        does not wait for that import."""
         from kcli.broker.controller.token_admin import TokenAdmin
 
         return TokenAdmin(self.config, self.controller, self.tokens, is_alone=self.is_alone)
@@ -140,8 +143,8 @@ class Broker:
         return self.config.node_id
 
     def view(self, listener: str) -> View:
-        """The addresses of brokers, and the leaders and replicas, as responses give them to clients of that
-        listener."""
+        """Return the brokers and replicas with the addresses of one listener, for responses to that listener's
+        clients."""
         return View(self.image, listener, self.node_id, self.advertised)
 
     def _coordinate_groups(self, _: Coordinator) -> Work:

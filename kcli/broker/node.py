@@ -1,10 +1,11 @@
 """The start, the run and the orderly stop of a node, from its log directories to its sockets.
 
     start   bind the listeners (a port in use is reported before a byte is written), lock and format the log
-            directories, replay the metadata log, open all logs, register as controller and broker, unfence, then answer
-            clients
-    run     committed metadata records take effect in logs, quotas and the configuration at once
-    stop    refuse new clients, controlled shutdown, close the logs, fence, close the metadata log, release the locks
+            directories, replay the metadata log, open all logs, register as controller and broker, wait until the
+            broker is unfenced, then serve clients
+    run     apply committed metadata records to logs, quotas and the configuration at once
+    stop    shut the broker down in a controlled way, close the client listeners, the metadata log and the logs, release
+            the locks
 
 Source: KafkaRaftServer, BrokerServer, ControllerServer, BrokerLifecycleManager.
 """
@@ -69,14 +70,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 
 WAITING_LOG_S = 10.0
-"""The interval, in seconds, at which a node that waits for its quorum logs that it waits."""
+"""The interval, in seconds, at which a waiting node logs that it waits for its quorum."""
 FETCH_SESSION_EVICTION_MS = 120_000
 OTHERS_SHUTDOWN_S = 3.0
 LOOK_S = 0.02
 
 
 class NotInOrder(KcliError):
-    """A step of an orderly stop has failed."""
+    """A step of stopping the node has failed."""
 
 
 @runtime_checkable
@@ -88,7 +89,8 @@ class SupportsClose(Protocol):
 
 
 class Node:
-    """One broker and controller. `start`, then wait for `ended`, then `stop`; all on the running event loop."""
+    """One broker and controller. Call `start`, wait for `ended` or a signal, then call `stop`; all on the running event
+    loop."""
 
     def __init__(
         self,
@@ -101,20 +103,21 @@ class Node:
         allow_strays: bool = False,
         users: Sequence[Record] = (),
     ) -> None:
-        """joinable: other brokers may join this node's cluster although this node is the only voter: the node opens its
-        controller listeners, too, unless its configuration does not let it connect to other nodes (outgoing_problem).
-        allow_strays: start although a damaged metadata log no longer names partitions that the log directories hold.
-        users: UserScramCredentialRecords to write to the metadata log before the listeners answer, except those for
-        whose user and mechanism it has a record; only on a node that is its whole cluster.
-        disk, clock, chance: file operations, time and random numbers; the real ones by default.
-        """
+        """joinable: whether other brokers may join this node's cluster although this node is the only voter. If so, the
+        node opens its controller listeners, too, unless its configuration does not let it connect to other nodes
+        (outgoing_problem).
+        allow_strays: whether to start although a damaged metadata log no longer names partitions that the log
+        directories contain.
+        users: UserScramCredentialRecords to write to the metadata log before the listeners serve, except those for
+        whose user and mechanism the log has a record. Only for a node that is the only one of its cluster.
+        disk, clock, chance: file operations, time and random numbers; the real ones by default."""
         self.config = config
         self._is_only_voter = is_only_voter(config)
         may_be_joined = joinable and outgoing_problem(config) is None
         self._is_alone = self._is_only_voter and config.is_broker and not may_be_joined
         self._allow_strays, self._new_users = allow_strays, users
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when an error makes the node unable to serve: the node must be stopped then."""
+        """Done when an error keeps the node from serving; the result is the reason. The node must be stopped then."""
         self._disk = disk or Disk()
         self._clock = clock or Clock()
         self._users = Users(self._clock.now_ms)
@@ -136,7 +139,7 @@ class Node:
         self.is_waiting = False
         """Whether `start` is waiting for other nodes of the cluster."""
         self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when this node answers the other nodes of the quorum."""
+        """Done when this node serves the other nodes of the quorum."""
 
     @property
     def _lifecycle(self) -> BrokerLifecycle:
@@ -149,18 +152,18 @@ class Node:
         return ControllerRequests(broker.cluster_id, broker.metadata, broker.active, broker.controller)
 
     def _broker_epoch(self) -> int | None:
-        """The epoch of this broker's registration, None where this node is not a broker."""
+        """The epoch of this broker's registration, None if this node is not a broker."""
         return None if self._life is None else self._life.epoch
 
     @property
     def broker(self) -> Broker:
-        """The parts of this node that handlers receive."""
+        """The Broker with the parts of this node that handlers receive."""
         assert self._broker is not None, "started"
         return self._broker
 
     @property
     def router(self) -> Router:
-        """The router, which answers the requests that arrive at the listeners."""
+        """The router, which handles the requests that arrive at the listeners."""
         assert self._router is not None, "started"
         return self._router
 
@@ -172,12 +175,12 @@ class Node:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Listener -> the advertised host and port; on a node that is only a controller, those of its controller
-        listeners."""
+        """Listener -> the advertised host and port. On a node that is only a controller the listeners are its
+        controller listeners."""
         return self.broker.advertised or self._controllers
 
     async def start(self) -> None:
-        """Start the node. Where that fails, no lock is left.
+        """Start the node. If that fails, all locks are released.
 
         Raises CannotServe, LogDirsRefused, DirectoryLocked, StartRefused, OSError.
         """
@@ -229,7 +232,8 @@ class Node:
         if not self._is_only_voter:
             _check_formatted(metadata)
         self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
-        read_bootstrap(dirs.metadata.path)  # as Kafka does: it refuses a damaged one, also where it needs none
+        # as in Kafka, a damaged bootstrap.checkpoint prevents the start, even if its records are not needed
+        read_bootstrap(dirs.metadata.path)
         if not self._allow_strays:
             if self._is_only_voter:
                 check_metadata(dirs, self._clock.now_ms())
@@ -257,7 +261,7 @@ class Node:
             cluster_id=dirs.cluster_id,
             image=journal.image,
             metadata=journal,
-            logs=cast("LogManager", logs),  # None on a mere controller: its APIs use no logs
+            logs=cast("LogManager", logs),  # None on a node that is only a controller, whose APIs use no logs
             partitions=Partitions(journal.image) if logs is None else logs.partitions,
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, FETCH_SESSION_EVICTION_MS),
             quotas=quotas,
@@ -295,7 +299,8 @@ class Node:
         journal.start_background()
 
     def _answer(self, call: Call) -> Answer | Awaitable[Answer]:
-        """Answer a request to the active controller on this node, while this node is the active controller."""
+        """Return this node's response to a request to the active controller, while this node is the active
+        controller."""
         return answer(self.broker, call)
 
     async def _start_alone(self, journal: LoneMetadataLog, broker_epoch: int) -> None:
@@ -361,8 +366,8 @@ class Node:
         self.is_waiting = False
 
     async def _caught_up(self, journal: ReplicatedMetadataLog) -> None:
-        """Wait until the quorum has a leader and the image has all committed records; log its state
-        every WAITING_LOG_S seconds."""
+        """Wait until the quorum has a leader and the image has all committed records. Meanwhile log the state every
+        WAITING_LOG_S seconds."""
 
         def log_state() -> None:
             known = journal.leader_id
@@ -373,8 +378,8 @@ class Node:
         await self._unless_ended(journal.caught_up(), log_state)
 
     async def _unless_ended(self, work: Awaitable[object], log_state: Callable[[], None] = lambda: None) -> None:
-        """Await `work`, and call `log_state` every WAITING_LOG_S seconds meanwhile. Raises CannotServe where `ended`
-        is done first."""
+        """Await `work`, and call `log_state` every WAITING_LOG_S seconds meanwhile. Raises CannotServe if the node's
+        future `ended` is done before `work`."""
         waiting = asyncio.ensure_future(work)
         either: list[asyncio.Future[Any]] = [waiting, self.ended]
         try:
@@ -392,7 +397,8 @@ class Node:
         return Server(self.config, loop, secured)
 
     def _new_networks(self, loop: asyncio.AbstractEventLoop) -> tuple[Network, Network]:
-        """The networks to controllers and to brokers. Raises CannotServe."""
+        """Return the Network for connections to controllers, and that for connections to brokers. Raises
+        CannotServe."""
         if self._is_alone:
             return NoNetwork(), NoNetwork()
         config, now = self.config, dt.datetime.fromtimestamp(self._clock.now_ms() / 1000, dt.UTC)
@@ -447,19 +453,19 @@ class Node:
             log.error("dynamic configuration passed over: %s", error)  # noqa: TRY400  (the message names the reason)
 
     def _check_metadata(self, journal: MetadataLog) -> None:
-        """Raises CannotServe where the configuration or a topic requires a feature that this node does not have."""
+        """Raise CannotServe if the configuration or a topic requires a feature that this node does not have."""
         check_served(self.config)
         check_topics(journal.image)
 
     def _load_acls(self, broker: Broker) -> None:
-        """Let the authorizer decide by the ACLs: the metadata log is loaded."""
+        """Let the authorizer decide by the ACLs of the image, as the metadata log is loaded."""
         if broker.authorizer is not None:
             broker.authorizer.follow(broker.image.acls, broker.image.acls.keys())
             broker.authorizer.loaded = True
 
     def _committed(self, _: Sequence[Record]) -> None:
-        """Apply committed metadata records, which are in the image already, to logs, quotas, replicas and
-        coordinators."""
+        """Apply committed metadata records to logs, quotas, replicas and coordinators. The image has the records
+        already."""
         broker = self.broker
         changes = broker.image.take_changes()
         is_configured = any(kind == BROKER_RESOURCE for kind, _ in changes.configs)
@@ -508,8 +514,8 @@ class Node:
         return [each.listener for each in config.listeners if each.listener not in config.controller_listener_names]
 
     async def stop_broker(self) -> None:
-        """Stop the broker, not the controller: the quorum keeps running. Does nothing where the broker is not running.
-        A step that fails is logged."""
+        """Stop the broker but not the controller, so that the quorum keeps running. Do nothing if the broker is not
+        running. A step that fails is logged."""
         config = self.config
         if self._broker is None or not config.is_broker or self._is_broker_stopped:
             return
@@ -533,8 +539,8 @@ class Node:
             broker.transactions.stop()
 
     async def stop(self) -> None:
-        """Stop the node in order, so that the next start recovers no log. A step that fails is logged, and the steps
-        after it are taken all the same. Raises NotInOrder at the end where a step has failed."""
+        """Stop the node in order, so that no log needs recovery at the next start. A step that fails is logged, and the
+        steps after it are still taken. Raises NotInOrder at the end if a step has failed."""
         broker = self.broker
         assert self._server is not None, "started"
         if self._certificates is not None:
@@ -568,8 +574,8 @@ class Node:
             raise NotInOrder("not stopped in order: the next start recovers what is on the disk")
 
     async def _await_other_shutdowns(self, journal: ReplicatedMetadataLog) -> None:
-        """Where all nodes of a cluster stop at once: wait until the other brokers have finished their controlled
-        shutdown, which needs the quorum, for at most OTHERS_SHUTDOWN_S seconds."""
+        """Wait until the other brokers have finished their controlled shutdown, for at most OTHERS_SHUTDOWN_S seconds.
+        If all nodes of a cluster stop at once, their shutdown needs the quorum, and so this controller."""
         until = asyncio.get_running_loop().time() + OTHERS_SHUTDOWN_S
         while (  # noqa: ASYNC110  (a few times, and for many reasons)
             self._is_another_shutting_down()
@@ -591,7 +597,7 @@ class Node:
         return self._broker is not None and self._broker.metadata.is_leader
 
     def stand_for_election(self) -> None:
-        """Stand for election at once where no leader of the quorum is known."""
+        """Stand for election at once if no leader of the quorum is known."""
         if self._quorum is not None:
             self._quorum.stand_for_election()
 
@@ -610,9 +616,9 @@ class Node:
 
 
 def _check_principal(config: BrokerConfig, authorizer: Authorizer, image: MetadataImage) -> None:
-    """Raises CannotServe where the only controller, which is this node itself, would refuse this node's registration as
-    a broker for lack of CLUSTER_ACTION; a broker on another node would get that refusal as a response. An ACL for any
-    host is enough, as the node's own address is not known."""
+    """Check this node's principal. Raises CannotServe if the only controller, which is this node, would refuse this
+    node's registration as a broker for lack of CLUSTER_ACTION. (A broker on another node would get that refusal as a
+    response.) An ACL for any host is enough, as the node's own address is not known."""
     from kcli.security.acls import CLUSTER_NAME, Operation, ResourceType
     from kcli.security.authorizer import Access
 
@@ -629,7 +635,7 @@ def _check_principal(config: BrokerConfig, authorizer: Authorizer, image: Metada
 
 
 def _new_authorizer(config: BrokerConfig) -> Authorizer | None:
-    """The authorizer that authorizer.class.name names; None where it is empty. Raises CannotServe."""
+    """Return the authorizer that authorizer.class.name names; None if it is empty. Raises CannotServe."""
     if not config.get("authorizer.class.name"):
         return None
     from kcli.security.authorizer import CLASS_NAME, Authorizer, AuthorizerConfig
@@ -654,7 +660,7 @@ def _delegation_tokens(config: BrokerConfig, journal: MetadataLog) -> Delegation
 
 
 def _check_formatted(directory: Path) -> None:
-    """Raises CannotServe where the directory is not formatted: a node of a cluster with several nodes must not choose
+    """Raise CannotServe if the directory is not formatted, as a node of a cluster with several nodes must not choose
     the cluster id itself."""
     if not (directory / FileKind.META_PROPERTIES).exists():
         raise CannotServe(f"{directory} is not formatted: run kcli format with the cluster's id first")

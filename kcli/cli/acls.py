@@ -94,7 +94,7 @@ class ResourceOptions:
 
     @property
     def resources(self) -> list[Resource]:
-        """The resources that are named, each once."""
+        """Return the resources that the options name, without duplicates."""
         named = {
             ResourceType.TOPIC: self.topics,
             ResourceType.GROUP: self.groups,
@@ -146,7 +146,7 @@ class _Source(Protocol):
     """Where ACLs are read: a cluster, or log directories."""
 
     def matching(self, acl_filter: AclFilter, /) -> list[Acl]:
-        """The ACLs that a filter matches."""
+        """Return the ACLs that a filter matches."""
 
 
 def _source(options: SourceOptions) -> _Source:
@@ -277,7 +277,10 @@ def _read_settings(file: Path) -> AuthorizerConfig:
 
 def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, frozenset[str]]:
     """Return the authorizer's configuration of the node with these log directories, and the names in SETTINGS whose
-    values are not known: none for a node that `kcli serve` runs, all of SETTINGS for any other node."""
+    values are not known.
+
+    All are known if `kcli serve` has left the node's configuration beside one of the directories; else none is.
+    """
     from kcli.broker.startup.secure import super_users
     from kcli.launcher.paths import server_properties
     from kcli.security.authorizer import AuthorizerConfig
@@ -295,7 +298,7 @@ def _cluster_settings(cluster: Acls, own: str | None, principal: str) -> tuple[A
     """Return the authorizer's configuration of the cluster's brokers, and the names in SETTINGS that the brokers have,
     or may have, set to values that this client cannot read.
 
-    own: this client's principal; None where it is not known. principal: the one whose access is to be explained.
+    own: this client's principal; None if it is not known. principal: the one whose access is to be explained.
     Whether a principal is a super user can be found out for `own` only.
     """
     from kcli.security.authorizer import AuthorizerConfig

@@ -78,8 +78,8 @@ DEFAULT_TIMEOUT_S = 10.0
 
 
 def written_config(data_dir: Path | None, command_config: Path | None) -> Path | None:
-    """Return the file of --command-config; without it the admin's client.properties that `kcli serve --secure` has
-    written beside the directory of a cluster, None where there is none."""
+    """Return the file of client properties for a command: that of --command-config, else the admin's client.properties
+    that `kcli serve --secure` has written beside `data_dir`; None if there is neither."""
     if command_config is not None or data_dir is None:
         return command_config
     from kcli.broker.startup.secure import client_beside
@@ -132,7 +132,7 @@ class ClusterOptions:
         return words + ([] if self.command_config is None else ["--command-config", str(self.command_config)])
 
     def own_principal(self) -> str | None:
-        """Return the principal under which a broker knows this client; None where only the broker can tell, as for a
+        """Return the principal under which a broker knows this client; None if only the broker can tell, as for a
         client that logs in with a certificate or a token. Raises UsageError, UnreadableInput."""
         from kcli.client.security import TOKEN_AUTH
         from kcli.security.principals import ANONYMOUS, user

@@ -84,7 +84,7 @@ class _Source:
         self._client: StatusClient | None = None
 
     def look(self) -> dict[str, Any]:
-        """Return the status of the cluster as a JSON object. Raises KcliError where neither launcher nor broker
+        """Return the status of the cluster as a JSON object. Raises KcliError if neither launcher nor broker
         answers."""
         launcher = None
         if self._data_dir is not None:
@@ -149,7 +149,7 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
 
 
 def _is_registered(node: dict[str, Any]) -> bool:
-    """Whether the node is no broker, or is a broker that DescribeCluster lists."""
+    """Return whether DescribeCluster lists the node as a broker; True for a node that is only a controller."""
     return node.get("registered", True) is True
 
 

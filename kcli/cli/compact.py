@@ -159,8 +159,8 @@ class _Show:
 
 
 def _standing(selection: Selection, now_ms: int) -> str:
-    """Return, in words, up to which offset a log is clean, which offsets may be cleaned now, and what keeps the cleaner
-    from those behind."""
+    """Return, in words, up to which offset a log is clean, which offsets the cleaner may clean now, and why it cannot
+    clean the offsets from the first uncleanable one on."""
     first, stop = selection.first_dirty_offset, selection.first_uncleanable_offset
     held = f"{selection.bound} from {selection.bound_offset:,} on"
     if selection.bound_until_ms is not None:

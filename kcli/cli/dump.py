@@ -42,7 +42,7 @@ def _open(file: InputFile) -> Source:
 
 
 def _start(file: InputFile, selection: Selection) -> int:
-    """Return the byte at which to begin reading a file for the selected records; 0 for standard input, and where all
+    """Return the byte at which to begin reading a file for the selected records; 0 for standard input, and if all
     records are selected."""
     if selection.is_all or file.is_stdin:
         return 0
@@ -69,7 +69,7 @@ def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], sh
 
 
 class _Limit:
-    """Counts the records shown in all files, and lowers the limit (--limit) for the next file."""
+    """Counts the records shown in all files, and lowers the limit (--limit) for the next file by that number."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -86,13 +86,13 @@ class _Limit:
         return self.selection.limit == 0
 
     def tell(self) -> None:
-        """Write a note to stderr where options selected records and none was found."""
+        """Write a note to stderr if options select records and no record was shown."""
         if self._is_search and self._logs and not self._found:
             note("kcli: no record is selected")
 
 
 def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection) -> int:
-    """Write one JSON object a record, or an entry of a small file. Returns the exit status."""
+    """Write one JSON object for each record, or for each entry of a file without records. Returns the exit status."""
     from kcli.inspector.log_records import print_jsonl
 
     left = _Limit(selection)
@@ -141,8 +141,8 @@ def as_table(
     raw_time: bool,
     unfolded: bool,
 ) -> int:
-    """Write a table for each file: a title, its batches, records or entries, and a line of sums. Returns the exit
-    status."""
+    """Write a table for each file: a title, the file's batches, records or entries, and a line of sums. Returns the
+    exit status."""
     from kcli.inspector.log_records import TableOptions, print_table
 
     coloured = on_terminal()
@@ -237,8 +237,8 @@ def _shown(file_type: FileType, name: str, value: object) -> str:
 
 
 def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions) -> int:
-    """Write what kafka-dump-log prints, line for line; its complaints go to stderr at the end. Returns the exit
-    status."""
+    """Write what kafka-dump-log prints, line for line. The mismatches that kafka-dump-log lists at its end are written
+    to stderr. Returns the exit status."""
     from kcli.inspector.kafka_options import Notes
     from kcli.inspector.kafka_text import dump_file, dump_log
 
@@ -276,8 +276,8 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
 
 
 def _kafka_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
-    """The file at a path, also where its name has no known type; for a directory, its files of `file_type` (None:
-    logs)."""
+    """Yield the file at a path, even if its name has no known type; for a directory, the files in it of `file_type`
+    (None: logs)."""
     if path.is_dir():
         yield from input_files(path, file_type)
     else:

@@ -16,13 +16,13 @@ class DiskFailed(KcliError):
 
 
 class ErrorReport:
-    """Writes errors to stderr. exit_status: 0 without errors, 1 with errors, 2 where a file could not be read."""
+    """Writes errors to stderr. exit_status: 0 without errors, 1 with errors, 2 if a file could not be read."""
 
     def __init__(self) -> None:
         self.exit_status = 0
 
     def add(self, error: KcliError) -> None:
-        """Write the error to stderr, and set the exit status to 1 where it is 0."""
+        """Write the error to stderr, and set the exit status to 1 if it is 0."""
         note(f"kcli: {error}")
         self.exit_status = max(self.exit_status, 1)
 
@@ -37,8 +37,8 @@ class ErrorReport:
         return found
 
     def status_with(self, trouble: Iterable[str | KcliError]) -> int:
-        """Add these errors, and these texts as errors, to the report. Return the highest exit status of them and of the
-        report before."""
+        """Add these errors to the report; a text is added as a KcliError. Return the highest exit status of these
+        errors and of the report before."""
         for each in trouble:
             error = each if isinstance(each, KcliError) else KcliError(each)
             self.add(error)

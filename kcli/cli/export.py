@@ -1,4 +1,4 @@
-"""Between the command line of export-to-parquet and kcli.export: options, progress, the summary."""
+"""Connects the command line of export-to-parquet with kcli.export: options, progress, the summary."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
 
 
 def _with_offsets(options: SourceOptions, first: int | None, stop: int | None) -> SourceOptions:
-    """Return the options with the same first and end offset for all partitions; Spark's options as text have
-    offsets for single partitions only."""
+    """Return the options with `first` and `stop` as start and end offset of all partitions (None: unchanged). Spark's
+    options, which are text, have offsets for single partitions only."""
     if first is not None and first < 0:
         raise UsageError("--from-offset is negative")
     if stop is not None and stop < 0:
@@ -198,7 +198,8 @@ def check(directory: Path, output: Format) -> int:
 
 
 class _Bar(StatusLine):
-    """A progress line: the step, tasks and bytes that Spark has done of all, the rate, the seconds left."""
+    """A progress line: the step, the tasks and bytes that Spark has finished and their totals, the rate, and the
+    seconds left."""
 
     def __init__(self) -> None:
         super().__init__()

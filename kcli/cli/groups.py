@@ -57,7 +57,7 @@ app = typer.Typer(
 
 
 class PlanFormat(StrEnum):
-    """How new offsets are shown; csv is what --from-file takes."""
+    """How new offsets are shown; csv is the format that --from-file reads."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -279,7 +279,7 @@ def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -
 
 
 def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
-    """Return the groups that a command is to change. Raises UsageError where none is named and --all-groups is not
+    """Return the groups that a command is to change. Raises UsageError if none is named and --all-groups is not
     given."""
     found = _names(names, named, all_groups)
     if not found and not all_groups:
@@ -295,7 +295,7 @@ class _GroupErrors(ErrorReport):
         return [each.group for each in self.results(source.all())]
 
     def groups(self, source: Groups | GroupFiles, names: list[str]) -> Iterator[Group]:
-        """Yield these groups, or all where `names` is empty."""
+        """Yield these groups, or all if `names` is empty."""
         for group in source.describe(names or self.names(source)):
             if isinstance(group, KcliError):
                 self.add(group)
@@ -374,8 +374,8 @@ def _plan_text(plan: list[Planned], output: PlanFormat, *, several: bool) -> str
 
 
 def _check_names(plan: list[Planned]) -> None:
-    """Raise KcliError for a group or topic whose name has control characters: CSV has these escaped, so that
-    --from-file would read another name."""
+    """Raise KcliError for a group or topic whose name has control characters: the CSV output escapes these, so that
+    --from-file would read a different name."""
     if hidden := next((name for row in plan for name in row[:2] if has_hidden(name)), None):
         raise KcliError(f"{hidden}: a name with control characters is not for CSV: give --format jsonl")
 

@@ -143,7 +143,7 @@ def _restored(
 def _format(directory: Path, now_ms: int, cluster_id: str | None, node_id: int | None) -> None:
     """Write meta.properties.
 
-    Where the restored metadata log has a single broker, its node id and its directory id are used.
+    If the restored metadata log has a single broker, its node id and its directory id are used.
     """
     from formats.message_compiler import uuid_text
     from kcli.broker.metadata.format import format_directories

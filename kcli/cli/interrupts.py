@@ -17,7 +17,7 @@ def leave_at_once() -> None:
 
 
 def raise_again() -> None:
-    """Let SIGINT raise KeyboardInterrupt again, for a command; no change where `leave_at_once` changed nothing."""
+    """Let SIGINT raise KeyboardInterrupt again, for a command; no change if `leave_at_once` changed nothing."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -163,7 +163,7 @@ def chosen(names: list[str] | None, known: tuple[str, ...], option: str) -> set[
 
 
 def time_text(time_ms: int) -> str:
-    """A time (epoch ms) as ISO 8601 in UTC; the number where `datetime` cannot represent it."""
+    """A time (epoch ms) as ISO 8601 in UTC; the number if `datetime` cannot represent it."""
     try:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
     except OverflowError:

@@ -30,7 +30,8 @@ class PipeClosed(KcliError):
 
 @contextmanager
 def verdict(status: int) -> Iterator[None]:
-    """A context for writing findings: the command ends with this exit status also where the reader closes stdout."""
+    """Return a context in which findings are written: the command ends with this exit status even if the reader closes
+    stdout."""
     try:
         yield
     except PipeClosed as closed:
@@ -43,7 +44,8 @@ class WriteFailed(KcliError):
 
 
 class _Stdout(io.RawIOBase):
-    """sys.stdout for the texts that Typer prints (help, version): it writes through `write`, with its errors."""
+    """sys.stdout for the texts that Typer prints (help, version). It writes through the function `write`, and raises
+    what that raises."""
 
     def writable(self) -> bool:
         return True
@@ -124,7 +126,7 @@ def terminal_width() -> int:
 
 
 def count_text(number: int, noun: str, plural: str | None = None) -> str:
-    """A count with its noun: `1 record`, `2,000 records`. plural: the plural where it is not the noun with an s."""
+    """A count with its noun: `1 record`, `2,000 records`. plural: the plural if it is not the noun with an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 

@@ -1,4 +1,4 @@
-"""Progress on stderr, where that is a terminal: bytes read, bytes in all, and the rate."""
+"""Progress on stderr, if stderr is a terminal: bytes read, bytes in all, and the rate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def size_text(size: float) -> str:
 
 
 class StatusLine:
-    """A line on stderr that is redrawn in place; nothing is drawn where stderr is not a terminal."""
+    """A line on stderr that is redrawn in place; nothing is drawn if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self.is_shown = os.isatty(2)
@@ -51,7 +51,7 @@ def bar(share: float) -> str:
 
 
 class Progress(StatusLine):
-    """A progress line of bytes read. total: returns the bytes in all; called only where stderr is a terminal."""
+    """A progress line of bytes read. total: returns the bytes in all; called only if stderr is a terminal."""
 
     INTERVAL_S = 0.1
 

@@ -141,7 +141,8 @@ def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvag
 
 
 def _properties(metadata: MetadataRecovery) -> str | None:
-    """The meta.properties that salvage writes in place of a missing or damaged one; None where there is none."""
+    """Return the meta.properties that salvage writes in place of a missing or damaged one; None if salvage does not
+    write it."""
     from kcli.broker.metadata.format import random_id
     from kcli.metadata_log.known_properties import text_of
 
@@ -222,7 +223,7 @@ class _Show:
         self, refusals: list[StartRefused], mended_by: Callable[[StartRefused], str | None], *, changes: bool
     ) -> None:
         """Show what keeps Kafka from starting. mended_by: returns, in words, what the recovery changes so that Kafka
-        starts; None where it changes nothing."""
+        starts; None if it changes nothing."""
         for each in refusals:
             how = mended_by(each) if changes or self._recovery.salvage else None
             self._totals.refused += how is None
@@ -262,7 +263,8 @@ class _Show:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
     def _of_transactions(self) -> None:
-        """Show where __transaction_state contradicts the producers of partitions that the start does not change."""
+        """Show each transaction for which __transaction_state contradicts the producer state of a partition that the
+        start does not change."""
         if self._recovery.is_partition or any(map(_is_of_coordinator, self._harmed)):
             return
         from kcli.inspector.transaction_state import unfit
@@ -281,7 +283,7 @@ class _Show:
                 self._write([row | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
 
     def _of_metadata(self, *, changes: bool) -> None:
-        """Show what Kafka's start with this metadata log means for the cluster, also where the metadata log lies in
+        """Show what Kafka's start with this metadata log means for the cluster, also if the metadata log lies in
         another log directory."""
         from kcli.cli.recover_metadata import metadata_rows, metadata_text
 
@@ -315,8 +317,8 @@ class _Show:
             write_text(_text_line(kind, place, words))
 
     def _of_missing(self, missing: Sequence[MissingPartition]) -> None:
-        """Show the partitions that the metadata log places in this log directory, and whose directory is missing, or is
-        that of a deleted topic, or has no batch though another directory has the records."""
+        """Show the partitions that the metadata log assigns to this log directory but whose directory is missing, is
+        that of a deleted topic, or has no batch while another directory has the partition's records."""
         for each in missing:
             row: Row = {"partition": each.directory_name, "kind": "partition-missing", "file": ""}
             directory = None if each.renamed is None else os.path.relpath(each.renamed.path, self._recovery.directory)
@@ -345,8 +347,8 @@ class _Show:
                 self._write([_unread_row("", error.path, error)])
 
     def _of_stray(self, row: Row) -> None:
-        """Set `offsets` in a stray's row to the number of offsets that it takes out of service. Unless salvage keeps
-        the stray, set the offsets in the partition's own row to those of an empty log."""
+        """Set `offsets` in a stray's row to the number of offsets that Kafka no longer serves because the directory is
+        a stray. Unless salvage keeps the stray, set the offsets in the partition's own row to those of an empty log."""
         end = self._ends.get(row["partition"])
         if end is None:
             return
@@ -356,8 +358,8 @@ class _Show:
             end |= {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0, "stray": True}
 
     def _write_next(self) -> None:
-        """Show the command that salvages, where salvage would change something; else, where Kafka would not start, the
-        command that lists what an operator must do."""
+        """Show the next command: the one that salvages, if salvage would change something; else, if Kafka would not
+        start, the one that lists what an operator must do."""
         from kcli.inspector.verify.next_steps import move
 
         recovery, metadata = self._recovery, self._metadata
@@ -397,8 +399,8 @@ class _Show:
         return shlex.join(["kcli", "verify", *self._config_options, str(self._recovery.directory)])
 
     def _left_to_do(self) -> str:
-        """Return the end of a sentence that names the files which salvage cannot mend, so that Kafka would not start
-        with the salvaged copy either; "" where there are none."""
+        """Return the end of a sentence that names the files which salvage cannot repair, because of which Kafka would
+        not start with the salvaged copy either; "" if there are none."""
         recovery = self._recovery
         metadata = self._metadata
         is_mended = (metadata.registered_node_id, metadata.registered_directory_id) != (None, None)
@@ -432,7 +434,7 @@ def _refusal(partition: str, each: StartRefused, mended_by: str | None = None) -
 
 
 def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
-    """A row for a file that cannot be read. Kafka does not start either where the permission is missing or the disk
+    """A row for a file that cannot be read. Kafka does not start either if the permission is missing or the disk
     fails; a circular symbolic link counts as a missing file, without which Kafka starts."""
     if not error.is_denied and not error.is_disk_error:
         outcome = "; Kafka does without it" if error.errno == ELOOP else ""
@@ -458,7 +460,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     if plan.lost_state is not None:
         state: Row = {"partition": plan.name, "kind": "state-lost", "file": "", "what": plan.lost_state.what}
         yield state | {"count": len(plan.lost_state.names), "names": [*plan.lost_state.names]}
-    is_damaged = plan.has_losses or plan.saved.gaps  # without losses the coordinator ends the open ones
+    is_damaged = plan.has_losses or plan.saved.gaps  # without losses the coordinator ends the open transactions
     for first_offset, producer_id in plan.open_transactions if is_damaged else plan.lost_markers:
         transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
         marker = plan.lost_markers.get((first_offset, producer_id))
@@ -483,6 +485,9 @@ def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
     for put in plan.saved.put_back:
         row = {"partition": plan.name, "kind": "put-back", "file": put.file, "position": put.position}
         yield row | {"before": put.before, "base_offset": put.base_offset}
+    for each in plan.saved.epochs:
+        row = {"partition": plan.name, "kind": "leader-epoch", "file": each.file, "position": each.position}
+        yield row | {"before": each.before, "leader_epoch": each.leader_epoch}
     for size in plan.saved.resized:
         row = {"partition": plan.name, "kind": "resized", "file": size.file, "position": size.position}
         yield row | {"before": size.before, "length": size.length}
@@ -532,8 +537,8 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
 
 
 def _summed_up(rows: list[Row]) -> list[Row]:
-    """The rows, where all leftover files of a partition that are removed for the same reason share one row, since no
-    record is lost with them."""
+    """Return the rows, with one row in place of all leftover files of a partition that are removed for the same reason,
+    since no record is lost with them."""
     shown: list[Row] = []
     sums: dict[str, Row] = {}
     for row in rows:
@@ -593,10 +598,10 @@ RED, CYAN = "\x1b[1;31m", "\x1b[36m"
 GOES_ON_WITH = ("passed-over", "offsets-used-up", "snapshot-wrong", "not-loaded", "end-missing", "transaction-open")
 """The kinds of rows for damage with which Kafka starts, but does not serve all partitions as it should."""
 SALVAGEABLE = ("offsets-used-up", "snapshot-wrong", "gap", "not-loaded", "passed-over", "end-missing")
-"""The kinds of rows for damage in a partition that salvage may mend; the last two only with files found under other
-names."""
+"""The kinds of rows for damage in a partition that salvage may repair; it repairs passed-over and end-missing only with
+files found under other names."""
 NAMES_SHOWN = 5
-"""The most groups or transactional ids on a line of text; --format jsonl lists them all."""
+"""The maximum number of groups or transactional ids on a line of text; --format jsonl lists them all."""
 BAD = (
     "exchanged",
     "offsets-used-up",
@@ -630,6 +635,7 @@ MENDING = (
     "reordered",
     "put-back",
     "resized",
+    "leader-epoch",
     "marker",
 )
 
@@ -638,6 +644,9 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "put-back":
         wrong = f"the base offset of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['base_offset']:,} again, as its neighbours leave no other"
+    if row["kind"] == "leader-epoch":
+        wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
+        return f"{wrong}: {row['leader_epoch']:,} again, as in the batches around it"
     if row["kind"] == "resized":
         wrong = f"the length of a batch is {row['before']:,}, which no CRC covers"
         return f"{wrong}: {row['length']:,} again, with which its CRC is right"
@@ -666,7 +675,7 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] in ("reordered", "put-back", "resized"):
+    if row["kind"] in ("reordered", "put-back", "resized", "leader-epoch"):
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
@@ -705,7 +714,7 @@ def _missing_words(row: Row) -> str:
 
 
 def _readable_words(row: Row) -> str:
-    """The words for what salvage keeps of a file that cannot be read as a whole."""
+    """Return, in words, what salvage keeps of a file that cannot be read as a whole."""
     if "readable_bytes" not in row:
         return ""
     if not row["readable_bytes"]:
@@ -756,7 +765,7 @@ def _words(row: Row) -> str:
 
 
 def _loss_words(row: Row) -> str:
-    """The words of an event that takes bytes of a log away."""
+    """Return the words for an event that removes bytes from a log."""
     words = f"{row['reason']}; {row['bytes']:,} bytes {'are passed over' if row['kind'] == 'end-hidden' else 'go'}"
     if row["kind"] in ("cut", "emptied"):
         words += f", the log then ends at offset {row['log_end_offset']:,}"
@@ -784,7 +793,7 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
-        self._put_back = self._resized = self._markers = self._short = self._lost_offsets = 0
+        self._put_back = self._resized = self._epochs = self._markers = self._short = self._lost_offsets = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -804,6 +813,7 @@ class _Totals:
         self._reordered += len(plan.saved.reordered)
         self._put_back += len(plan.saved.put_back)
         self._resized += len(plan.saved.resized)
+        self._epochs += len(plan.saved.epochs)
         self._markers += len(plan.saved.markers)
         short = [row["lost_offsets"] for row in rows if row["kind"] == "end-missing"]
         self._short += len(short)
@@ -816,7 +826,7 @@ class _Totals:
     def is_salvaged(self) -> bool:
         """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds files, gives them their
         names, or adds transaction markers."""
-        headers = self._put_back, self._resized
+        headers = self._put_back, self._resized, self._epochs
         return any((*headers, self._gaps, self._reordered, self._rebuilt, self._restored, self._markers))
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
@@ -838,7 +848,7 @@ class _Totals:
         parts += self._ends_text()
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
-        headers = (self._put_back, "base offset"), (self._resized, "batch length")
+        headers = (self._put_back, "base offset"), (self._resized, "batch length"), (self._epochs, "leader epoch")
         verb = "put right" if changes else "would be put right"
         parts += [f"{count_text(count, what)} {verb}" for count, what in headers if count]
         if self._markers:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 MOST_NAMES = 10
-"""The most names on a line of text; --format jsonl lists them all."""
+"""The maximum number of names on a line of text; --format jsonl lists them all."""
 DAMAGED, MISSING, QUORUM, STRAY = "metadata-damaged", "metadata-missing", "metadata-in-quorum", "stray"
 LOST, RETURNS, CHANGED = "metadata-lost", "metadata-returns", "metadata-changed"
 UNKNOWN = "not here: it is unknown which partitions Kafka renames to -stray, misses or has twice, and whether it starts"
@@ -38,11 +38,11 @@ NO_ID = "partition.metadata is missing, which has the id of the topic"
 
 
 def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterator[Row]:
-    """Yield a row for each sign of damage, each topic, configuration or other entity that the start loses or changes,
-    and each stray.
+    """Yield a row for each damaged part of the metadata log, each topic, configuration or other entity that the start
+    loses or changes, and each stray.
 
-    The field `kept` is whether salvage keeps it. has_partitions: whether the directory has partitions, which may become
-    strays.
+    The field `kept` of a row is whether salvage keeps what the row is about. has_partitions: whether the directory has
+    partitions, which may become strays.
     """
     lost = metadata.lost
     if lost is None:

@@ -159,10 +159,10 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
 
 def _check_not_closed(data_dir: Path | None, options: Mapping[str, str], nodes: int | None, *, read_only: bool) -> None:
-    """Raise UsageError where a directory that is to be served without --secure was served with --secure before.
+    """Raise UsageError if a directory that is to be served without --secure was served with --secure before.
 
-    The directories: data_dir, else those of log.dirs or log.dir in `options`. nodes, read_only: as on the command line,
-    for the command that the error proposes.
+    data_dir: the directory; None for those of log.dirs or log.dir in `options`. nodes, read_only: as on the command
+    line, for the command that the error proposes.
     """
     from kcli.broker.startup.secure import beside, is_closed
 

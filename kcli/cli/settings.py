@@ -85,8 +85,8 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _metadata_log_dir(home: Path, server: Mapping[str, str]) -> Path:
-    """Return the log directory that has the metadata log: metadata.log.dir; where that is not set, `home` if it has a
-    metadata log, else the first of log.dirs that has one, else `home`.
+    """Return the log directory that has the metadata log: metadata.log.dir. If that is not set, return `home` if it has
+    a metadata log, else the first of log.dirs that has one, else `home`.
 
     home: the log directory that the command is given.
     """
@@ -98,7 +98,7 @@ def _metadata_log_dir(home: Path, server: Mapping[str, str]) -> Path:
 
 def _image(log_directory: Path) -> tuple[MetadataImage | None, UnreadableInput | None]:
     """Return the image of a log directory's metadata log, and the first damage in that log (None without damage); a
-    damaged log gives the image of the records that can be read. Both are None where there is no metadata log. Raises
+    damaged log gives the image of the records that can be read. Both are None if there is no metadata log. Raises
     UnreadableInput."""
     if not (log_directory / METADATA_DIRECTORY).is_dir():
         return None, None  # without a metadata log the slow import is not needed

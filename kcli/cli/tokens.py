@@ -167,8 +167,9 @@ def _for_each(
 ) -> None:
     """Call `act` with the HMAC of each of these tokens, and show when each expires. Raises UsageError.
 
-    ids: token ids; or hmac_source: the values of --hmac-file and --hmac-env; one of both has to be given. act: returns
-    the time at which the token expires, ms since 1970.
+    The tokens are those with the ids in `ids`, or the one whose HMAC is in the file or environment variable of
+    `hmac_source` (the values of --hmac-file and --hmac-env); exactly one of the two has to be given. act: returns the
+    time at which the token expires, ms since 1970.
     """
     by_hmac = hmac_source != (None, None)
     if by_hmac == bool(ids):

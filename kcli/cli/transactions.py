@@ -274,8 +274,9 @@ def _opened_at(cluster: Transactions, place: TopicPartition, start_offset: int) 
 
 
 def _opened_by(cluster: Transactions, place: TopicPartition, producer_id: int) -> Producer:
-    """Return the state of a producer in a partition. Where the partition does not know the producer, or its broker does
-    not answer DescribeProducers, only the producer id is set: the transaction can be aborted all the same."""
+    """Return the state of a producer in a partition. If the partition does not know the producer, or its broker does
+    not answer DescribeProducers, only the producer id is set: the transaction can be aborted without the rest of the
+    state."""
     known = [each for _, producers in ErrorReport().results(cluster.producers([place], None)) for each in producers]
     unknown = Producer(producer_id, -1, None, None, -1, None)
     return next((each for each in known if each.producer_id == producer_id), unknown)
@@ -290,8 +291,8 @@ def _abort_everywhere(cluster: Transactions, transactional_id: str, *, execute: 
 
 
 def _warn_of_owner(cluster: Transactions, opened: Open) -> None:
-    """Write a note where the transaction does not hang: aborting it ends it in one partition only, unknown to its
-    coordinator."""
+    """Write a note if the transaction does not hang. To abort such a transaction would end it in one partition only,
+    while its coordinator still has it open."""
     if opened.producer.start_offset is None:
         note("kcli: no transaction of this producer is open there, as far as is known")
         return

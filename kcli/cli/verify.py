@@ -80,7 +80,7 @@ def verify(
 
 
 def _show_lines(verification: Verification, progress: Progress, shown: Sequence[str]) -> int:
-    """Write one JSON object a finding, as soon as it is found. Returns the exit status."""
+    """Write one JSON object for each finding, as soon as it is found. Returns the exit status."""
     is_sound = True
     for finding in verification.findings():
         if finding.severity in shown:
@@ -94,8 +94,8 @@ def _show_lines(verification: Verification, progress: Progress, shown: Sequence[
 
 
 def _show(verification: Verification, progress: Progress, shown: Sequence[str], *, quiet: bool) -> int:
-    """Write the files with findings, the worst first except where a next step must run before another one (see
-    next_order), then a line of sums. Returns the exit status."""
+    """Write the files with findings, the worst first unless a next step must run before another one (see next_order),
+    then a line of sums. Returns the exit status."""
     from kcli.inspector.verify.findings import rank
     from kcli.inspector.verify.next_order import in_order, repeats
 
@@ -153,9 +153,9 @@ class _File:
             self._worst = finding
 
     def text(self, *, coloured: bool, quiet: bool, is_done: bool) -> str:
-        """The text of the worst finding: a line and, below it, the sound batches around the damage and the next action.
-        is_done: whether the command of an earlier finding already moves all files that the command of this finding
-        moves."""
+        """Return the worst finding as text: a line and, below it, the sound batches around the damage and the next
+        step. is_done: whether the command of an earlier finding already moves all files that the command of this
+        finding moves."""
         finding = self.worst
         lines = [_headline(finding, coloured=coloured)]
         if not quiet:

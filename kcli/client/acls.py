@@ -47,8 +47,8 @@ class Acls:
         return [_acl(resource, each) for resource in answer.resources for each in resource.acls]
 
     def add(self, acls: Sequence[Acl]) -> Iterator[Acl | KcliError]:
-        """Add ACLs; one that exists already stays. Yields each ACL, or a KcliError in place of one that the broker
-        refused. Raises NobodyAnswers."""
+        """Add ACLs; an ACL that exists already is kept. Yields each ACL, or a KcliError in place of an ACL that the
+        broker refused. Raises NobodyAnswers."""
         creations = tuple(
             AclCreation(
                 resource_type=i8(each.resource_type),
@@ -83,14 +83,15 @@ class Acls:
                 yield ErrorAnswer(_subject(acl), each.error_code, each.error_message) if failed else acl
 
     def settings(self) -> frozenset[str]:
-        """Return the names in SETTINGS that the brokers have set; all of SETTINGS where no broker says which."""
+        """Return the names in SETTINGS that the brokers have set; all of SETTINGS if no broker answers which are
+        set."""
         try:
             return self._brokers.ask(_settings)
         except NobodyAnswers:
             return SETTINGS
 
     def own_operations(self) -> frozenset[Operation]:
-        """Return the operations that this client is authorized for on the cluster resource; none where it may not
+        """Return the operations that this client is authorized for on the cluster resource; none if it may not
         describe the cluster. Raises NobodyAnswers."""
         answer = self._brokers.ask(lambda server: call(server, _CLUSTER, DescribeClusterResponse))
         bits = max(answer.cluster_authorized_operations, 0)
@@ -101,7 +102,7 @@ _CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=True)
 
 
 def _settings(server: Server) -> frozenset[str]:
-    """Return those of SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer (also where the cluster
+    """Return the names in SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer (also if the cluster
     names no broker), OSError."""
     brokers = call(server, _CLUSTER, DescribeClusterResponse).brokers
     if not brokers:

@@ -33,8 +33,8 @@ EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no
 
 
 class Partition(NamedTuple):
-    """A partition with its replicas. leader: None without a leader; start_offset, end_offset: None until
-    `with_offsets`."""
+    """A partition with its replicas. leader: None if there is no leader; start_offset, end_offset: None until
+    `with_offsets` sets them."""
 
     number: int
     leader: int | None
@@ -74,8 +74,8 @@ class Broker(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The cluster as one broker describes it. controller: under KRaft any broker, since brokers forward requests.
-    details: see wire.Details."""
+    """The cluster as one broker describes it. controller: with KRaft this is any broker, since brokers forward requests
+    to the controller. details: see wire.Details."""
 
     id: str | None
     controller: int | None
@@ -284,7 +284,7 @@ class Admin:
 
 
 def _set(configs: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
-    """Return the configurations whose values are set for the topic, for the broker, for all brokers or in
+    """Return the configurations that are set: for the topic, for the broker, for all brokers or in
     server.properties."""
     return {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default}
 

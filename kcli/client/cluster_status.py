@@ -43,7 +43,7 @@ class BrokerState(NamedTuple):
 
 
 class Voice(NamedTuple):
-    """A node of the quorum. role: leader, follower or observer; log_end_offset, lag: None where the leader does not
+    """A node of the quorum. role: leader, follower or observer; log_end_offset, lag: None if the leader does not
     know them."""
 
     node: int
@@ -73,7 +73,7 @@ class PartitionState(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """The state of the cluster. quorum: None where it is not known; quorum_error: why it is not known, None where the
+    """The state of the cluster. quorum: None if it is not known; quorum_error: why it is not known, None if the
     brokers have no DescribeQuorum (before KRaft)."""
 
     id: str | None

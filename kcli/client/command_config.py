@@ -5,7 +5,7 @@
     sasl.jaas.config                 PlainLoginModule, ScramLoginModule: username and password; tokenauth=true of SCRAM,
                                      for a delegation token
                                      OAuthBearerLoginModule: extension_NAME, ssl.* towards the token endpoint; clientId,
-                                     clientSecret and scope where the settings below are not set
+                                     clientSecret and scope if the settings below are not set
     sasl.login.callback.handler.class
                                      of OAUTHBEARER: OAuthBearerLoginCallbackHandler; without it Kafka's clients log in
                                      with tokens that nobody has signed
@@ -85,8 +85,8 @@ _CREDENTIALS: Final = {
     CLIENT_SECRET: ("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),
     SCOPE: ("sasl.oauthbearer.scope", "scope"),
 }
-"""librdkafka's property -> Kafka's property for it, and the option of the login module that is used where Kafka's
-property is not set."""
+"""librdkafka's property -> Kafka's property for it, and the option of the login module that is used if Kafka's property
+is not set."""
 _EXTENSION: Final = "extension_"
 _OF_OAUTH: Final = frozenset({_HANDLER, ENDPOINT, _URLENCODE, *(each for each, _ in _CREDENTIALS.values())})
 _KNOWN: Final = _PASSED | _STORES | _OF_OAUTH | {_HOST_CHECK, _JAAS, CIPHERS}
@@ -134,7 +134,8 @@ _NOT_HONOURED: Final = frozenset(
         "ssl.trustmanager.algorithm",
     }
 )
-"""The other settings of Kafka's clients that begin with _SECURING."""
+"""The settings of Kafka's clients that begin with _SECURING and that kcli's clients do not support: a file that has one
+is refused."""
 _OF_GSSAPI: Final = "sasl.kerberos."
 _SECURING: Final = ("security.", "ssl.", "sasl.")
 

@@ -42,8 +42,8 @@ Client = TypeVar("Client", AdminClient, Consumer, Producer)
 def check_properties(properties: Mapping[str, str]) -> None:
     """Raise UsageError for a property that librdkafka does not know, or whose value it refuses.
 
-    Each property is tried in front of one with an empty name. librdkafka takes properties in order and refuses that
-    last one, so that it never makes a client.
+    To make no client, each property is given to librdkafka together with a second one, which has an empty name:
+    librdkafka checks properties in order and always refuses that second one.
     """
     for name, value in properties.items():
         if name == TOKEN_AUTH:
@@ -92,7 +92,7 @@ def kafka_error(error: KafkaException) -> KafkaError:
 class Trouble:
     """The error callback of librdkafka's clients. reason: the text of the most recent error; is_of_login: whether that
     error was a failed login; down_since: the monotonic time at which the last reachable broker became unreachable, None
-    while one is connected."""
+    while a broker is connected."""
 
     reason: str | None = None
     is_of_login: bool = False
@@ -113,7 +113,7 @@ class Trouble:
 @dataclass(frozen=True)
 class Connection:
     """How clients reach a cluster. bootstrap: HOST:PORT,...; properties: librdkafka's properties, which override those
-    that kcli sets; timeout_s: how long to wait for an answer; chatty: whether librdkafka's log lines go to stderr."""
+    that kcli sets; timeout_s: how long to wait for a response; chatty: whether librdkafka's log lines go to stderr."""
 
     bootstrap: str
     properties: dict[str, str] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Connection:
             raise UsageError(kafka_error(error).str()) from None
 
     def _take_login(self, config: dict[str, Any]) -> None:
-        """Replace the OAUTHBEARER properties in `config` by a callback where the token is in a file, which librdkafka
+        """Replace the OAUTHBEARER properties in `config` by a callback if the token is in a file, which librdkafka
         cannot read. Raises UsageError (also for a delegation token, with which librdkafka cannot log in), KcliError."""
         if TOKEN_AUTH in config:
             raise UsageError(
@@ -173,7 +173,7 @@ class Connection:
             config["oauth_cb"] = tokens.for_librdkafka
 
     def metadata(self, client: AdminClient | Consumer | Producer, topic: str | None = None) -> ClusterMetadata:
-        """The cluster's metadata, for one topic or for all topics. Raises Unreachable, Refused."""
+        """Return the cluster's metadata, for one topic or for all topics (None). Raises Unreachable, Refused."""
         began = time.monotonic()
         named = {} if topic is None else {"topic": topic}
         while True:
@@ -191,8 +191,8 @@ class Connection:
             time.sleep(0.05)
 
     def unreachable(self) -> Unreachable:
-        """Return the error for a cluster in which no broker answers, with the last reason that librdkafka reported. It
-        reports none for a connection that a broker closes before the first response."""
+        """Return the error for a cluster in which no broker answers, with the last reason that librdkafka reported, if
+        any: librdkafka reports no reason for a connection that a broker closes before the first response."""
         reason = self.trouble.reason or "no word from it"
         is_plain = not self.properties.get("security.protocol", "plaintext").lower().endswith("ssl")
         if is_plain and (self.trouble.reason is None or "security.protocol" in reason):

@@ -1,7 +1,7 @@
 """Records of a topic's partitions, read by assignment: no group is joined, no offset is committed.
 
 Reading a partition ends at the stop offset of its range, or at the partition's end. librdkafka reports that end even
-where the last records are transaction markers, which consumers do not see.
+if the last records are transaction markers, which consumers do not see.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class RecordSelection:
 
 
 def consume(connection: Connection, selection: RecordSelection) -> Generator[list[Record]]:
-    """Yield lists of records, in order within each partition; an empty list after a poll that brought none.
+    """Yield lists of records, in order within each partition; an empty list after a poll without records.
 
-    Ends when all ranges are read or `count` records were yielded; a range without a stop never ends.
-    Raises UsageError, Unreachable, Refused, KcliError.
+    Ends when all ranges are read or `count` records were yielded; a range without a stop never ends. Raises UsageError,
+    Unreachable, Refused, KcliError.
     """
     if selection.count == 0:
         return
@@ -113,12 +113,12 @@ class _Reading:
 
     @property
     def is_open(self) -> bool:
-        """Whether records are left to read, or a failure is to be raised."""
+        """Whether records are left to read, or a failure is still to be raised."""
         return bool(self._open) or self._failure is not None
 
     def next(self) -> list[Record]:
-        """Return the records of one poll; an empty list where none came in time. Raises the failure that a poll before
-        had after its records."""
+        """Return the records of one poll; an empty list if none came in time. If an earlier poll failed after it had
+        read records, raises that failure now."""
         if self._failure is not None:
             raise self._failure
         messages = self._consumer.consume(CHUNK, 0)
@@ -148,7 +148,7 @@ class _Reading:
         assert offset is not None
         place = self._open.get(partition)
         if place is None:
-            return None  # librdkafka had fetched it before the range was read to its end
+            return None  # librdkafka had fetched this record before the range was read to its end
         if place.stop is not None and offset >= place.stop - 1:
             self._close(partition)
             if offset >= place.stop:
@@ -172,7 +172,7 @@ class _Reading:
 
 
 def record_of(message: Message, topic: str) -> Record:
-    """Convert librdkafka's message, which has no error, to a record. Raises KcliError where librdkafka cannot decode
+    """Convert librdkafka's message, which has no error, to a record. Raises KcliError if librdkafka cannot decode
     the message's headers."""
     kind, timestamp = message.timestamp()
     known = kind != TIMESTAMP_NOT_AVAILABLE

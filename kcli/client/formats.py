@@ -5,7 +5,7 @@ jsonl   dump-segment's object without the fields that a consumer does not receiv
 %s      kcat's format string (-f)
           %t topic  %p partition  %o offset  %T timestamp (ms, -1 for none)
           %k key  %K its length  %s value  %S its length  %R its length in 4 bytes, big endian  %h headers a=b,c=d
-          %%  \n \r \t \xHH  \\       a null has the length -1, and no text (or NULL)
+          %%  \n \r \t \xHH  \\       a null has the length -1; its text is empty, or NULL with -Z
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ def json_field(data: bytes | None) -> str:
 
 
 def shown(data: bytes | None, fold: int = -1) -> str:
-    """Return bytes as text for a terminal: printable text as it is, quoted where it is ambiguous; 0x... for other
-    bytes; null for None.
+    """Return bytes as text for a terminal: printable text as it is, quoted if it is ambiguous; 0x... for other bytes;
+    null for None.
 
-    fold: the number of bytes shown at most, -1 for all. dump-segment's kernel prints the same.
+    fold: the maximum number of bytes shown, -1 for all. dump-segment prints the same text, from compiled code of its
+    own.
     """
     if data is None:
         return "null"

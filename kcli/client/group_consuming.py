@@ -34,7 +34,7 @@ TOO_LATE = {
 
 
 def consume(connection: Connection, membership: Membership, report: Report) -> Generator[list[Record]]:
-    """Yield lists of records, in order within each partition; an empty list after a poll that brought none. Ends after
+    """Yield lists of records, in order within each partition; an empty list after a poll without records. Ends after
     `membership.count` records, or with `membership.to_end` when all assigned partitions are read to their ends.
 
     Closing the iterator leaves the group (a static member stays until its session ends). Raises UsageError,
@@ -107,8 +107,8 @@ class _Member:
         return self._membership.to_end and bool(self._assigned) and self._assigned <= self._at_end
 
     def next(self) -> list[Record]:
-        """Return the records of one poll; an empty list where none came in time. Raises the failure that a poll before
-        had after its records."""
+        """Return the records of one poll; an empty list if none came in time. If an earlier poll failed after it had
+        read records, raises that failure now."""
         if self._failure is not None:
             raise self._failure
         messages = self._consumer.consume(CHUNK if self._left is None else min(CHUNK, self._left), 0)
@@ -151,7 +151,7 @@ class _Member:
             )
 
     def taken(self, records: list[Record]) -> None:
-        """Commit the offsets of these records, which the caller has finished with, as `membership.commit` says. Raises
+        """Commit the offsets of these records, which the caller has processed, as `membership.commit` says. Raises
         Refused."""
         if not records or self._membership.commit is Commit.NONE:
             return

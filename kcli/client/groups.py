@@ -52,10 +52,10 @@ NOT_READY = {
 class Groups:
     """Groups of a cluster, as their coordinators describe them. The cluster's topics are read once, at construction.
 
-    A method that takes several groups yields a KcliError in place of a group that failed.
+    A method that takes several groups yields a KcliError in place of each group that failed.
 
-    trouble: the parts of a log directory that cannot be read, as in kcli.inspector.groups, which has the same
-    interface; always empty here, where a coordinator answers.
+    trouble: always empty. kcli.inspector.groups has the same interface, and lists there the parts of a log directory
+    that cannot be read.
     """
 
     trouble: Sequence[str | KcliError] = ()
@@ -104,8 +104,8 @@ class Groups:
         )
 
     def _epochs(self, name: str, node: Node) -> wire.GroupEpochs | None:
-        """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None where the coordinator
-        refuses."""
+        """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None if the coordinator
+        returns an error."""
         try:
             server = wire.Server(node.host, node.port, self._timeout_s, self._connection.security())
             return wire.group_epochs(server, name)
@@ -113,8 +113,8 @@ class Groups:
             return None
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """Return the committed offsets of a group, which `group` or `describe` must have returned just before. Raises
-        Refused, Unreachable."""
+        """Return the committed offsets of a group. The caller must have called `group` or `describe` for the group just
+        before. Raises Refused, Unreachable."""
         requested = [ConsumerGroupTopicPartitions(group)]
         found = self._result(
             group, lambda: self._client.list_consumer_group_offsets(requested, request_timeout=self._timeout_s)[group]
@@ -142,7 +142,7 @@ class Groups:
 
     def at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """Return, for each partition that exists and has a leader, the first offset with a timestamp of `time_ms`
-        (epoch ms) or later; -1 where there is none. Raises Refused, Unreachable."""
+        (epoch ms) or later; -1 if the partition has no such offset. Raises Refused, Unreachable."""
         return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))  # ListOffsets: -1 to -5 are no times
 
     def _offsets(self, places: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
@@ -196,8 +196,8 @@ class Groups:
         """Delete committed offsets of topics to which no member of the group is subscribed. Yields each partition whose
         offset was deleted, or a KcliError.
 
-        confluent-kafka has no OffsetDelete: wire sends it. Raises KcliError where the cluster requires TLS or SASL that
-        wire does not speak.
+        The request is sent by `wire`, since confluent-kafka lacks OffsetDelete. Raises KcliError if the cluster
+        requires TLS or SASL that `wire` does not support.
         """
         security = self._connection.security()
         node: Node | None = self._described(group).coordinator
@@ -248,7 +248,7 @@ def _metadata(described: confluent_kafka.TopicPartition) -> str:
 
 
 def _name(names: dict[Enum, str], value: Enum) -> str:
-    """Kafka's name of a group's state or type; librdkafka lacks some of them."""
+    """Return Kafka's name of a group's state or type; "Unknown" for a value that `names` lacks."""
     return names.get(value, "Unknown")
 
 

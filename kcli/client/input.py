@@ -29,7 +29,7 @@ class BadInput(KcliError):
 
 
 class NewRecord(NamedTuple):
-    """A record to produce. partition, timestamp (epoch ms), topic: None where the input has none."""
+    """A record to produce. partition, timestamp (epoch ms), topic: None if the input has none."""
 
     key: bytes | None
     value: bytes | None

@@ -10,8 +10,8 @@ from kcli.protocol.topic_partition import TopicPartition
 
 
 class Assignor(StrEnum):
-    """partition.assignment.strategy: how a classic group's leader assigns partitions. Of several names the coordinator
-    picks one that all members support."""
+    """partition.assignment.strategy: how a classic group's leader assigns partitions. If a member has several
+    assignors, the coordinator picks one that all members support."""
 
     RANGE = "range"
     ROUNDROBIN = "roundrobin"
@@ -62,5 +62,5 @@ class Membership:
 
 
 Report = Callable[[str, list[TopicPartition]], None]
-"""Called with an event of the member (the text `assigned`, `revoked` or `lost`, or why a commit failed) and the event's
-partitions."""
+"""A callback that receives an event of the member (the text `assigned`, `revoked` or `lost`, or why a commit failed)
+and the event's partitions."""

@@ -28,7 +28,7 @@ SCHEMES: Final = ("file", "http", "https")
 _TOKEN_BYTES_MAX: Final = 128 << 10
 _TIMEOUT_S: Final = 10.0
 _EARLIER_MS: Final = 10_000
-"""A token is replaced when it expires within this time, ms."""
+"""A token is replaced if it expires within this time, in ms."""
 _DONE: Final = (200, 201)
 
 
@@ -38,7 +38,7 @@ class NoToken(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where tokens come from.
+    """The place from which tokens are read.
 
     url: a file:, http: or https: URL. tls: the TLS context for https; None to trust the system's certificate
     authorities.
@@ -85,8 +85,8 @@ class Tokens:
         return self._token
 
     def login(self) -> ClientLogin:
-        """Return the login of kcli's own connections. The first step of the login gets the token, and raises
-        NoToken."""
+        """Return the login of kcli's own connections. The token is read or requested only in the first step of that
+        login, which raises NoToken."""
         from kcli.security.client_login import ClientLogin
 
         return ClientLogin(MECHANISM, lambda: converse(self.token().text, self._extensions))

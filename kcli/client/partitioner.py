@@ -20,7 +20,7 @@ STICKY_BYTES = 16_384  # batch.size of Java's producer
 
 
 class Partitioning(StrEnum):
-    """The partitioner, for records without a partition of their own."""
+    """The algorithm that chooses a partition for a record whose input gives none."""
 
     MURMUR2 = "murmur2"
     STICKY = "sticky"

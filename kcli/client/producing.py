@@ -26,8 +26,8 @@ PURGED = KafkaError._PURGE_QUEUE  # noqa: SLF001 (librdkafka's own codes have no
 class ProducerSettings:
     """The producer's settings; for a setting that is None, librdkafka's default applies.
 
-    acks: all, 1, 0; partition: the partition of every record; where it is None, `partitioning` chooses one, except,
-    with `own_partitions`, for records that name their own.
+    acks: all, 1 or 0. partition: the partition of every record; if it is None, `partitioning` chooses one for each
+    record. own_partitions: whether a record's own partition, if it has one, is used instead.
     """
 
     acks: str | None = None
@@ -80,7 +80,8 @@ class Delivery:
 
 
 class TopicProducer:
-    """Produces to one topic, or to the topics that the records name. `delivery` counts the records; `close` flushes."""
+    """Produces to one topic, or to the topics that the records name. `delivery` counts the records; `close` waits for
+    delivery."""
 
     def __init__(self, connection: Connection, settings: ProducerSettings, topic: str | None) -> None:
         self.delivery = Delivery()
@@ -97,7 +98,8 @@ class TopicProducer:
             self._partitioner(topic)
 
     def send(self, records: Iterable[NewRecord]) -> None:
-        """Give the records to librdkafka; waits while its queue is full. Raises Unreachable, Refused, KcliError."""
+        """Queue the records in librdkafka's producer; wait while that queue is full. Raises Unreachable, Refused,
+        KcliError."""
         producer, fail, delivery = self._producer, self._failed, self.delivery
         fixed = self._settings.partition
         for number, record in enumerate(records):
@@ -155,7 +157,7 @@ class TopicProducer:
             raise Refused("", self._fatal) from None
 
     def _undelivered(self) -> int:
-        """Wait a moment for delivery reports; return the number of records that have none yet."""
+        """Wait a moment for delivery reports; return the number of records that have no report yet."""
         try:
             return self._producer.flush(0.2)
         except KafkaException as error:  # librdkafka's producer does nothing more, and reports every record as purged

@@ -4,7 +4,7 @@
     times   FROM:TO, each epoch milliseconds, ISO 8601 or relative to now (-2h); either may be missing
 
 Offsets are found when reading begins: `end` is the high watermark, under read_committed the last stable offset. A range
-of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets); where there
+of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets); if there
 is no such record, at the partition's end at the time when reading begins.
 """
 
@@ -24,8 +24,8 @@ Answer = TypeVar("Answer")
 
 
 class Start(NamedTuple):
-    """The first offset to read. offset: 0 or more; or negative, counted back from the partition's end; None: the
-    beginning, or with `at_end` the end."""
+    """The first offset to read. offset: 0 or more; a negative number is counted back from the partition's end; None is
+    the beginning, or with `at_end` the end."""
 
     offset: int | None
     at_end: bool = False
@@ -52,7 +52,7 @@ class Times(NamedTuple):
 
 
 def parse_start(text: str) -> tuple[int | None, Start]:
-    """Parse `-o`: the partition (None: all) and the start. Raises UsageError."""
+    """Parse the argument of -o. Returns the partition (None: all) and the start. Raises UsageError."""
     found = re.fullmatch(r"(?:(\d{1,10}):)?(?:(beginning|earliest)|(end|latest)|(-?\d{1,18}))", text)
     if found is None:
         raise UsageError(f"-o {text!r} is no offset: give beginning, end, N, -N, or PARTITION:OFFSET")
@@ -134,7 +134,7 @@ class Offsets:
 
     def _at(self, time_ms: int, bounds: dict[int, tuple[int, int]]) -> dict[int, int]:
         """Return for each partition in `bounds` the first offset with a timestamp of `time_ms` (epoch ms) or later; the
-        partition's end where there is none. bounds: each partition's first offset and end. Raises Refused."""
+        partition's end if there is none. bounds: each partition's first offset and end. Raises Refused."""
         places = [TopicPartition(self._topic, number, time_ms) for number in bounds]
         found = self._result(lambda wait_s: self._consumer.offsets_for_times(places, wait_s), None)
         for place in found:

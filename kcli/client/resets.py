@@ -43,7 +43,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Reset:
-    """A reset. number: the N or T of OFFSET, SHIFT and TIME; given: the offsets of GIVEN, by group."""
+    """A reset. number: the N or T of OFFSET, SHIFT and TIME; given: the offsets of GIVEN, by group and partition."""
 
     kind: Kind
     number: int = 0
@@ -51,7 +51,7 @@ class Reset:
 
 
 def parse_places(text: str) -> tuple[str, tuple[int, ...]]:
-    """Parse TOPIC or TOPIC:0,1: the topic, and its partitions (empty for TOPIC). Raises UsageError."""
+    """Parse TOPIC or TOPIC:0,1. Returns the topic and the partitions (empty for TOPIC alone). Raises UsageError."""
     topic, colon, numbers = text.partition(":")
     try:
         found = tuple(int(number) for number in numbers.split(",")) if colon else ()
@@ -63,8 +63,8 @@ def parse_places(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def parse_csv(lines: Iterable[str], name: str, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Parse a CSV file's lines; return offsets by group. name: the file's name, for errors; groups: the command's
-    groups, of which a line without a group names the only one. Raises UsageError."""
+    """Parse a CSV file's lines; return offsets by group. name: the file's name, for errors; groups: the groups of the
+    command. A line without a group is for the command's group, of which there must be only one. Raises UsageError."""
     found: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(csv.reader(lines), 1):
         if not row:
@@ -96,7 +96,7 @@ def scope(groups: Groups, committed: Mapping[TopicPartition, Committed], topics:
 def new_offsets(
     groups: Groups, group: str, reset: Reset, topics: Iterable[str], report: Report
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Committed]]:
-    """Return the new offset of each partition, and the group's committed offsets. Raises KcliError where the group has
+    """Return the new offset of each partition, and the group's committed offsets. Raises KcliError if the group has
     members, or a partition does not exist or has no leader."""
     state = groups.group(group).state
     if state not in RESETTABLE:

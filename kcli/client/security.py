@@ -6,7 +6,7 @@
                        enable.ssl.certificate.verification (false)
     sasl.*             mechanism or mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; username, password;
                        tokenauth (true: a delegation token), a name of kcli's, as librdkafka has no such login
-    sasl.oauthbearer.* of OAUTHBEARER: method (oidc), token.endpoint.url (also of a file, which librdkafka has not),
+    sasl.oauthbearer.* of OAUTHBEARER: method (oidc), token.endpoint.url (also of a file, which librdkafka lacks),
                        client.id, client.secret, scope, extensions
     https.*            ca.location, ca.pem: the authorities of that endpoint
 
@@ -53,7 +53,7 @@ VERIFICATION = "enable.ssl.certificate.verification"
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The TLS context and the SASL login of a connection. None: a connection without TLS, or without SASL."""
+    """The TLS context and the SASL login of a connection; None for a connection without TLS, or without SASL."""
 
     tls: ssl.SSLContext | None = None
     sasl: ClientLogin | None = None

@@ -29,7 +29,7 @@ from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenReq
 from kio.static.primitive import i64Timedelta
 
 _PERIOD_MAX = timedelta.max - timedelta(days=1)
-"""The longest period that kio accepts."""
+"""The longest period that kio can encode."""
 _ONE_MS = timedelta(milliseconds=1)
 
 
@@ -48,15 +48,16 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """The delegation tokens of a cluster. Principals are texts such as User:alice. Periods are in ms. A period of -1:
-    in `create` and `renew` the maximum lifetime or the expiry time that the broker has configured, in `expire` at
-    once."""
+    """The delegation tokens of a cluster. Principals are texts such as User:alice. Periods are in ms. A period of -1
+    means the broker's configured maximum lifetime in `create`, the broker's configured expiry time in `renew`, and "at
+    once" in `expire`."""
 
     def __init__(self, brokers: AnyBroker) -> None:
         self._brokers = brokers
 
     def create(self, owner: str | None, renewers: Sequence[str], lifetime_ms: int) -> Token:
-        """Make a token. owner: None for the client itself. lifetime_ms: how long the token can be renewed.
+        """Make a token. owner: the principal that owns the token; None for this client's own. lifetime_ms: how long the
+        token can be renewed.
 
         Raises NobodyAnswers, ErrorAnswer.
         """
@@ -83,8 +84,8 @@ class Tokens:
         )
 
     def described(self, owners: Sequence[str]) -> list[Token]:
-        """Return the tokens that the principals in `owners` own, have made or may renew, sorted by owner; for empty
-        `owners` those of all principals. Only tokens that this client may describe are returned.
+        """Return the tokens that the principals in `owners` own, have created or may renew, sorted by owner; if
+        `owners` is empty, those of all principals. Only tokens that this client may describe are returned.
 
         Raises NobodyAnswers, ErrorAnswer.
         """

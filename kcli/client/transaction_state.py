@@ -1,6 +1,6 @@
 """DescribeTransactions' response as kio defines it, except that transaction_start_time is an integer.
 
-transaction_start_time is -1 where no transaction is open, and kio's own type refuses times before 1970. kio evaluates
+transaction_start_time is -1 if no transaction is open, and kio's own type refuses times before 1970. kio evaluates
 the fields' annotations: this module has no `from __future__ import annotations`.
 """
 

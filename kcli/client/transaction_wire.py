@@ -1,11 +1,12 @@
 """The requests about transactions that librdkafka's API lacks, sent over connections of `wire`.
 
-    FindCoordinator v4       the coordinators of transactional ids
-    ListTransactions v0, v1  the ids that a broker coordinates; v1 filters by duration (KIP-664, KIP-994)
-    DescribeTransactions     the state of transactional ids, from their coordinator
-    DescribeProducers        the active producers of a partition, from one of its replicas
-    WriteTxnMarkers v1       write a transaction marker to a partition
-    InitProducerId v4        abort the open transaction of an id, and fence its producer
+    FindCoordinator v4       returns the coordinators of transactional ids
+    ListTransactions v0, v1  returns the transactional ids that a broker coordinates; v1 filters by duration (KIP-664,
+                             KIP-994)
+    DescribeTransactions     returns the state of transactional ids, from their coordinator
+    DescribeProducers        returns the active producers of a partition, from one of its replicas
+    WriteTxnMarkers v1       writes a transaction marker to a partition
+    InitProducerId v4        aborts the open transaction of a transactional id, and fences its producer
 
 Every function sends one request to one broker, and raises NoAnswer and OSError.
 """
@@ -68,8 +69,9 @@ def find_coordinators(server: Server, transactional_ids: Sequence[str]) -> dict[
 
 
 def list_transactions(server: Server, broker: int, selection: TransactionFilter) -> tuple[ErrorCode, list[Listing]]:
-    """Return the transactional ids that a broker coordinates. Raises NoAnswer where `selection` has a duration, which
-    version 0 of ListTransactions lacks, and the broker has only that version."""
+    """Return the error code of ListTransactions and the transactional ids that a broker coordinates. Raises NoAnswer if
+    `selection` has a duration and the broker has only version 0 of ListTransactions, which has no filter by
+    duration."""
     filters = {"state_filters": tuple(sorted(selection.states))}
     producers = tuple(ProducerId(each) for each in sorted(selection.producer_ids))
     if selection.longer_than_ms is None:

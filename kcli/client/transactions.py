@@ -1,7 +1,7 @@
 """Transactions of a cluster, from their coordinators and from partition leaders; aborts of hanging transactions.
 
-librdkafka has no API for them: it gives the brokers and the partitions' leaders, wire sends the requests. Requests to a
-coordinator that is moving or still loading are retried.
+librdkafka has no API for transactions of others: it gives the brokers and the partitions' leaders, and `wire` sends the
+requests. Requests to a coordinator that is moving or still loading are retried.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ P = ParamSpec("P")
 
 
 class Transactions:
-    """Transactions of a cluster. The cluster's topics are read once, at construction. Methods that take several names
-    yield a KcliError in place of one that failed.
+    """Transactions of a cluster. The cluster's topics are read once, at construction. Methods that take several
+    transactional ids, or partitions, yield a KcliError in place of each one that failed.
 
-    trouble: the parts of a log directory that cannot be read, as in kcli.inspector.transactions, which has the same
-    interface; always empty here, where a broker answers.
+    trouble: always empty. kcli.inspector.transactions has the same interface, and lists there the parts of a log
+    directory that cannot be read.
     """
 
     trouble: Sequence[str | KcliError] = ()
 
     def __init__(self, connection: Connection) -> None:
-        """Raises UsageError, Unreachable; KcliError where the cluster requires TLS or SASL that wire does not
+        """Raises UsageError, Unreachable; KcliError if the cluster requires TLS or SASL that wire does not
         speak."""
         self._timeout_s = connection.timeout_s
         self._security = connection.security()
@@ -102,8 +102,8 @@ class Transactions:
             yield found[name]
 
     def _described(self, names: list[str]) -> Iterator[tuple[str, Transaction | KcliError | ErrorCode]]:
-        """Yield each transactional id with its present state, or with the error of its coordinator or of the
-        connection."""
+        """Yield each transactional id with its present state, or with the error that its coordinator or the connection
+        returned."""
         by_server: dict[tuple[int, Server], list[str]] = {}
         for name, each in self._coordinators(names).items():
             if each.error != ErrorCode.NONE:
@@ -121,7 +121,7 @@ class Transactions:
                 yield transaction.transactional_id, transaction if error == ErrorCode.NONE else error
 
     def _coordinators(self, names: list[str]) -> dict[str, transaction_wire.Coordinator]:
-        """The coordinators of transactional ids, from the first broker that answers. Raises KcliError where none
+        """The coordinators of transactional ids, from the first broker that answers. Raises KcliError if none
         answers."""
         failure = KcliError("the cluster has no broker that answers")
         for _, server in sorted(self._servers.items()):
@@ -132,7 +132,7 @@ class Transactions:
         raise failure
 
     def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
-        """Return the partitions of a topic, or of all topics where `topic` is None; with `broker` only those with a
+        """Return the partitions of a topic, or of all topics if `topic` is None; with `broker` only those with a
         replica on that broker. Raises KcliError."""
         if broker is not None:
             self._server(broker)
@@ -148,7 +148,8 @@ class Transactions:
     def producers(
         self, places: Iterable[TopicPartition], broker: int | None
     ) -> Iterator[tuple[TopicPartition, list[Producer]] | KcliError]:
-        """Yield each partition's active producers, from its leader or from `broker`, or a KcliError."""
+        """Yield each partition with its active producers, from the partition's leader or from the replica on `broker`,
+        or a KcliError in place of a partition that failed."""
         by_server: dict[Server, list[TopicPartition]] = {}
         for place in places:
             try:

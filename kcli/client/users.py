@@ -44,7 +44,7 @@ class Users:
         self._brokers = brokers
 
     def described(self, names: Sequence[str]) -> list[ScramUser | KcliError]:
-        """Return the credentials of users, sorted, and a KcliError for each user that has none. names: none for all
+        """Return the credentials of users, sorted, and a KcliError for each user that has none. names: empty for all
         users. Raises KcliError: NobodyAnswers, ErrorAnswer."""
         users = tuple(UserName(name=name) for name in names) or None
         request = DescribeUserScramCredentialsRequest(users=users)
@@ -80,7 +80,7 @@ class Users:
         self._alter(AlterUserScramCredentialsRequest(deletions=(), upsertions=(upsertion,)))
 
     def remove(self, name: str, mechanism: ScramMechanism) -> None:
-        """Take a user's credential for a mechanism away. Raises NobodyAnswers, ErrorAnswer."""
+        """Delete a user's credential for a mechanism. Raises NobodyAnswers, ErrorAnswer."""
         deletion = ScramCredentialDeletion(name=name, mechanism=i8(mechanism.code))
         self._alter(AlterUserScramCredentialsRequest(deletions=(deletion,), upsertions=()))
 

@@ -75,7 +75,7 @@ class Hangup(NoAnswer):
 
 
 class NobodyAnswers(KcliError):
-    """No known broker answers. error: that of the last broker tried; reason: the error's text."""
+    """No known broker answers. error: the error of the last broker tried; reason: the text of that error."""
 
     def __init__(self, bootstrap: str, error: Exception) -> None:
         self.error, self.reason = error, failure_reason(error)
@@ -133,8 +133,8 @@ def _addresses(bootstrap: str) -> Iterator[tuple[str, int]]:
 
 
 class Feature(NamedTuple):
-    """A finalized feature's level, and the range of levels that the broker supports (0 and 0 where ApiVersions does not
-    name it among the supported features)."""
+    """A finalized feature's level, and the range of levels that the broker supports (0 and 0 if ApiVersions does not
+    list the feature as supported)."""
 
     name: str
     level: int
@@ -143,7 +143,7 @@ class Feature(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """A replica of the metadata log. log_end_offset: None where the leader does not know it."""
+    """A replica of the metadata log. log_end_offset: None if the leader does not know it."""
 
     node: int
     log_end_offset: int | None
@@ -170,14 +170,14 @@ class GroupEpochs(NamedTuple):
 
 
 class Details(NamedTuple):
-    """A cluster's finalized features and quorum. None: the broker did not return it."""
+    """A cluster's finalized features and quorum; each is None if the broker did not return it."""
 
     features: tuple[Feature, ...] | None
     quorum: Quorum | None
 
 
 def details(server: Server) -> Details:
-    """Return the features and the quorum, each None where the broker does not return it."""
+    """Return the features and the quorum, each None if the broker does not return it."""
     features = None
     try:
         with _connected(server) as connection:
@@ -188,8 +188,8 @@ def details(server: Server) -> Details:
 
 
 def quorum(server: Server) -> Quorum | None:
-    """Return the quorum; None where the broker does not have the API DescribeQuorum. Raises OSError, and NoAnswer (with
-    the error's name where the broker answers with an error code)."""
+    """Return the quorum; None if the broker does not have the API DescribeQuorum. Raises OSError, and NoAnswer (with
+    the error's name if the broker answers with an error code)."""
     with _connected(server) as connection:
         _, quorum_known = _features(connection)
         return _quorum(connection) if quorum_known else None
@@ -262,7 +262,7 @@ def delete_offsets(
 
 
 def group_epochs(server: Server, group: str) -> GroupEpochs | None:
-    """Return the state and the epochs of a consumer group, from its coordinator; None where the coordinator answers
+    """Return the state and the epochs of a consumer group, from its coordinator; None if the coordinator answers
     with an error. Raises NoAnswer, OSError."""
     request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
     (found,) = call(server, request, ConsumerGroupDescribeResponse).groups
@@ -318,7 +318,7 @@ def _authenticate(connection: socket.socket, sasl: ClientLogin) -> None:
 
 
 def _call(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:
-    """Send a request over an open connection, and return the response. Raises NoAnswer where the response's error code
+    """Send a request over an open connection, and return the response. Raises NoAnswer if the response's error code
     is not 0; OSError."""
     data = _exchange(connection, request)
     position = _header_size(response_type)

@@ -14,7 +14,7 @@ from kcli.metadata_log.replay import refuse, replay
 
 
 def read_image(log_directory: Path) -> MetadataImage | None:
-    """Return the image that the metadata log of a log directory makes; None where there is no metadata log.
+    """Return the image that the metadata log of a log directory makes; None if there is no metadata log.
 
     Raises UnreadableInput.
     """

@@ -1,6 +1,5 @@
-"""The small files (indexes, snapshots, checkpoints, properties) as one dict an entry, for the JSON lines and the table
-of `kcli dump-segment`.
-"""
+"""The small files (indexes, snapshots, checkpoints, properties) as one dict for each entry, for the JSON lines and the
+table of `kcli dump-segment`."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ Entry = dict[str, Any]
 def file_entries(path: Path, file_type: FileType) -> Iterator[Entry]:
     """Yield the entries of a file, in its order, up to the first that cannot be read.
 
-    Numbers are as stored, but the offsets of index entries are absolute where the file's name has the base offset.
-    Raises FormatError after the last readable entry, where more bytes follow, and UnreadableInput.
+    Numbers are as stored, but the offsets of index entries are absolute if the file's name has the base offset.
+    Raises FormatError after the last readable entry, if more bytes follow, and UnreadableInput.
     """
     data = read_input(path)
     name = parse_name(path.name)

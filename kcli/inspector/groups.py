@@ -59,7 +59,7 @@ class GroupFiles:
     """The groups in log directories. trouble: a line for each damage, an error for each file that cannot be read."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
-        """Replay `__consumer_offsets`. Raises UnreadableInput where no directory can be read or none has partitions of
+        """Replay `__consumer_offsets`. Raises UnreadableInput if no directory can be read or none has partitions of
         it."""
         paths = list(directories)
         found = PartitionPaths.of(paths)
@@ -86,7 +86,7 @@ class GroupFiles:
             yield NoSuchGroup(name) if group is None else group.view(self._name)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """The committed offsets of a group, by partition; none where there is no such group."""
+        """Return the committed offsets of a group, by partition; an empty dict if there is no such group."""
         return {
             place: Committed(each.offset, each.leader_epoch if each.leader_epoch != NONE else None, each.metadata)
             for shard in self._shards
@@ -120,9 +120,10 @@ def log_end_offset(directory: Path) -> int:
 
 
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
-    """The offset behind the last of the sound batches that begin at byte `position` of a segment.
+    """Return the offset behind the last of the sound batches that begin at byte `position` of a segment.
 
-    None where there is none, or where the first does not end at `offset` (None: it may end anywhere).
+    Returns None if there is no sound batch at `position`, or if the first one does not end at `offset` (None: any end
+    will do).
     """
     source = FileSource(path)
     end = None
@@ -142,7 +143,7 @@ def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int
 
 
 def _last_indexed(segment: Path) -> tuple[int, int]:
-    """Relative offset and position (bytes) of the last entry in the index of a segment; zeros where there is none.
+    """Relative offset and position (bytes) of the last entry in the index of a segment; zeros if there is none.
 
     The index is preallocated: its entries end where zeros begin, which a binary search finds. The entry may be wrong.
     """
@@ -193,8 +194,8 @@ def _topic_names(
 
 
 def _shard(directory: Path, on_error: ErrorHandler) -> _Shard:
-    """Replay the readable records of a partition of __consumer_offsets. on_error: called with the error of each
-    unreadable one."""
+    """Replay the readable records of a partition of __consumer_offsets. on_error: called with the error of each record
+    or file that cannot be read."""
     shard = _Shard()
     try:
         for path, record in read_records(directory, on_error):
@@ -210,7 +211,7 @@ def _shard(directory: Path, on_error: ErrorHandler) -> _Shard:
 
 
 class _Shard:
-    """The groups and committed offsets that the records of one partition of __consumer_offsets make."""
+    """The groups and committed offsets that result from the records of one partition of __consumer_offsets."""
 
     def __init__(self) -> None:
         self.groups: dict[str, _Classic | _Consumer | _Modern] = {}
@@ -291,7 +292,7 @@ def _put(values: Values, member: str, value: dict[str, Any] | None) -> None:
 
 @dataclass(frozen=True)
 class _Classic:
-    """A classic group. value: its last group metadata record; None where it has only committed offsets."""
+    """A classic group. value: its last group metadata record; None if it has only committed offsets."""
 
     id: str
     value: dict[str, Any] | None = None
@@ -313,7 +314,8 @@ class _Classic:
 
 
 def _embedded(assignment: object) -> tuple[TopicPartition, ...]:
-    """The partitions in the assignment of a classic member; none where it is not one of the consumer protocol."""
+    """Return the partitions in the assignment of a classic member; none if the assignment is not in the format of the
+    consumer protocol."""
     match assignment:
         case {"data": {"assignedPartitions": list(topics)}}:
             return tuple(

@@ -35,7 +35,7 @@ LOGS = (FileType.LOG, FileType.KRAFT_SNAPSHOT)
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to read, its type, and its partition. topic and partition are None where the file is not in a directory
+    """A file to read, its type, and its partition. topic and partition are None if the file is not in a directory
     with a partition's name."""
 
     path: Path
@@ -53,8 +53,8 @@ def input_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
     """Yield the files that a path stands for; those of a directory by partition and base offset.
 
     A directory stands for its files of `file_type` (None: log segments) and for those of the partition directories in
-    it, without files and directories that Kafka is about to delete or move. Raises UnreadableInput where the path does
-    not exist, where a directory has no file of that type, or where `file_type` is None and a file's name has no type.
+    it, without files and directories that Kafka is about to delete or move. Raises UnreadableInput if the path does
+    not exist, if a directory has no file of that type, or if `file_type` is None and a file's name has no type.
     """
     if path == STDIN:
         yield InputFile(path, file_type or FileType.LOG, None, None)

@@ -1,6 +1,6 @@
-"""Index and producer snapshot files as kafka-dump-log 4.3 prints them, with its checks of them.
+"""Index and producer snapshot files as kafka-dump-log 4.3 prints them, with that tool's checks of the entries.
 
-The functions yield lines of stdout. `notes` collects the complaints that Kafka's tool writes to stderr, and the errors
+The functions yield lines of stdout. `notes` collects the mismatches that Kafka's tool writes to stderr, and the errors
 at which the tool would end.
 """
 
@@ -75,7 +75,7 @@ def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_si
 
 @contextmanager
 def _opened_log(path: Path, notes: Notes) -> Iterator[FileSource | None]:
-    """The log beside an index; None where the log cannot be read, and for an index from standard input."""
+    """Yield the log beside an index; None if the log cannot be read, and for an index from standard input."""
     log = None
     if path != STDIN:
         try:
@@ -174,7 +174,7 @@ class _TimeCheck:
     def _largest_timestamp(self, offset: int, position: int) -> tuple[int, int]:
         """Last offset and largest timestamp of the first batch from byte `position` on that ends at or behind `offset`.
 
-        -1, -1 where there is none before the first damage.
+        -1, -1 if there is none before the first damage.
         """
         assert self._log is not None
         for part in read_segment(self._log, start=max(0, position), resync=False, window_bytes=SMALL_WINDOW_BYTES):

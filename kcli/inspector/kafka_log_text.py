@@ -30,7 +30,7 @@ GAPS_KEPT = 1000
 class LogOutcome:
     """What printing a log found: errors, at each of which Kafka's tool would have ended, and gaps between offsets.
 
-    gaps: (last offset, next offset) of the first GAPS_KEPT of gap_count gaps. last_offset: of the last record, -1 where
+    gaps: (last offset, next offset) of the first GAPS_KEPT of gap_count gaps. last_offset: of the last record, -1 if
     there is none. shown: the number of batches or records printed.
     """
 
@@ -41,7 +41,8 @@ class LogOutcome:
     shown: int = 0
 
     def add(self, part: LogOutcome, first_offset: int) -> None:
-        """Add the outcome of the next window, whose first record has offset `first_offset` (-1: it has no record)."""
+        """Add the outcome of the next window, that is, of the part of the log that is printed next. first_offset: the
+        offset of the window's first record; -1 if it has no record."""
         self.errors += part.errors
         self.shown += part.shown
         if first_offset >= 0:
@@ -178,7 +179,7 @@ class _Renderer:
 
 
 def log_title(path: Path) -> str:
-    """The line that Kafka's tool prints above a log or a KRaft snapshot; '' where the file's name has no offset."""
+    """The line that Kafka's tool prints above a log or a KRaft snapshot; '' if the file's name has no offset."""
     name = path.name
     if name.endswith(".checkpoint"):
         if name == "bootstrap.checkpoint":

@@ -13,8 +13,8 @@ MAX_MESSAGE_BYTES = 5 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class KafkaTextOptions:
-    """The options of kafka-dump-log that concern logs. decoder: NAME of the option --NAME-decoder; max_bytes: bytes to
-    read."""
+    """The options of kafka-dump-log that concern logs. decoder: NAME of the option --NAME-decoder; max_bytes: the
+    maximum number of bytes to read."""
 
     deep_iteration: bool = False
     print_data_log: bool = False
@@ -44,7 +44,7 @@ class IndexTextOptions:
 
 @dataclass(frozen=True, slots=True)
 class KafkaDumpOptions:
-    """All options of kafka-dump-log, and the selection of records, which is ours."""
+    """All options of kafka-dump-log, and the selection of records, which that tool does not have."""
 
     log: KafkaTextOptions = field(default_factory=KafkaTextOptions)
     index: IndexTextOptions = field(default_factory=IndexTextOptions)
@@ -53,7 +53,8 @@ class KafkaDumpOptions:
 
 @dataclass(slots=True)
 class Notes:
-    """errors: those at which Kafka's tool would end; complaints: its lines on stderr at the end, by title."""
+    """The messages about a dump. errors: those at which Kafka's tool would end; complaints: the mismatches that Kafka's
+    tool lists on stderr at its end, by title."""
 
     errors: list[FormatError | UnreadableInput] = field(default_factory=list)
     complaints: dict[str, list[str]] = field(default_factory=dict)

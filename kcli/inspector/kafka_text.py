@@ -37,8 +37,8 @@ def dump_file(
 ) -> int:
     """Write what Kafka's tool prints of one file. Returns how many batches or records of a log it printed.
 
-    notes: takes complaints and errors. file_type: overrides the type that the file's name has. start: the byte of a log
-    to begin at, where a batch must begin. Raises UnreadableInput.
+    notes: receives mismatches and errors. file_type: overrides the type that the file's name has. start: the byte of a
+    log to begin at, at which a batch must begin. Raises UnreadableInput.
     """
     write(memoryview(f"Dumping {path}\n".encode("utf-8", "surrogateescape")))
     match file_type or SUFFIXES.get(path.suffix):

@@ -47,7 +47,7 @@ class LogReport:
 
 class _Printer(Protocol):
     def begin(self, first: int) -> None:
-        """Begin a new run of batches, the first of which has index `first` in the window."""
+        """Prepare for the records of the batches of a window, from the batch with index `first` on."""
 
     def records(self, records: RecordTable, out: TextBuffer) -> None:
         """Print the records of the table."""
@@ -62,7 +62,7 @@ def print_jsonl(
     selection: Selection = ALL,
     start: int = 0,
 ) -> LogReport:
-    """Write one JSON object a record, which for an internal topic has the decoded record too. Raises
+    """Write one JSON object for each record; that of a record of an internal topic also has the decoded record. Raises
     UnreadableInput."""
     lead = printable_json(
         json.dumps({"topic": topic, "partition": partition}, separators=(",", ":"), ensure_ascii=False)

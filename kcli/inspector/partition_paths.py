@@ -18,8 +18,8 @@ from kcli.protocol.topic_partition import TopicPartition
 
 @dataclass
 class PartitionPaths:
-    """paths: directories by partition. named: all partitions, readable or not. unreadable: an error for each unreadable
-    one."""
+    """The partitions in log directories. paths: directories by partition. named: all partitions, readable or not.
+    unreadable: an error for each unreadable partition."""
 
     paths: dict[TopicPartition, Path] = field(default_factory=dict)
     named: set[TopicPartition] = field(default_factory=set)
@@ -29,7 +29,7 @@ class PartitionPaths:
     def of(cls, directories: Iterable[Path]) -> PartitionPaths:
         """The partitions of log directories, without those that Kafka is about to delete or move.
 
-        Raises UnreadableInput where none of the log directories can be read.
+        Raises UnreadableInput if none of the log directories can be read.
         """
         found = cls()
         readable = 0
@@ -44,7 +44,7 @@ class PartitionPaths:
         return found
 
     def of_topic(self, topic: str) -> dict[int, Path]:
-        """The directories of a topic's partitions, by number. Raises UnreadableInput where there are some and none is
+        """The directories of a topic's partitions, by number. Raises UnreadableInput if there are some and none is
         readable."""
         found = {number: path for (name, number), path in sorted(self.paths.items()) if name == topic}
         if not found and any(name == topic for name, _ in self.named):

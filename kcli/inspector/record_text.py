@@ -26,7 +26,8 @@ from formats.message_json import json_text, printable, to_json
 __all__ = ["DECODERS", "Decoder", "control_text", "decoder", "java_utf8"]
 
 Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
-"""Takes a record's offset, key and value. Returns the texts behind `key: ` and `payload: `; None: it is not printed."""
+"""A function of a record's offset, key and value, which returns the texts behind `key: ` and `payload: `; None for a
+text that is not printed."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -48,15 +49,15 @@ _CONTROL_MESSAGES: Final = {
 
 
 def decoder(name: str) -> Decoder:
-    """The decoder of that name, one of DECODERS. It raises BadValue for a record without a key, where Kafka's tool
-    ends."""
+    """Return the decoder of that name, one of DECODERS. The decoder raises BadValue for a record without a key: Kafka's
+    tool ends with an exception at such a record."""
     return DECODERS[name]
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
     """The text of a control record behind its `headerKeys: [..]`, with the space before it.
 
-    Raises FormatError where Kafka's tool ends with an exception before it prints any of this text.
+    Raises FormatError if Kafka's tool ends with an exception before it prints any of this text.
     """
     control_type = _control_type(key)
     if control_type not in _END_MARKERS and control_type not in _CONTROL_MESSAGES:
@@ -90,7 +91,7 @@ def _control_type(key: bytes | None) -> int:
 
 
 def _message_of(error: FormatError) -> str:
-    """The message of the exception that Kafka throws: "null" where the bytes end too early
+    """The message of the exception that Kafka throws: "null" if the bytes end too early
     (BufferUnderflowException)."""
     return "null" if isinstance(error, Truncated) else error.reason
 

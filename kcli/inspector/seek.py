@@ -26,9 +26,11 @@ ReadIndex = Callable[[FileKind], bytes]
 
 
 def start_position(path: Path, selection: Selection) -> int:
-    """The position (bytes) of a batch at or before the first record that `selection` takes from the segment at `path`.
+    """Return the position (bytes) of a batch at or before the first record that `selection` takes from the segment at
+    `path`.
 
-    All records before it have offsets below from_offset or timestamps below from_time_ms. 0 where no index is usable.
+    All records before that position have offsets below from_offset or timestamps below from_time_ms. Returns 0 if no
+    index is usable.
     """
     name = parse(path.name)
     if name is None or name.base_offset is None or name.kind is not FileKind.LOG or not path.is_file():
@@ -61,8 +63,8 @@ def seek(source: Source, base_offset: int, read_index: ReadIndex, selection: Sel
 
 
 def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_offset: int) -> int:
-    """The position of the last batch in the offset index that ends at or before an offset; 0 where the index has none
-    or is wrong."""
+    """Return the position of the last batch in the offset index that ends at or before an offset; 0 if the index has no
+    such batch or is wrong."""
     try:
         entries = offset_index.parse(read_index(FileKind.OFFSET_INDEX)).entries
     except (FormatError, UnreadableInput):
@@ -74,15 +76,15 @@ def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_
 
 
 def indexed_batch(source: Source, base_offset: int, entry: offset_index.OffsetIndexEntry) -> BatchRow | None:
-    """The sound batch at the position of an offset index entry that ends at the entry's offset; None where there is
-    none."""
+    """Return the sound batch at the position of an offset index entry, if that batch ends at the entry's offset; else
+    None."""
     row = next(_rows(source, entry.position), None) if entry.position >= 0 else None
     return row if row is not None and row.last_offset == base_offset + entry.relative_offset else None
 
 
 def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_index.TimeIndexEntry | None:
     """Return the last time index entry with a timestamp below from_time_ms: no record up to the entry's offset has a
-    larger timestamp. None where there is no such entry."""
+    larger timestamp. None if there is no such entry."""
     try:
         entries = time_index.parse(read_index(FileKind.TIME_INDEX)).entries
     except (FormatError, UnreadableInput):
@@ -92,7 +94,8 @@ def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_inde
 
 
 def _has_largest(source: Source, position: int, offset: int, timestamp: int) -> bool:
-    """Whether `timestamp` is the largest of the first batch from byte `position` on that ends at or behind `offset`."""
+    """Return whether the first batch from byte `position` on that ends at or behind `offset` has `timestamp` as its
+    largest timestamp."""
     row = next((row for row in _rows(source, position) if row.last_offset >= offset), None)
     return row is not None and row.max_timestamp == timestamp
 

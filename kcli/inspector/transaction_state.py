@@ -1,11 +1,12 @@
-"""Whether the transaction coordinator's records fit the producers of the partitions beside them.
+"""Whether the transaction coordinator's records agree with the producers of the partitions beside them.
 
-    transaction-open        a transaction is open in a partition, and its coordinator has none there: it hangs (KIP-664)
+    transaction-open        a transaction is open in a partition, but the coordinator has no open transaction in it: the
+                            transaction hangs (KIP-664)
     transaction-state-end   a partition knows a producer epoch, or a producer id, that the coordinator gives out after
                             its last record: __transaction_state is an older copy, or its end is lost
 
-A producer's epoch in a partition is never above the coordinator's, which writes each before it is used. Source:
-TransactionCoordinator, ProducerStateManager.
+A producer's epoch in a partition is never above the coordinator's, since the coordinator writes each epoch before the
+producer uses it. Source: TransactionCoordinator, ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from kcli.views.transactions import Open, Producer, hanging
 class Unfit:
     """A contradiction between the coordinator's records and a partition.
 
-    kind: see the module. partition: the partition with the open transaction, or the partition of __transaction_state
-    that is too old; where the transactional id is not known, the partition with the producer's batches. offset: the
-    first one of the open transaction; None where the coordinator's records are too old."""
+    kind: see the module. partition: for an open transaction, the partition that has it; else the partition of
+    __transaction_state whose records are too old or, if the transactional id is not known, the partition with the
+    producer's batches. offset: the first offset of the open transaction; None if the coordinator's records are too old.
+    """
 
     kind: str
     partition: TopicPartition
@@ -45,9 +47,9 @@ class Unfit:
 
 def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
     """Yield the contradictions between the transaction coordinator's records and the partitions in the log directories
-    of a broker; none where the directories have no partition of __transaction_state.
+    of a broker; none if the directories have no partition of __transaction_state.
 
-    Where some partition is missing or cannot be read, no hanging transaction is yielded, because the records that are
+    If some partition is missing or cannot be read, no hanging transaction is yielded, because the records that are
     missing may explain the difference.
     """
     if not any(
@@ -87,7 +89,7 @@ def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
 
 def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:
     """Whether a partition's log contradicts one of its producer snapshots, so that the producers taken from the
-    snapshot may be wrong; True where the files cannot be read."""
+    snapshot may be wrong; True if the files cannot be read."""
     directories = [each / str(place) for each in homes if (each / str(place)).is_dir()]
     try:
         return any(wrong_snapshots(PartitionView(each)) for each in directories)

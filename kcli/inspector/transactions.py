@@ -32,7 +32,7 @@ class TransactionFiles:
 
     def __init__(self, directories: Iterable[Path], now_ms: int, warn: Callable[[str], None] = log.warning) -> None:
         """now_ms: the time against which TransactionFilter.longer_than_ms counts. warn: see ReadOnlyLog. Raises
-        UnreadableInput where no directory is readable."""
+        UnreadableInput if no directory is readable."""
         self._directories = list(directories)
         self._now_ms = now_ms
         self._warn = warn
@@ -75,9 +75,9 @@ class TransactionFiles:
                 )
 
     def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
-        """The partitions of a topic; None: of all topics. broker: must be None.
+        """Return the partitions of a topic, or of all topics if `topic` is None. broker: must be None.
 
-        Raises UsageError for a broker, UnreadableInput where no partition of the topic can be read.
+        Raises UsageError for a broker, UnreadableInput if no partition of the topic can be read.
         """
         _no_broker(broker)
         if topic is None:

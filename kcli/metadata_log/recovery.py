@@ -1,11 +1,11 @@
 """The metadata log in a recovery of its log directory: what Kafka's start would lose of the cluster's metadata.
 
-    alone        this node is the only voter: the records that Kafka's start cuts off are lost, and partitions become
-                 strays
-    in a quorum  the node fetches the records that Kafka's start cuts off from the other voters: no record is lost, and
-                 salvage changes nothing
-    elsewhere    the metadata log is in another log directory, which the configuration names
-    missing      the directory has no metadata log, and the configuration names no other directory for it
+alone        this node is the only voter: the records that Kafka's start cuts off are lost, and partitions become
+             strays
+in a quorum  the node fetches the records that Kafka's start cuts off from the other voters: no record is lost, and
+             salvage changes nothing
+elsewhere    the metadata log is in another log directory, which the configuration names
+missing      the directory has no metadata log, and the configuration names no other directory for it
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ FENCED_SINCE = 2
 
 
 async def add_offsets_to_txn(broker: Broker, call: types.AddOffsetsToTxnCall) -> types.AddOffsetsToTxnResponse:
-    """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, and those of a
+    """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, and any code of
     CoordinatorError."""
     return call.respond(error_code=for_version(await _add(broker, call), call.version, FENCED_SINCE))
 
@@ -54,7 +54,7 @@ async def _add(broker: Broker, call: types.AddOffsetsToTxnCall) -> ErrorCode:
 
 
 def _partition(broker: Broker, group: str) -> int:
-    """Return the number of the group's partition of __consumer_offsets. Where that topic does not exist yet, it is
-    computed from offsets.topic.num.partitions: the topic is created by the client's FindCoordinator for the group,
-    which comes only after this request."""
+    """Return the number of the group's partition of __consumer_offsets. If that topic does not exist yet, the number is
+    computed from offsets.topic.num.partitions: the client's FindCoordinator for the group, which creates the topic,
+    comes only after this request."""
     return partition_of(group, broker.groups.partition_count or broker.config.number("offsets.topic.num.partitions"))

@@ -31,7 +31,7 @@ BATCHED_SINCE = 4
 
 
 class _Addition(NamedTuple):
-    """The partitions to add to one transaction, or to verify in it."""
+    """The partitions to add to one transaction, or to verify as part of it."""
 
     transactional_id: str
     producer_id: int
@@ -43,7 +43,7 @@ class _Addition(NamedTuple):
 async def add_partitions_to_txn(broker: Broker, call: types.AddPartitionsToTxnCall) -> types.AddPartitionsToTxnResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, and OPERATION_NOT_ATTEMPTED for the transaction's other partitions;
     INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE, and
-    those of a CoordinatorError."""
+    any code of CoordinatorError."""
     request = call.request
     if call.version >= BATCHED_SINCE:
         broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
@@ -150,5 +150,5 @@ def _topics(
                 for each in sorted(numbers[name])
             ),
         )
-        for name in sorted(numbers)  # one sort per topic, not one of all partitions: a sort holds the GIL
+        for name in sorted(numbers)  # a sort of all partitions at once would hold the GIL for too long
     )

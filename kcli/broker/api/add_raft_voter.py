@@ -1,5 +1,5 @@
-"""AddRaftVoter (80): add a voter to the quorum of the metadata log. v1 the
-response may come before the new voters are committed (KIP-1186). KIP-853."""
+"""AddRaftVoter (80): add a voter to the quorum of the metadata log. v1: the response may come before the new voters are
+committed (KIP-1186). KIP-853."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def allocate_producer_ids(
     broker: Broker, call: types.AllocateProducerIdsCall
 ) -> types.AllocateProducerIdsResponse:
-    """Errors: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR where all producer ids are used up."""
+    """Errors: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR if all producer ids are used up."""
     broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     metadata, request = broker.metadata, call.request
     try:

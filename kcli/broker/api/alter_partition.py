@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NONE = UUID(int=0)
 EPOCHS_SINCE = 3
 NO_LEADER, NO_EPOCH = 0, 0
-"""The leader, leader epoch and partition epoch of a result with an error."""
+"""The leader, leader epoch and partition epoch in a partition's result that has an error."""
 
 
 async def alter_partition(broker: Broker, call: types.AlterPartitionCall) -> types.AlterPartitionResponse:

@@ -1,8 +1,8 @@
 """ApiVersions (18): the APIs and versions that this node speaks. The first request of every client.
 
-v0 is also the response to an unknown version: UNSUPPORTED_VERSION, after which the client tries again with a known one.
-v1 throttle time. v2 nothing new. v3 flexible; the client's name and version; features. v4 features from version 0 on.
-KIP-35, KIP-511, KIP-584, KIP-1022.
+A request of an unknown version gets a v0 response with UNSUPPORTED_VERSION, after which the client tries again with a
+known version. v1 throttle time. v2 nothing new. v3 flexible; the client's name and version; features. v4 features from
+version 0 on. KIP-35, KIP-511, KIP-584, KIP-1022.
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ def api_versions(broker: Broker, call: types.ApiVersionsCall) -> types.ApiVersio
 
 
 def kept_state(broker: Broker, _listener: str) -> tuple[int, int, int]:
-    """What a cached answer (dispatch/kept.py) depends on besides the request: the features and their epoch."""
+    """Return the state besides the request on which a cached response (dispatch/kept.py) depends: the features and
+    their epoch."""
     return broker.image.version, broker.image.features_epoch, broker.metadata.kraft_version
 
 
 def inputs(broker: Broker, call: types.ApiVersionsCall) -> Inputs:
-    """What the answer depends on: whether the request's version is known, whether the request has a valid name and
-    version of the client's software, and the features."""
+    """Return what the response depends on: whether the request's version is known, whether the request has a valid name
+    and version of the client's software, and the features."""
     fields = call.request is not None, call.request is None or names_software(call.request)
     return Inputs(fields, kept_state(broker, call.listener))
 
 
 def _finalized(broker: Broker) -> dict[str, int]:
-    """Finalized feature -> its level. That of kraft.version comes from the metadata log's control records; level 0 is
-    left out."""
+    """Return finalized feature -> its level. The level of kraft.version comes from the control records of the metadata
+    log. Features of level 0 are left out."""
     level = broker.metadata.kraft_version
     return {**broker.image.features, **({KRAFT_VERSION: level} if level else {})}

@@ -27,8 +27,8 @@ HIDDEN = "The group has described topic(s) that the client is not authorized to 
 async def consumer_group_describe(
     broker: Broker, call: types.ConsumerGroupDescribeCall
 ) -> types.ConsumerGroupDescribeResponse:
-    """Errors: UNSUPPORTED_VERSION where the consumer group protocol is not enabled, INVALID_GROUP_ID,
-    GROUP_ID_NOT_FOUND, and those of a CoordinatorError."""
+    """Errors: UNSUPPORTED_VERSION if the consumer group protocol is not enabled, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND,
+    and any code of CoordinatorError."""
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
     groups = [await _describe(broker, call, group_id, describable) for group_id in call.request.group_ids]
     return call.respond(groups=tuple(groups))
@@ -50,14 +50,15 @@ async def _describe(
     if call.request.include_authorized_operations and group.error == ErrorCode.NONE:
         operations = broker.access.operations(call, ResourceType.GROUP, group_id)
     topics = () if describable is EVERYTHING else _topics(broker, group)
-    if [name async for name in broker.turns.over(topics) if name not in describable]:  # all, as each is audited
+    # the whole list, not `any`: the authorizer audits each name
+    if [name async for name in broker.turns.over(topics) if name not in describable]:
         hidden = DescribedConsumerGroup(group_id=group_id, error_message=HIDDEN)
         return _answer(broker, call, ErrorCode.TOPIC_AUTHORIZATION_FAILED, hidden)
     return _answer(broker, call, group.error, group, operations)
 
 
 def _topics(broker: Broker, group: DescribedConsumerGroup) -> set[str]:
-    """The existing topics that the group's members are assigned."""
+    """The existing topics with partitions assigned to the group's members."""
     ids = {each for member in group.members for each in (*member.assignment, *member.target)}
     return {topic.name for each in ids if (topic := broker.image.topic_by_id(each)) is not None}
 

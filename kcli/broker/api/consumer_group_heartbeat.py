@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 OWN_MEMBER_ID_SINCE = 1
 NAMES_MAX = 20_000
-"""The greatest number of subscribed topic names: a heartbeat that changes the subscription iterates over all of them
-several times."""
+"""The greatest number of subscribed topic names in a request. It is limited because a heartbeat that changes the
+subscription iterates over all of them several times."""
 
 
 def consumer_group_heartbeat(
     broker: Broker, call: types.ConsumerGroupHeartbeatCall
 ) -> types.ConsumerGroupHeartbeatResponse | Awaitable[types.ConsumerGroupHeartbeatResponse]:
-    """Errors: UNSUPPORTED_VERSION where the consumer group protocol is not enabled, INVALID_REQUEST,
-    UNSUPPORTED_ASSIGNOR, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID,
-    FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, and those of a CoordinatorError."""
+    """Errors: UNSUPPORTED_VERSION if the consumer group protocol is not enabled, INVALID_REQUEST, UNSUPPORTED_ASSIGNOR,
+    GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, and any code of CoordinatorError."""
     if not speaks_consumer_protocol(broker.config, broker.image):
         return _refused(call, ErrorCode.UNSUPPORTED_VERSION)
     if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, call.request.group_id):
@@ -75,7 +75,7 @@ async def _handled_in_turns(
 def _handled(
     broker: Broker, call: types.ConsumerGroupHeartbeatCall, describable: Container[str], *, are_allowed: bool
 ) -> types.ConsumerGroupHeartbeatResponse | Awaitable[types.ConsumerGroupHeartbeatResponse]:
-    """are_allowed: whether the client may describe all topics that it names."""
+    """Check and handle a request. are_allowed: whether the client may describe all topics that the request names."""
     if not are_allowed:
         return _refused(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:

@@ -22,7 +22,7 @@ NONE = UUID(int=0)
 async def controller_registration(
     broker: Broker, call: types.ControllerRegistrationCall
 ) -> types.ControllerRegistrationResponse:
-    """Errors: UNSUPPORTED_VERSION where metadata.version has no such records yet; UNKNOWN_SERVER_ERROR for an unknown
+    """Errors: UNSUPPORTED_VERSION if metadata.version has no such records yet; UNKNOWN_SERVER_ERROR for an unknown
     security protocol."""
     broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     request = call.request

@@ -1,4 +1,4 @@
-"""CreateAcls (30): create ACLs, where an authorizer is configured. v2 flexible. v3 resource type USER. KIP-140."""
+"""CreateAcls (30): create ACLs, if an authorizer is configured. v2 flexible. v3 resource type USER. KIP-140."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 async def create_acls(broker: Broker, call: types.CreateAclsCall) -> types.CreateAclsResponse:
-    """Errors of an ACL: SECURITY_DISABLED without an authorizer; INVALID_REQUEST; POLICY_VIOLATION of all valid ACLs
-    where there are more of them than one request may create. Raises HangUp for an ACL with an UNKNOWN code."""
+    """Errors of an ACL: SECURITY_DISABLED without an authorizer; INVALID_REQUEST; POLICY_VIOLATION of all valid ACLs if
+    there are more of them than one request may create. Raises HangUp, which closes the connection, for an ACL with an
+    UNKNOWN code."""
     is_long = len(call.request.creations) > STEPS_AT_ONCE
     acls = await apart_if(is_long, _acls, call)
     broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
@@ -36,7 +37,7 @@ async def create_acls(broker: Broker, call: types.CreateAclsCall) -> types.Creat
 
 
 def _acls(call: types.CreateAclsCall) -> list[AclFields]:
-    """Return the ACLs of the request. Raises HangUp for an UNKNOWN code."""
+    """Return the ACLs of the request. Raises HangUp, which closes the connection, for an ACL with an UNKNOWN code."""
     for each in call.request.creations:
         check_known(each, each.resource_type, each.resource_pattern_type)
     return [

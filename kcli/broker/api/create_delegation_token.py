@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from kcli.broker.wire.types import create_delegation_token as types
 
 RENEWERS_MAX: Final = 1000
-"""The largest number of a token's renewers: each renewer is in the memory of every node, and in each response about the
-token."""
+"""The largest number of renewers that a token may have. It is limited because each renewer is in the memory of every
+node, and in each response about the token."""
 
 
 async def create_delegation_token(
     broker: Broker, call: types.CreateDelegationTokenCall
 ) -> types.CreateDelegationTokenResponse:
     """Errors: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    DELEGATION_TOKEN_AUTH_DISABLED, INVALID_PRINCIPAL_TYPE, UNSUPPORTED_VERSION; RECORD_LIST_TOO_LARGE beyond
-    RENEWERS_MAX, as Kafka beyond what a batch of the metadata log takes."""
+    DELEGATION_TOKEN_AUTH_DISABLED, INVALID_PRINCIPAL_TYPE, UNSUPPORTED_VERSION; RECORD_LIST_TOO_LARGE for more than
+    RENEWERS_MAX renewers; Kafka returns it if the token's record exceeds a batch of the metadata log."""
     name = call.get("owner_principal_name", None)
     owner = f"{call.get('owner_principal_type', None)}:{name}" if name else call.principal
     admin = broker.token_admin
@@ -84,7 +84,8 @@ def _answer(
     token_id: str,
     hmac: bytes,
 ) -> types.CreateDelegationTokenResponse:
-    """times_ms: when the token was made, when it expires, and when it expires for good."""
+    """times_ms: when the token was made, when it expires, and the latest time to which it can be renewed, in ms since
+    1970."""
     (kind, name), (requester_kind, requester_name) = parts_of(owner), parts_of(call.principal)
     issued_ms, expires_ms, max_ms = times_ms
     return call.respond(

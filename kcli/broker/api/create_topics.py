@@ -53,8 +53,8 @@ async def create_topics(broker: Broker, call: types.CreateTopicsCall) -> types.C
 
 
 def _denied(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
-    """The topics that the request may not create. Topics that it names twice are left out: they are refused with
-    INVALID_REQUEST."""
+    """The topics that the request may not create. Topics that the request names twice are left out: they are refused
+    with INVALID_REQUEST."""
     if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
         return set()
     creatable = broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)
@@ -62,14 +62,14 @@ def _denied(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
 
 
 def _described(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
-    """The topics whose configurations the client may describe, so that the response has them."""
+    """The topics whose configurations the client may describe: only for these does the response have configurations."""
     describable = broker.access.among(call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, log_denied=False)
     return {name for name in _named_once(call) if name in describable}
 
 
 def _named_once(call: types.CreateTopicsCall) -> Iterator[str]:
-    """The topics that need a check of access: all but __cluster_metadata and those that the request names twice, which
-    are refused whatever the ACLs."""
+    """Yield the topics for which the ACLs are checked. Left out are __cluster_metadata and the topics that the request
+    names twice, which are refused whatever the ACLs."""
     times = Counter(each.name for each in call.request.topics)
     return (name for name in times if times[name] == 1 and name != CLUSTER_METADATA)
 

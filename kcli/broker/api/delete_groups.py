@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def delete_groups(broker: Broker, call: types.DeleteGroupsCall) -> types.DeleteGroupsResponse:
-    """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and those of a CoordinatorError."""
+    """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and any code of CoordinatorError."""
     return call.respond(
         results=tuple([await _delete(broker, call, group_id) for group_id in dict.fromkeys(call.request.groups_names)])
     )

@@ -1,8 +1,8 @@
 """DeleteRecords (21): move the log start offset of partitions forward. v2: flexible. KIP-107, KIP-204.
 
-An offset of -1 is the high watermark. Segments below the new log start offset are deleted by the next retention check.
-The response waits until the low watermark, the lowest log start offset of all live replicas, has reached that offset;
-followers report their log start offset in their Fetch.
+An offset of -1 stands for the high watermark. Segments below the new log start offset are deleted by the next retention
+check. The response waits until the low watermark, the lowest log start offset of all live replicas, has reached the new
+log start offset; followers report their log start offset in their Fetch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def delete_records(
 ) -> types.DeleteRecordsResponse | Awaitable[types.DeleteRecordsResponse]:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (internal topics),
     POLICY_VIOLATION (cleanup.policy=compact), OFFSET_OUT_OF_RANGE beyond the high watermark, KAFKA_STORAGE_ERROR,
-    REQUEST_TIMED_OUT where the low watermark does not reach the offset in time."""
+    REQUEST_TIMED_OUT if the low watermark does not reach the offset in time."""
     requested = {
         (topic.name, each.partition_index): each.offset for topic in call.request.topics for each in topic.partitions
     }
@@ -113,14 +113,14 @@ async def _wait(
 
 
 def _check_allowed(topic: str, deletable: Container[str]) -> None:
-    """Raises PartitionError with TOPIC_AUTHORIZATION_FAILED unless the topic is in `deletable`."""
+    """Raise PartitionError with TOPIC_AUTHORIZATION_FAILED unless the topic is in `deletable`."""
     if topic not in deletable:
         raise PartitionError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no access")
 
 
 def _delete(broker: Broker, topic: str, index: int, offset: int) -> tuple[Partition, int, int]:
-    """Move the log start offset of this leader's log. Return the partition, its low watermark, and the offset that the
-    low watermark must reach. Raises PartitionError."""
+    """Raise the log start offset of the partition's log, if this broker leads the partition. Return the partition, its
+    low watermark, and the offset that the low watermark must reach. Raises PartitionError."""
     known = broker.image.topic(topic)
     if known is None or index not in known.partitions:
         raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} does not exist")

@@ -31,7 +31,7 @@ DISABLED_SINCE = 3
 async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.DeleteTopicsResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_REQUEST, TOPIC_DELETION_DISABLED,
     THROTTLING_QUOTA_EXCEEDED. Raises NotController on a node that is not the active controller, but only if the request
-    may delete at least one of its topics, as Kafka checks the ACLs first; there the topics are looked up in the
+    may delete at least one of its topics, as Kafka checks the ACLs first; such a node looks up the topics in the
     committed metadata."""
     topics: list[tuple[str | None, UUID | None]]
     if call.version >= IDS_SINCE:
@@ -61,8 +61,8 @@ async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.D
 
 
 def _not_here(_: int) -> bool:
-    """Raise NotController. On a node that is not the active controller this function takes the place of the one that
-    counts deleted partitions against the client's quota, and so is called at the first topic that the request may
+    """Raise NotController. A node that is not the active controller uses this function in place of the function that
+    counts deleted partitions against the client's quota, so that it is called at the first topic that the request may
     delete."""
     raise NotController("this node is not the active controller")
 

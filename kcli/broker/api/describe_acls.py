@@ -1,4 +1,4 @@
-"""DescribeAcls (29): the ACLs that a filter matches, where an authorizer is configured. v2 flexible. v3 resource type
+"""DescribeAcls (29): the ACLs that a filter matches, if an authorizer is configured. v2 flexible. v3 resource type
 USER. KIP-140, KIP-290."""
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 async def describe_acls(broker: Broker, call: types.DescribeAclsCall) -> types.DescribeAclsResponse:
-    """Error: SECURITY_DISABLED without an authorizer. Raises HangUp for a filter with an UNKNOWN code."""
+    """Error: SECURITY_DISABLED without an authorizer. Raises HangUp, which closes the connection, for a filter with an
+    UNKNOWN code."""
     request = call.request
     check_known(request, request.resource_type_filter, request.pattern_type_filter)
     broker.access.require(call, Operation.DESCRIBE, ResourceType.CLUSTER)

@@ -37,14 +37,14 @@ def describe_cluster(broker: Broker, call: types.DescribeClusterCall) -> types.D
 
 
 def kept_state(broker: Broker, listener: str) -> tuple[int, int | None]:
-    """What a cached answer (dispatch/kept.py) depends on besides the request: the version of the metadata image, and on
-    a controller listener the active controller."""
+    """Return the state besides the request on which a cached response (dispatch/kept.py) depends: the version of the
+    metadata image, and on a controller listener the active controller."""
     is_controllers = listener in broker.config.controller_listener_names
     return broker.image.version, broker.metadata.leader_id if is_controllers else None
 
 
 def inputs(broker: Broker, call: types.DescribeClusterCall) -> Inputs:
-    """What the answer depends on: the request, and the state that `kept_state` returns."""
+    """Return what the response depends on: the request, and the state that `kept_state` returns."""
     return Inputs(call.request, kept_state(broker, call.listener))
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kcli.broker.wire.types import describe_configs as types
 
 RESOURCES_MAX: Final = 4
-"""The greatest number of resources in a request whose answer is cached (dispatch/kept.py)."""
+"""The greatest number of resources in a request whose response is cached (dispatch/kept.py)."""
 SHARED: Final = 16
-"""The greatest number of cached results of `_configs`, each shared by all resources with these configurations."""
+"""The greatest number of results of `_configs` that are cached; resources with equal configurations share a result."""
 
-# Kafka's message for INVALID_REQUEST where it has no specific one.
+# Kafka's message for an INVALID_REQUEST without a specific message.
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
@@ -46,9 +46,9 @@ def describe_configs(broker: Broker, call: types.DescribeConfigsCall) -> types.D
 
 
 def inputs(broker: Broker, call: types.DescribeConfigsCall) -> Inputs:
-    """What the answer depends on: the request, the metadata image and the broker's dynamic configuration. The answer is
-    cached (dispatch/kept.py) only if the request asks for all configurations of its resources, at most RESOURCES_MAX,
-    and these are existing topics, this broker, or the default of all brokers."""
+    """Return what the response depends on: the request, the metadata image and the broker's dynamic configuration. The
+    response is cached (dispatch/kept.py) only if the request asks for all configurations of at most RESOURCES_MAX
+    resources, each an existing topic, this broker, or the default of all brokers."""
     config, image, resources = broker.config, broker.image, call.request.resources
     brokers = "", str(config.node_id)
     is_known = len(resources) <= RESOURCES_MAX and all(
@@ -91,8 +91,9 @@ def _configs(
     messages: Messages, entries: tuple[Entry, ...], documented: int | None, *, with_synonyms: bool
 ) -> tuple[types.DescribeConfigsResourceResult, ...]:
     """Return the configurations of a resource as the response has them. The last SHARED results are cached, so that
-    resources with equal configurations share one result: 10,000 groups without a configuration of their own would take
-    200 MB. documented: the resource type whose documentation is added, None for no documentation."""
+    resources with equal configurations share one result. Without the cache, a response about 10,000 groups that have no
+    configuration of their own would take 200 MB. documented: the resource type whose documentation is added, None for
+    no documentation."""
     texts: Mapping[str, str] = {}
     if documented is not None:
         from kcli.broker.config.documentation import documentation

@@ -49,8 +49,9 @@ async def describe_delegation_token(
 def may_know(
     broker: Broker, call: types.DescribeDelegationTokenCall, owners: set[str] | None, record: dict[str, Any]
 ) -> bool:
-    """Return whether the response has the token: one of `owners` is its owner, requester or renewer, and the client may
-    describe it. owners: the requested principals, None for all. record: the token's record in the metadata log."""
+    """Return whether the response includes the token: one of `owners` must be its owner, requester or renewer, and the
+    client must be allowed to describe the token. owners: the requested principals, None for all. record: the token's
+    record in the metadata log."""
     if owners is not None and owners.isdisjoint((record["owner"], record["requester"], *record["renewers"])):
         return False
     access = broker.access

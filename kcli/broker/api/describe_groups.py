@@ -23,7 +23,7 @@ NOT_FOUND_SINCE = 6
 
 
 async def describe_groups(broker: Broker, call: types.DescribeGroupsCall) -> types.DescribeGroupsResponse:
-    """Errors: GROUP_ID_NOT_FOUND, and those of a CoordinatorError."""
+    """Errors: GROUP_ID_NOT_FOUND, and any code of CoordinatorError."""
     return call.respond(groups=tuple([await _describe(broker, call, group_id) for group_id in call.request.groups]))
 
 

@@ -31,7 +31,7 @@ UNKNOWN_LAG = -1
 
 
 def describe_log_dirs(broker: Broker, call: types.DescribeLogDirsCall) -> types.DescribeLogDirsResponse:
-    """Errors of a log directory: KAFKA_STORAGE_ERROR where it is offline."""
+    """Errors of a log directory: KAFKA_STORAGE_ERROR if it is offline."""
     broker.access.require(call, Operation.DESCRIBE, ResourceType.CLUSTER)
     topics = call.request.topics
     requested: dict[str, set[int]] | None = None

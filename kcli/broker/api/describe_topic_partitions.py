@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): partitions of topics, page by page, with their eligible leader replicas.
 
-v0 flexible. Topics come in the order of their names, from the cursor on; a page ends at the limit of partitions with
-the cursor of the next one. KIP-966.
+v0 flexible. Topics come in the order of their names, from the cursor on; a page ends at the limit of partitions, with
+the cursor for the next page. KIP-966.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ async def describe_topic_partitions(
 
 
 def inputs(broker: Broker, call: types.DescribeTopicPartitionsCall) -> Inputs:
-    """What the answer depends on: the request, the metadata image and max.request.partition.size.limit. The answer is
-    not cached (dispatch/kept.py) if a topic is unknown or the request names more than TOPICS_MAX topics."""
+    """Return what the response depends on: the request, the metadata image and max.request.partition.size.limit. The
+    response is not cached (dispatch/kept.py) if a topic is unknown or the request names more than TOPICS_MAX topics."""
     request, image = call.request, broker.image
     state = image.version, broker.config.max_request_partition_size_limit
     named = [each.name for each in request.topics[:TOPICS_MAX]]
@@ -89,7 +89,7 @@ def _from(names: Iterable[str], first: str) -> list[str]:
 
 
 def _utf16(name: str) -> bytes:
-    return name.encode("utf-16-be", "surrogatepass")  # as Java orders strings
+    return name.encode("utf-16-be", "surrogatepass")  # Java orders strings by their UTF-16 code units
 
 
 def _cursor(call: types.DescribeTopicPartitionsCall, name: str, partition: int) -> types.Cursor:

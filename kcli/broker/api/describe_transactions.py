@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 async def describe_transactions(
     broker: Broker, call: types.DescribeTransactionsCall
 ) -> types.DescribeTransactionsResponse:
-    """Errors of each transactional id: INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND, and those of a CoordinatorError."""
+    """Errors of each transactional id: INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND, and any code of
+    CoordinatorError."""
     return call.respond(
         transaction_states=tuple([await _state(broker, call, each) for each in call.request.transactional_ids])
     )

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 async def describe_user_scram_credentials(
     broker: Broker, call: types.DescribeUserScramCredentialsCall
 ) -> types.DescribeUserScramCredentialsResponse:
-    """Errors of a user: DUPLICATE_RESOURCE where the request names it twice, RESOURCE_NOT_FOUND where it has none."""
+    """Errors of a user: DUPLICATE_RESOURCE if the request names the user twice, RESOURCE_NOT_FOUND if the user has no
+    credentials."""
     broker.access.require(call, Operation.DESCRIBE, ResourceType.CLUSTER)
     credentials = broker.image.scram_credentials
     names = [each.name for each in call.request.users or ()]

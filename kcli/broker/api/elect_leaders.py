@@ -1,4 +1,4 @@
-"""ElectLeaders (43): elect leaders of some partitions, or of all: preferred leaders, or unclean ones.
+"""ElectLeaders (43): elect preferred leaders, or unclean leaders, of some partitions or of all.
 
 v1 the type of the election (KIP-460); a top-level error code. v2 flexible.
 """

@@ -1,7 +1,7 @@
 """EndTxn (26): commit a transaction, or abort it.
 
 v1 as v0. v2 PRODUCER_FENCED. v3 flexible. v4 TRANSACTION_ABORTABLE (KIP-890). v5 the producer's next epoch in the
-response, with a new producer id where epochs are used up (KIP-890). KIP-98.
+response, with a new producer id if epochs are used up (KIP-890). KIP-98.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EPOCH_BUMP_SINCE = 5
 
 async def end_txn(broker: Broker, call: types.EndTxnCall) -> types.EndTxnResponse:
     """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
-    INVALID_TXN_STATE, and those of a CoordinatorError."""
+    INVALID_TXN_STATE, and any code of CoordinatorError."""
     request = call.request
     if not broker.access.allows(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -68,8 +68,8 @@ def _enclosed(call: types.EnvelopeCall, inner: Call, response: Message) -> types
 
 
 def _inner(call: types.EnvelopeCall) -> Call | None:
-    """Decode the client's request; None where its API is not forwarded, or the client's address is malformed. Raises
-    BadRequest, BadPrincipal."""
+    """Return the client's request, decoded; None if its API is not one that brokers forward, or if the client's address
+    is malformed. Raises BadRequest, BadPrincipal."""
     frame = memoryview(call.request.request_data)
     family = ADDRESS_BYTES.get(len(call.request.client_host_address))
     header = read_header(frame)

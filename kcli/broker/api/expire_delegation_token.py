@@ -1,5 +1,5 @@
-"""ExpireDelegationToken (40): let a token expire after a time, or at once. Only the token's owner and renewers may do
-this.
+"""ExpireDelegationToken (40): let a token expire after a time, or at once. Only the token's owner and renewers may send
+this request.
 
 v1 as v0. v2 flexible. KIP-48.
 """

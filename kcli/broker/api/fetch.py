@@ -51,29 +51,29 @@ T = TypeVar("T")
 Answers = list[tuple[FetchedPartition, PartitionAnswer]]
 DEBUG_CONSUMER = -2
 UNKNOWN_NAMES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""The errors of partitions that Kafka's request handler answers without a read: their aborted transactions are empty,
-not null."""
+"""Errors of partitions that Kafka's request handler refuses without reading the log: the response has an empty list of
+aborted transactions for them, not null."""
 STORAGE_ERROR_VERSION, ZSTD_VERSION, RACK_VERSION, TOPIC_IDS_VERSION, LEADERS_VERSION = 6, 10, 11, 13, 16
 
 MOVED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER.value, ErrorCode.FENCED_LEADER_EPOCH.value
-"""The errors with which the response names a partition's current leader."""
+"""Errors for which the response also has the partition's current leader."""
 AT_ONCE_MAX: Final = 16
-"""The greatest number of partitions that are read at once; a Fetch of more partitions takes turns with other long work
-(process/turns.py), as hundreds of clients may send one at the same time."""
+"""The greatest number of partitions that are read without a break. A Fetch of more partitions takes turns with other
+long work (process/turns.py), as hundreds of clients may send such a Fetch at the same time."""
 OPENED_AT_ONCE: Final = 8
-"""The greatest number of logs that one part of the work opens: opening a log takes half a millisecond."""
+"""The greatest number of logs that a part of the work opens, as opening a log takes half a millisecond."""
 
 
 @dataclass(slots=True)
 class _Fetch:
     """One Fetch of a consumer.
 
-    requested: the partitions to read; empty for an incremental Fetch, whose partitions are in the session.
-    session: the fetch session, None without one.
+    requested: the partitions to read; empty for an incremental Fetch, whose partitions are in the session. session: the
+    fetch session, None without one.
     is_incremental: whether the response leaves out partitions that have not changed since the session's last response.
     min_bytes, max_bytes: the limits for the records of all partitions together.
-    may_rest: whether a partition that the consumer has read to the end is not read again until it changes.
-    tracker: notes which partitions change; None for a Fetch without session until it has to wait.
+    may_rest: whether a partition that the consumer has read to the end is skipped until it changes. tracker: notes
+    which partitions change; None for a Fetch without session until it has to wait.
     readable: the topics that the client may read.
     """
 
@@ -91,7 +91,7 @@ class _Fetch:
 
     @property
     def max_wait_s(self) -> float:
-        """How long the Fetch may wait."""
+        """The time, in seconds, for which the Fetch may wait."""
         return self.call.request.max_wait.total_seconds()
 
     def forget_request(self) -> None:
@@ -105,7 +105,8 @@ class _Fetch:
         return self.of(self.session.partitions)
 
     def of(self, partitions: Mapping[Key, FetchedPartition]) -> list[FetchedPartition]:
-        """Return those of `partitions` that have changed, as the tracker has noted. Needs a tracker."""
+        """Return those of `partitions` that have changed, as the tracker has noted. Must not be called without a
+        tracker."""
         assert self.tracker is not None, "a Fetch without tracker does not know what has changed"
         return [partitions[key] for key in self.tracker.dirty if key in partitions]
 
@@ -118,16 +119,16 @@ class _Fetch:
         return fetched.offset >= (answer.last_stable_offset if committed else answer.high_watermark)
 
     def has_news(self, fetched: FetchedPartition, answer: PartitionAnswer) -> bool:
-        """Whether the response names the partition for the session: any partition in a full response, in an incremental
-        one those with records, an error or a changed offset. False without a session."""
+        """Whether a fetch session requires the partition in the response: a full response has every partition, an
+        incremental one only those with records, an error or a changed offset. False without a session."""
         return self.session is not None and (not self.is_incremental or fetched.is_news(answer))
 
 
 @dataclass(slots=True)
 class _Found:
     """The result of reading the partitions. is_enough: whether the response is sent without waiting for more records.
-    size: the size of all records, in bytes. answers: each partition with its part of the response; None where the
-    reading was split into parts, after which the partitions are read again for the response."""
+    size: the size of all records, in bytes. answers: each partition with its part of the response; None if the reading
+    was split into parts: the partitions are then read again for the response."""
 
     is_enough: bool
     size: int
@@ -181,8 +182,8 @@ async def _in_turns(broker: Broker, work: Parts[Laid | Later | _Fetch]) -> Laid:
 
 
 def _read_first(broker: Broker, call: types.FetchCall) -> Parts[Laid | Later | _Fetch]:
-    """Read the partitions for the first time. Return the response, or the _Fetch where it has to wait for more records.
-    A follower's Fetch is passed to replication/serving.py."""
+    """Read the partitions for the first time. Return the response, or the _Fetch if it has to wait for more records. A
+    follower's Fetch is passed to replication/serving.py."""
     request = call.request
     result = yield from _session_of(broker, call)
     if isinstance(result, ErrorCode):
@@ -260,8 +261,8 @@ def _session_of(
     broker: Broker, call: types.FetchCall
 ) -> Parts[tuple[Session | None, list[FetchedPartition], bool] | ErrorCode]:
     """Return the fetch session of the request (None without one), the partitions that the request names, and whether
-    the response is incremental: then the partitions are in the session instead. Or return the error of the whole
-    request."""
+    the response is incremental; an incremental Fetch reads the partitions of the session instead. Or return the error
+    of the whole request."""
     request, sessions = call.request, broker.sessions
     session_id, epoch = call.get("session_id", NO_SESSION), call.get("session_epoch", FINAL_EPOCH)
     with_ids = call.version >= TOPIC_IDS_VERSION
@@ -292,7 +293,7 @@ def _session_of(
 
 def _partitions_of(call: types.FetchCall) -> Parts[dict[Key, FetchedPartition]]:
     partitions: dict[Key, FetchedPartition] = {}
-    shared: dict[int, int] = {}  # the limits of a request's partitions are mostly equal: one object for all of them
+    shared: dict[int, int] = {}  # most partitions of a request have the same limit: use one int object for all of them
     count = 0
     for number, topic in enumerate(call.request.topics, 1):
         name = topic_key(topic)
@@ -314,9 +315,9 @@ def _partitions_of(call: types.FetchCall) -> Parts[dict[Key, FetchedPartition]]:
 
 
 class _Reading:
-    """Reads partitions, in parts of some milliseconds, within the size limits of the request. size: of all records, in
-    bytes. is_due: whether any partition has an error, a diverging epoch or a preferred read replica, which is answered
-    at once."""
+    """Reads partitions, in parts of some milliseconds, within the size limits of the request. size: of all records read
+    so far, in bytes. is_due: whether any partition has an error, a diverging epoch or a preferred read replica, so that
+    the response is sent without waiting."""
 
     def __init__(self, one: _Fetch, partitions: Iterable[FetchedPartition]) -> None:
         self._one = one
@@ -327,7 +328,7 @@ class _Reading:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the response is due: `is_due` is set, or the records have min_bytes."""
+        """Whether the response is sent now: `is_due` is set, or the records have at least min_bytes."""
         return self.is_due or self.size >= self._one.min_bytes
 
     def part(self) -> tuple[Answers, bool]:
@@ -360,8 +361,8 @@ class _Reading:
 
 
 def _read(one: _Fetch, partitions: Iterable[FetchedPartition]) -> Parts[_Found]:
-    """Read the partitions. Where that takes more than one part, stop as soon as the response is due, unless there are
-    client quotas: these count the records of all partitions."""
+    """Read the partitions. If they are read in more than one part, stop as soon as the response can be sent, unless
+    there are client quotas, which need the size of the records of all partitions."""
     reading = _Reading(one, partitions)
     answers, is_last = reading.part()
     if is_last:
@@ -415,8 +416,8 @@ def _read_partition(
 
 def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
     """Whether the client may read the partition's topic; True also for an unknown topic id, whose error is
-    UNKNOWN_TOPIC_ID. Always False for a follower, which comes here only without CLUSTER_ACTION: so the response does
-    not reveal which topics exist."""
+    UNKNOWN_TOPIC_ID. For a follower this is called only if it lacks CLUSTER_ACTION, and then always False, so that the
+    response does not reveal which topics exist."""
     if _replica_of(one.call.request)[0] >= 0:
         return False
     name = _name_of(one.broker, fetched.topic)
@@ -426,22 +427,23 @@ def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
 def _nearer_replica(
     broker: Broker, call: types.FetchCall, partition: Partition, fetched: FetchedPartition
 ) -> int | None:
-    """The follower from which the consumer should read (KIP-392); None for the leader, or where replica.selector.class
-    is not rack-aware."""
+    """Return the follower from which the consumer should read (KIP-392); None if it should read from the leader, or if
+    replica.selector.class is not rack-aware."""
     if partition.leadership is None or call.version < RACK_VERSION:
         return None
     return broker.replicas.preferred_replica(partition, call.request.rack_id, fetched.offset, call.listener)
 
 
 def _storage_error(call: types.FetchCall) -> ErrorCode:
-    """KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for clients older than that error."""
+    """Return KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for a version of Fetch that is older than
+    KAFKA_STORAGE_ERROR."""
     return ErrorCode.KAFKA_STORAGE_ERROR if call.version >= STORAGE_ERROR_VERSION else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, int] | None:
-    """Return where the reader's log diverges from the partition's log: the largest leader epoch here that is at most
-    the reader's last fetched epoch, and the end offset of that epoch; None where the logs do not diverge. Raises
-    OffsetOutOfRange for an unknown epoch."""
+    """Return the point at which the reader's log diverges from the partition's log: the partition's largest leader
+    epoch that is at most the reader's last fetched epoch, and the end offset of that epoch; None if the logs do not
+    diverge. Raises OffsetOutOfRange for an unknown epoch."""
     epoch, end = partition.log.offset_for_leader_epoch(fetched.last_fetched_epoch)
     if UNKNOWN in (epoch, end):
         raise OffsetOutOfRange(f"the log does not know leader epoch {fetched.last_fetched_epoch}")
@@ -452,8 +454,8 @@ def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, i
 
 
 class _Waiting:
-    """A waiting Fetch that has at most AT_ONCE_MAX partitions to read. It needs no task: its response is made when a
-    future is done. After a change, the changed partitions are read in the next round of the event loop."""
+    """A waiting Fetch that has at most AT_ONCE_MAX partitions to read. It has no task of its own: its response is made
+    when a future is done. After a change, the changed partitions are read in the next iteration of the event loop."""
 
     def __init__(self, one: _Fetch) -> None:
         self._one, self._loop = one, asyncio.get_running_loop()
@@ -474,8 +476,8 @@ class _Waiting:
         self._timer = self._loop.call_later(0 if self._held is None else one.max_wait_s, self._end)
 
     def answer(self) -> Later:
-        """Return the awaitable response: it is made once there are min_bytes of records or an error, or max_wait is
-        over."""
+        """Return the awaitable response: it is made as soon as the changed partitions have min_bytes of records or an
+        error, or max_wait is over."""
         return Later(self._future, self._finish)
 
     def _changed(self) -> None:
@@ -484,8 +486,9 @@ class _Waiting:
             self._loop.call_soon(self._read_changed)
 
     def _read_changed(self) -> None:
-        """End the wait if the changed partitions have min_bytes of records. What is read here is dropped: the response
-        is made later from a new read, as a log file that it refers to must not be closed before it is sent."""
+        """End the wait if the changed partitions have min_bytes of records. The result of this read is dropped, and the
+        response is made later from a new read: a log file to which the response refers must not be closed before it is
+        sent."""
         self._is_due = False
         if self._future.done() or self._is_for_turns(max(self._timer.when() - self._loop.time(), 0)):
             return
@@ -505,7 +508,7 @@ class _Waiting:
             self._future.set_result(None)
 
     def _is_for_turns(self, left_s: float) -> bool:
-        """Return whether a task does the reading and the waiting from now on; it is started here once more than
+        """Return whether a task does the reading and the waiting from now on. The task is started here when more than
         AT_ONCE_MAX partitions have changed. left_s: the rest of max_wait, in seconds."""
         if self._task is None and len(self._tracker.dirty) > AT_ONCE_MAX:
             self._timer.cancel()
@@ -513,8 +516,8 @@ class _Waiting:
         return self._task is not None
 
     async def _wait_on(self, left_s: float) -> None:
-        """Read and wait in turns of the event loop, and set the response or the failure on the future, unless the
-        future was cancelled meanwhile."""
+        """Read and wait in turns of the event loop, and set the response or the exception as the result of the future,
+        unless the future was cancelled meanwhile."""
         try:
             laid = await _wait(self._one, left_s)
         except Exception as error:  # noqa: BLE001  (as in _read_changed)
@@ -543,8 +546,8 @@ class _Waiting:
 
 
 def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:
-    """Whether the response is certainly due: min_bytes is at most 1, and a changed partition has a readable record at
-    or after its fetch offset. If it returns False, the partitions have to be read to find out."""
+    """Whether the response can certainly be sent: min_bytes is at most 1, and a changed partition has a readable record
+    at or after its fetch offset. If the result is False, the partitions have to be read to find out."""
     if one.min_bytes > 1 or one.isolation is Isolation.LOG_END:
         return False
     is_committed = one.isolation is Isolation.TXN_COMMITTED
@@ -558,7 +561,7 @@ def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:
 
 async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
     """Read the changed partitions at each change, until there are min_bytes of records or max_wait_s is over; return
-    the response. Does not wait where the waiting Fetches of all clients have too many partitions already
+    the response. Does not wait if the waiting Fetches of all clients have too many partitions already
     (FetchSessions.hold)."""
     sessions, loop = one.broker.sessions, asyncio.get_running_loop()
     partitions = {} if one.session is not None else {each.key: each for each in one.requested}
@@ -574,12 +577,12 @@ async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
         woken.set()
 
     wake = tracker.wake = woken.set
-    # the timer sets is_over: it may fire a moment early by the clock
+    # the timer sets is_over, as it may fire a moment before the clock shows the end of max_wait
     timer = loop.call_later(0 if held is None else max_wait_s, end)
     try:
         if one.session is None:
             await _run(one, _watch(one), len(partitions))
-        while True:  # at first without waiting: partitions may have changed since they were read
+        while True:  # the first round does not wait: partitions may have changed since they were read
             woken.clear()
             changed = one.to_read() if one.session is not None else one.of(partitions)
             laid = await _run(one, _read_changed(one, changed, is_over=is_over), len(changed) + len(partitions))
@@ -596,8 +599,8 @@ async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
 
 def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: bool) -> Parts[Laid | None]:
     """Read the changed partitions. Return the response if they have min_bytes of records or an error, or if max_wait is
-    over (`is_over`); else None. changed: the partitions that have changed since the last read. The response to a Fetch
-    without session has all its partitions."""
+    over (`is_over`); else None. changed: the partitions that have changed since the last read. If the Fetch has no
+    session, the response has all its partitions, not only the changed ones."""
     found = yield from _read(one, changed)
     if not is_over and not found.is_enough:
         return None
@@ -608,7 +611,8 @@ def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: 
 
 
 async def _run(one: _Fetch, work: Parts[T], count: int) -> T:
-    """Run `work`, in turns of the event loop if `count`, its number of partitions, is above AT_ONCE_MAX."""
+    """Run `work`, which reads `count` partitions, in turns of the event loop if `count` is above AT_ONCE_MAX, else
+    without a break."""
     return await one.broker.turns.run(work) if count > AT_ONCE_MAX else at_once(work)
 
 
@@ -626,8 +630,9 @@ def _watch(one: _Fetch) -> Parts[None]:
 
 
 def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) -> Parts[Laid]:
-    """Return the response about these partitions. Where it is made in parts (`found.answers` is None), the partitions
-    with records are read again in one go at the end: a log file found in an earlier part may have been deleted."""
+    """Return the response about these partitions. If it is made in parts (`found.answers` is None), the partitions with
+    records are read again at the end, without a break: a log file found in an earlier part may have been deleted
+    since."""
     call = one.call
     session_id = NO_SESSION if one.session is None else one.session.id
     quotas = one.broker.quotas
@@ -660,8 +665,8 @@ def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) 
 
 
 class _Response:
-    """A response to which partitions are added. leaders: by broker id, the current leaders of partitions in the
-    response that this broker does not lead."""
+    """A response to which partitions are added. leaders: broker id -> the current leader that the response names for
+    partitions that this broker does not lead."""
 
     def __init__(self, one: _Fetch) -> None:
         self._one = one
@@ -669,7 +674,7 @@ class _Response:
         self.leaders: dict[int, Leader] = {}
 
     def add(self, answers: Iterable[tuple[FetchedPartition, PartitionAnswer]]) -> None:
-        """Add partitions, apart from those that an incremental response leaves out."""
+        """Add partitions, except for those that an incremental response leaves out."""
         one, session = self._one, self._one.session
         for fetched, answer in answers:
             if session is not None:

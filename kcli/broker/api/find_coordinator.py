@@ -61,7 +61,7 @@ def find_coordinator(broker: Broker, call: types.FindCoordinatorCall) -> types.F
 
 
 def _create_missing(broker: Broker, call: types.FindCoordinatorCall, key_type: int) -> None:
-    """Begin to create the coordinator's topic where it is missing."""
+    """Begin to create the coordinator's topic if it does not exist."""
     name = TOPICS.get(key_type)
     if name is not None and broker.image.topic(name) is None:
         broker.topics.create_missing(call, [name])
@@ -109,6 +109,6 @@ def _find_read_only(broker: Broker, view: View, key_type: int, key: str) -> tupl
 
 
 def _is_share_key(key: str) -> bool:
-    """Whether a key of a share group has a group, a topic id and a partition: `group:id:0`."""
+    """Whether the key of a share partition has the form `group:id:0`: a group, a topic id and a partition number."""
     parts = key.rsplit(":", 2)
     return len(parts) == 3 and all(parts) and parts[2].isdecimal()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def heartbeat(broker: Broker, call: types.HeartbeatCall) -> Laid | Awaitable[Laid]:
     """Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, and
-    those of a CoordinatorError; none while the coordinator loads, so that members do not rejoin."""
+    any code of CoordinatorError; none while the coordinator loads, so that members do not rejoin."""
     request = call.request
     broker.access.require(call, Operation.READ, ResourceType.GROUP, request.group_id)
     if not request.group_id:
@@ -43,9 +43,9 @@ def heartbeat(broker: Broker, call: types.HeartbeatCall) -> Laid | Awaitable[Lai
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int) -> Laid | None:
-    """Return the response to a plain Heartbeat, one that is handled from its bytes without being decoded into kio's
-    objects, as its group does not rebalance. None for any other Heartbeat; nothing has changed then, and the caller
-    decodes and handles it."""
+    """Return the response to a plain Heartbeat, that is, one that is handled from its bytes without being decoded into
+    kio's objects, as its group does not rebalance. Return None, and change nothing, for any other Heartbeat, which the
+    caller then decodes and handles."""
     read = read_heartbeat(frame)
     if read is None:
         return None

@@ -1,10 +1,10 @@
 """InitProducerId (22): assign a producer id and a producer epoch.
 
-v1 as v0. v2 flexible. v3 the producer's current id and epoch (KIP-360). v4 PRODUCER_FENCED. v5
-TRANSACTION_ABORTABLE (KIP-890). v6 two-phase commit (KIP-939), not stable in Kafka 4.3 and not offered. KIP-98.
+v1 as v0. v2 flexible. v3 the producer's current id and epoch (KIP-360). v4 PRODUCER_FENCED. v5 TRANSACTION_ABORTABLE
+(KIP-890). v6 two-phase commit (KIP-939), not stable in Kafka 4.3 and not offered. KIP-98.
 
-A producer without a transactional id always gets a new producer id with epoch 0. For one with a transactional id its
-transaction coordinator decides.
+A producer without a transactional id always gets a new producer id with epoch 0. For a producer with a transactional
+id, its transaction coordinator chooses both.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ async def init_producer_id(broker: Broker, call: types.InitProducerIdCall) -> ty
 
 
 def _refused(broker: Broker, call: types.InitProducerIdCall) -> ErrorCode | None:
-    """Return the authorization error with which the request is refused, None where it is allowed. A producer without a
-    transactional id needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic."""
+    """Return the authorization error with which the request is refused, None if the request is allowed. A producer
+    without a transactional id needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic."""
     access, transactional_id = broker.access, call.request.transactional_id
     if transactional_id is None:
         allowed = access.allows(call, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, log_denied=False)

@@ -33,7 +33,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 def join_group(broker: Broker, call: types.JoinGroupCall) -> Laid | Awaitable[Laid]:
     """Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-    INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and those of a CoordinatorError."""
+    INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and any code of CoordinatorError."""
     if len(call.request.protocols) <= STEPS_AT_ONCE:
         return _join(broker, call, _protocols(call))
     return _join_in_turn(broker, call)
@@ -41,14 +41,14 @@ def join_group(broker: Broker, call: types.JoinGroupCall) -> Laid | Awaitable[La
 
 async def _join_in_turn(broker: Broker, call: types.JoinGroupCall) -> Laid:
     protocols = await apart(_protocols, call)
-    call.request = replace(call.request, protocols=())  # free them, as the response may take minutes
+    call.request = replace(call.request, protocols=())  # free the protocols, as the response may take minutes
     await broker.turns.next()
     answer = _join(broker, call, protocols)
     return await answer if isawaitable(answer) else answer
 
 
 def _protocols(call: types.JoinGroupCall) -> Protocols:
-    """The protocols of the request; the first one of each name counts."""
+    """Return the protocols of the request; of several with the same name, the first."""
     found: dict[str, bytes] = {}
     for each in call.request.protocols:
         found.setdefault(each.name, each.metadata)

@@ -22,7 +22,7 @@ MEMBERS_SINCE = 3
 def leave_group(
     broker: Broker, call: types.LeaveGroupCall
 ) -> types.LeaveGroupResponse | Awaitable[types.LeaveGroupResponse]:
-    """Errors: INVALID_GROUP_ID, and those of a CoordinatorError; of each member: UNKNOWN_MEMBER_ID,
+    """Errors: INVALID_GROUP_ID, and any code of CoordinatorError; of each member: UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID."""
     request = call.request
     broker.access.require(call, Operation.READ, ResourceType.GROUP, request.group_id)

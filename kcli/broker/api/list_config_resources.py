@@ -1,7 +1,7 @@
 """ListConfigResources (74): the resources that can have a configuration.
 
-Topics, brokers and broker loggers are listed whether they have a configuration or not, groups and client metrics only
-with one.
+Topics, brokers and broker loggers are listed whether they have a configuration or not; groups and client metrics only
+if they have a configuration.
 v0 client metrics only, under the name ListClientMetricsResources. v1 all types; a request without types lists all.
 KIP-714, KIP-1142.
 """

@@ -43,7 +43,7 @@ SINCE_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-Found = tuple[int, int, int]  # timestamp, offset, leader epoch; each -1 where none is found
+Found = tuple[int, int, int]  # timestamp, offset, leader epoch; -1 each if no record is found
 NOTHING: Found = -1, -1, -1
 
 
@@ -85,7 +85,7 @@ def list_offsets(broker: Broker, call: types.ListOffsetsCall) -> types.ListOffse
 
 
 def _check_allowed(topic: str, describable: Container[str]) -> None:
-    """Raises PartitionError with TOPIC_AUTHORIZATION_FAILED unless the topic is in `describable`."""
+    """Raise PartitionError with TOPIC_AUTHORIZATION_FAILED unless the topic is in `describable`."""
     if topic not in describable:
         raise PartitionError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no access")
 
@@ -98,9 +98,9 @@ def _check(call: types.ListOffsetsCall, timestamp: int, times: int) -> None:
 
 
 def _find(call: types.ListOffsetsCall, partition: Partition, timestamp: int, epoch: int) -> Found:
-    """Return the timestamp, offset and leader epoch that answer a timestamp of the request, such as -1 for the latest
-    offset. A consumer finds records below the high watermark alone, or with read_committed below the last stable
-    offset. epoch: the leader epoch that the client knows. Raises PartitionError."""
+    """Return the timestamp, offset and leader epoch for the requested timestamp, which may be a special one such as -1
+    for the latest offset. A consumer gets only offsets up to the high watermark, or with read_committed up to the last
+    stable offset. epoch: the leader epoch that the client knows. Raises PartitionError."""
     replica_id = call.request.replica_id
     is_client = replica_id == CONSUMER
     log = partition.log_for(epoch, leader_only=replica_id != DEBUGGER)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def list_partition_reassignments(
     broker: Broker, call: types.ListPartitionReassignmentsCall
 ) -> types.ListPartitionReassignmentsResponse:
-    """The response leaves out partitions that are not under reassignment, and unknown ones."""
+    """Return the response, which leaves out partitions that are not under reassignment, and unknown partitions."""
     broker.access.require(call, Operation.DESCRIBE, ResourceType.CLUSTER)
     image, requested = broker.image, call.request.topics
     if requested is None:

@@ -48,8 +48,8 @@ async def list_transactions(broker: Broker, call: types.ListTransactionsCall) ->
 
 
 async def _matched(broker: Broker, found: list[ListedTransaction], regex: LinearRegex) -> list[ListedTransaction]:
-    """The transactions whose transactional id matches. Matches in parts, so that the event loop serves other
-    requests."""
+    """Return the transactions whose transactional id matches. The ids are matched in parts, so that the event loop
+    serves other requests meanwhile."""
     listed: list[ListedTransaction] = []
     longest = max((len(each.transactional_id) for each in found), default=0)
     at_once = matches_at_once(regex, longest)

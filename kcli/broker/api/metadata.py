@@ -5,8 +5,9 @@ auto creation of topics. v5 offline replicas. v6 LISTENER_NOT_FOUND. v7 leader e
 flexible. v10 topic ids in the response (KIP-516). v11 no cluster operations. v12 topics by id. v13 a top-level error
 code.
 
-A missing topic is created where the request and auto.create.topics.enable allow it: this response has it as unknown,
-and a later Metadata request finds it. Source: KafkaApis, KRaftMetadataCache, DefaultAutoTopicCreationManager.
+If the request and auto.create.topics.enable allow it, a missing topic is created: this response has
+UNKNOWN_TOPIC_OR_PARTITION for the topic, and a later Metadata request finds it. Source: KafkaApis, KRaftMetadataCache,
+DefaultAutoTopicCreationManager.
 """
 
 from __future__ import annotations
@@ -53,13 +54,14 @@ def metadata(broker: Broker, call: types.MetadataCall) -> types.MetadataResponse
 
 
 def kept_state(broker: Broker, _listener: str) -> int:
-    """What a cached answer (dispatch/kept.py) depends on besides the request: the metadata image."""
+    """Return the state besides the request on which a cached response (dispatch/kept.py) depends: the metadata
+    image."""
     return broker.image.version
 
 
 def inputs(broker: Broker, call: types.MetadataCall) -> Inputs:
-    """What the answer depends on: the request and the metadata image. The answer is not cached (dispatch/kept.py) if a
-    topic has no partitions or is unknown, as that topic may be created."""
+    """Return what the response depends on: the request and the metadata image. The response is not cached
+    (dispatch/kept.py) if a topic has no partitions or is unknown, as that topic may be created."""
     requested, image = _topics_of(call), broker.image
     if requested is None:
         return Inputs(call.request, image.version, image.topics.values())
@@ -130,7 +132,7 @@ def _by_name(
 
 
 def _creatable(broker: Broker, call: types.MetadataCall) -> Container[str]:
-    """The topics that the request may create."""
+    """Return the topics that the request may create."""
     if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
         return EVERYTHING
     return broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)
@@ -182,7 +184,8 @@ def _hidden(
     *,
     is_internal: bool = False,
 ) -> types.MetadataResponseTopic:
-    """The answer that hides a topic: it has no partitions and no authorized operations."""
+    """Return the part of the response about a topic that the client must not see: no partitions and no authorized
+    operations."""
     return call.new(
         "MetadataResponseTopic",
         error_code=code,

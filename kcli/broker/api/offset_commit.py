@@ -35,13 +35,13 @@ DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 MISSING, UNKNOWN_ID = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID)
 Topics = list[tuple[Topic | int, "types.OffsetCommitRequestTopic"]]
 """For each topic of the request: the topic in the metadata image, or the error code of all its partitions; and the
-request's part about it."""
+topic's part of the request."""
 
 
 def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaitable[Laid]:
     """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE; of all partitions:
-    GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, and
-    those of a CoordinatorError."""
+    GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, and any code
+    of CoordinatorError."""
     if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, call.request.group_id):
         return _refused(call, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     has_epoch = call.version >= EPOCHS_SINCE
@@ -68,9 +68,9 @@ def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaita
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int) -> Laid | None:
-    """Return the response to a plain OffsetCommit, one that is handled from its bytes without being decoded into kio's
-    objects, as all its offsets can be committed at once. None for any other request, and where the client may not
-    commit one of the offsets; nothing has changed then, and the caller decodes and handles the request."""
+    """Return the response to a plain OffsetCommit, that is, one that is handled from its bytes without being decoded
+    into kio's objects, as all its offsets can be committed at once. Return None, and change nothing, for any other
+    request, or if the client may not commit one of the offsets; the caller then decodes and handles the request."""
     read = read_offset_commit(frame)
     if read is None:
         return None
@@ -148,8 +148,8 @@ def _request(call: types.OffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) 
 
 
 def _answer(call: types.OffsetCommitCall, topics: Topics, code: int, errors: Mapping[TopicPartition, int]) -> Laid:
-    """The response. code: an error of all existing partitions. errors: of single partitions. Topics and partitions that
-    do not exist come first, as in Kafka's response."""
+    """Return the response. code: an error code for all existing partitions. errors: error codes for single partitions.
+    Topics and partitions that do not exist come first, as in Kafka's response."""
     by_id = call.version >= IDS_SINCE
     first: list[Answered] = []
     others: list[Answered] = []

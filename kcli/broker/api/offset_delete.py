@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def offset_delete(broker: Broker, call: types.OffsetDeleteCall) -> types.OffsetDeleteResponse:
-    """Errors: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and those of a CoordinatorError; of partitions:
+    """Errors: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and any code of CoordinatorError; of partitions:
     UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC."""
     request = call.request
     broker.access.require(call, Operation.DELETE, ResourceType.GROUP, request.group_id)

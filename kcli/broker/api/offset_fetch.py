@@ -31,7 +31,7 @@ Topics = tuple[tuple[FetchTopic, tuple[tuple[FetchedOffset, ErrorCode], ...]], .
 
 async def offset_fetch(broker: Broker, call: types.OffsetFetchCall) -> types.OffsetFetchResponse:
     """Errors of partitions: UNSTABLE_OFFSET_COMMIT, UNKNOWN_TOPIC_ID; of a group: UNKNOWN_MEMBER_ID,
-    STALE_MEMBER_EPOCH, ILLEGAL_GENERATION, and those of a CoordinatorError."""
+    STALE_MEMBER_EPOCH, ILLEGAL_GENERATION, and any code of CoordinatorError."""
     request = call.request
     if call.version < GROUPS_SINCE:
         code, topics = await _fetch(broker, call, request.group_id, request.topics)
@@ -53,8 +53,8 @@ async def _fetch(
     member_id: str | None = None,
     epoch: int = -1,
 ) -> tuple[ErrorCode, Topics]:
-    """The error of a group, and its committed offsets; topics with an unknown id come last. topics None: all topics.
-    epoch: the member epoch."""
+    """Return the error of a group, and its committed offsets; topics with an unknown id come last. topics: None for all
+    topics. epoch: the member epoch."""
     requested = None if topics is None else [_fetch_topic(broker, call, each) for each in topics]
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
     try:
@@ -88,7 +88,7 @@ async def _fetch(
 
 
 def _check_allowed(broker: Broker, call: types.OffsetFetchCall, group_id: str) -> None:
-    """Raises CoordinatorError with GROUP_AUTHORIZATION_FAILED unless the client may describe the group."""
+    """Raise CoordinatorError with GROUP_AUTHORIZATION_FAILED unless the client may describe the group."""
     if not broker.access.allows(call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         raise CoordinatorError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
@@ -103,7 +103,7 @@ def _fetch_topic(broker: Broker, call: types.OffsetFetchCall, topic: RequestTopi
 
 
 def _named(broker: Broker, topic: FetchTopic) -> FetchTopic:
-    """Return the topic with its current topic id, where its offsets were committed without an id; else unchanged."""
+    """Return the topic with its current topic id if its offsets were committed without a topic id, else unchanged."""
     known = broker.image.topic(topic.name)
     if topic.topic_id != id_text(None) or known is None:
         return topic

@@ -1,33 +1,34 @@
 """Produce (0): append one batch to each partition of the request.
 
-v3 magic 2 batches, transactional id. v5 log start offset in the response. v7 zstd. v8 errors of records (KIP-467).
-v9 flexible. v10 the current leader (KIP-951). v11 TRANSACTION_ABORTABLE (KIP-890). v12 transactions without
+v3 magic 2 batches, transactional id. v5 log start offset in the response. v7 zstd. v8 errors of records (KIP-467). v9
+flexible. v10 the current leader (KIP-951). v11 TRANSACTION_ABORTABLE (KIP-890). v12 transactions without
 AddPartitionsToTxn. v13 topic ids (KIP-516). Versions 0 to 2 are advertised, for old librdkafka, but not served.
 
-Most requests are plain: a kernel (formats/kernels/produce.pyx) answers them, and they never come here. Their batches
+Most requests are plain: compiled code (formats/kernels/produce.pyx) handles them without this module. Their batches
 pass all the rules below, of which Runway (formats/kernels/append.pyx) checks 10 to 13.
 
-The rules for a request, from validation to acknowledgement, in Kafka's order. A batch that breaks two rules is
-refused by the first of them. The other batches of the request are appended all the same, except under rules 1 and 4.
+The rules for a request, from validation to acknowledgement, in Kafka's order. Each rule says what must hold; the error
+of a batch that breaks the rule follows after a colon. A batch that breaks two rules is refused by the first of them.
+The other batches of the request are still appended, except under rules 1 and 4.
 
 The request, before it reaches a log (KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend):
 
-     1  The first batch of each partition has a length and a magic that a batch can have, else all of the request is
-        refused with CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR where the length exceeds an int32. With a transactional
+     1  The first batch of each partition has a valid length and magic, else all of the request is
+        refused with CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR if the length exceeds an int32. With a transactional
         batch the request must name its transactional id, else all of it is refused with
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED. The partition that comes first in the request decides.
         (`_refused_by_heads`)
      2  From version 13 on a topic is named by its id, which the metadata must know: UNKNOWN_TOPIC_ID. The metadata must
         know the partition: UNKNOWN_TOPIC_OR_PARTITION. (`_name_of`, `_append`)
-     3  The records for a partition are one batch of magic 2; the bytes of a torn second batch are dropped:
-        INVALID_RECORD; CORRUPT_MESSAGE for a length or a magic of the second that no batch has;
+     3  The records for a partition are one batch of magic 2; the bytes of an incomplete second batch are dropped:
+        INVALID_RECORD; CORRUPT_MESSAGE for an invalid length or magic of a second batch;
         UNSUPPORTED_COMPRESSION_TYPE for zstd below version 7. (`_one_batch`)
      4  The batches that pass rules 2 and 3 are long enough for a producer id, else all of the request is refused with
         UNKNOWN_SERVER_ERROR. The transactional ones among them have one producer id and epoch, else all of the request
         is refused with INVALID_PRODUCER_ID_MAPPING. (`produce`)
-     5  Where a transaction has no batch in the partition yet, its coordinator verifies that the partition is part of
+     5  If a transaction has no batch in the partition yet, its coordinator verifies that the partition is part of
         it, or adds the partition from version 12 on. The request waits for the coordinator, and a batch that it refuses
-        gets INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS where the producer must try again.
+        gets INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS if the producer must try again.
         (`verify` in transaction_check)
      6  acks is 0, 1 or -1: INVALID_REQUIRED_ACKS. (`_append`)
      7  Only the broker's own admin client appends to an internal topic: INVALID_TOPIC_EXCEPTION. (`_append`)
@@ -38,7 +39,7 @@ The request, before it reaches a log (KafkaApis.handleProduceRequest, ReplicaMan
 The log (UnifiedLog.append, LogValidator, ProducerAppendInfo), in `append_as_leader` of PartitionLog:
 
     10  The batch begins at offset 0, is not longer than max.message.bytes, and its CRC is right: INVALID_RECORD,
-        MESSAGE_TOO_LARGE, CORRUPT_MESSAGE. Then header and records: the counts fit, no control batch, keys where the
+        MESSAGE_TOO_LARGE, CORRUPT_MESSAGE. Then header and records: the counts fit, no control batch, keys if the
         topic is compacted, timestamps near enough: INVALID_RECORD, INVALID_TIMESTAMP. A batch of another codec than the
         topic's is compressed anew, and must not be too long after that either. (`check` in validator. `accept_plain`
         and Runway check the usual batch at once, `check_apart` checks in a thread a batch that takes long to
@@ -112,12 +113,12 @@ log = logging.getLogger("kcli.broker")
 PRODUCE = 0
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 CODEC_MASK, ZSTD = 7, 4
-LENGTH_AT, MAGIC_AT, ATTRIBUTES_AT = 8, 16, 22  # positions in a batch; that of the low byte of the attributes
+LENGTH_AT, MAGIC_AT, ATTRIBUTES_AT = 8, 16, 22  # positions in a batch; of the attributes, that of the low byte
 BATCH_HEAD = struct.Struct(">8xi4xB5xB")  # length, magic and attributes
-LENGTH_END = 12  # the length field counts the bytes behind it
-LENGTH_MIN = 14  # the least length, of a batch of magic 0
-LENGTH_MAX = 2**31 - 1 - LENGTH_END  # a batch's size is an int32
-PRODUCER_ID_END = 51  # the least bytes of a batch of magic 2 that has a whole producer id
+LENGTH_END = 12  # the length field counts the bytes after itself
+LENGTH_MIN = 14  # the smallest value of the length field, that of a magic 0 batch
+LENGTH_MAX = 2**31 - 1 - LENGTH_END  # so that the size of the whole batch is an int32
+PRODUCER_ID_END = 51  # a shorter batch of magic 2 lacks a part of its producer id
 TRANSACTIONAL = 16
 MAGIC = 2
 ZSTD_VERSION = 7
@@ -128,8 +129,8 @@ COMMON_REFUSALS = (
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.CORRUPT_MESSAGE,
 )
-"""Errors of batches that the log refuses for which the response has log start offset -1, and which the broker does not
-write to its own log, as in Kafka."""
+"""Errors for which the response has log start offset -1 if the log refuses a batch with them, and which the broker does
+not write to its own log, as in Kafka."""
 ZERO_ID = UUID(int=0)
 NO_BATCH = "the records of a partition are no batch"
 TWO_PRODUCERS = "Transactional records contained more than one producer ID"
@@ -141,12 +142,12 @@ Refusals = Mapping[TopicPartition, Verdict]
 
 Answers = list[tuple[str | UUID, list[PartitionAnswer]]]
 RequestPartition = tuple[TopicData, PartitionProduceData]
-"""A topic of the request, and the records for one of its partitions."""
+"""A topic of the request, and the request's records for one of the topic's partitions."""
 Transactional = tuple[str | ErrorCode, int, memoryview | None, Producer]
-"""A transactional batch: topic or its error, partition, records, producer."""
+"""A transactional batch: its topic, or the error for that topic; its partition, records and producer."""
 Waits = list[tuple[PartitionAnswer, Partition, int]]
-"""Appended batches with acks=-1 that are not committed yet: the result, the partition, and the high watermark at which
-the batch is committed."""
+"""Appended batches with acks=-1 that are not committed yet: the result, the partition, and the offset that the high
+watermark must reach."""
 
 
 class Reply(NamedTuple):
@@ -158,14 +159,15 @@ class Reply(NamedTuple):
 
     @classmethod
     def to(cls, call: types.ProduceCall) -> Reply:
-        """Of the response to a decoded request."""
+        """Return that of the response to a decoded request."""
         return cls(call.messages, call.header.correlation_id, call.listener)
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int) -> Laid | Later | None:
-    """Return the kernel's response to a plain Produce request, an empty frame with acks=0; a Later while other replicas
-    lack a batch with acks=-1; None for a request that has to be decoded, and nothing has changed. The kernel checks no
-    quotas. Raises HangUp with acks=0 if a batch could not be written."""
+    """Return the response to a plain Produce request, which compiled code handles: an empty frame with acks=0; a Later
+    with acks=-1, if followers in the ISR lack a batch. Return None, and change nothing, for a request that has to be
+    decoded. Client quotas are not checked. Raises HangUp, which closes the connection, with acks=0 if a batch could not
+    be written."""
     lanes = broker.lanes
     response = lanes.answer(frame, now_ms, broker.access.writes_unaudited(client))
     if response is None:
@@ -177,16 +179,16 @@ def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int)
         return Encoded([response])
     timeout_s = max(lanes.timeout_ms, 0) / 1000
     outcomes = {number: partition.wait_committed(offset, timeout_s) for partition, offset, number in waits}
-    reply = Reply(
-        messages(PRODUCE, int.from_bytes(frame[2:4])), int.from_bytes(frame[4:8], signed=True), client.listener
-    )
+    version, correlation_id = int.from_bytes(frame[2:4]), int.from_bytes(frame[4:8], signed=True)
+    reply = Reply(messages(PRODUCE, version), correlation_id, client.listener)
     return Later(_all_of(list(outcomes.values())), partial(_plain_committed, broker, reply, response, outcomes))
 
 
 def _plain_committed(
     broker: Broker, reply: Reply, response: bytes, outcomes: dict[int, asyncio.Future[ErrorCode]], _: object
 ) -> Laid:
-    """The response, with the errors of the waits. outcomes: the wait for each batch, by its number in the request."""
+    """Return the response, with the errors of the waits. outcomes: the future of the wait for each batch, by the
+    batch's number in the request."""
     codes = {number: outcome.result() for number, outcome in outcomes.items()}
     if not any(codes.values()):
         return Encoded([response])
@@ -201,7 +203,7 @@ def produce(broker: Broker, call: types.ProduceCall) -> Laid | Later | Awaitable
     NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT,
     KAFKA_STORAGE_ERROR, and those of kcli.log.live.validator. Transactional batches:
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, INVALID_PRODUCER_ID_MAPPING with more than one
-    producer, and those of transaction_check. Raises HangUp with acks=0 where a batch is refused."""
+    producer, and those of transaction_check. Raises HangUp with acks=0 if a batch is refused."""
     waiting: list[tuple[Partition, Producer]] = []
     writable = broker.access.among(
         call, Operation.WRITE, ResourceType.TOPIC, partial(_counts, broker, call.request.topic_data)
@@ -230,8 +232,8 @@ def _compressed(
     broker: Broker, call: types.ProduceCall, writable: Container[str]
 ) -> dict[Place, tuple[memoryview, AppendRules]]:
     """Return the batches that are compressed, or are to be compressed with the topic's codec, each with the rules for
-    its check, by the index of the topic and of the partition in the request. Leaves out batches that break rule 3, and
-    partitions whose log is not open here."""
+    its check, by the index of the topic and of the partition in the request. Leaves out batches that break rule 3 of
+    the module's docstring, and partitions whose log this broker has not opened."""
     found = {}
     partitions = broker.partitions
     for i, topic in enumerate(call.request.topic_data):
@@ -269,7 +271,8 @@ def _is_usual(records: memoryview | None) -> bool:
 
 
 def _refused_by_heads(broker: Broker, call: types.ProduceCall, odd: list[RequestPartition]) -> Laid | None:
-    """The response that refuses all batches by rule 1; None where none is refused. Source: RequestUtils.flag."""
+    """Return the response that refuses all batches by rule 1 of the module's docstring; None if no batch breaks that
+    rule. Source: RequestUtils.flag."""
     for _, data in odd:
         records = data.records
         if records is None:
@@ -286,7 +289,7 @@ def _refused_by_heads(broker: Broker, call: types.ProduceCall, odd: list[Request
 
 
 def _head_error(records: memoryview) -> str | None:
-    """Kafka's error message for an invalid length or magic; None for a length above LENGTH_MAX."""
+    """Return Kafka's error message for a batch with an invalid length or magic; None for a length above LENGTH_MAX."""
     length = int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True)
     if length < LENGTH_MIN:
         return f"Record size {length} is less than the minimum record overhead ({LENGTH_MIN})"
@@ -295,7 +298,7 @@ def _head_error(records: memoryview) -> str | None:
 
 
 def _exists(broker: Broker, writable: Container[str], topic: TopicData, index: int) -> bool:
-    """Whether the metadata knows the partition (rule 2)."""
+    """Whether the metadata image has the partition (rule 2 of the module's docstring)."""
     name = _name_of(broker, writable, topic)
     if isinstance(name, ErrorCode):
         return False
@@ -303,8 +306,8 @@ def _exists(broker: Broker, writable: Container[str], topic: TopicData, index: i
 
 
 def _is_without_producer_id(records: memoryview | None, version: int) -> bool:
-    """Whether these records break rule 4: Kafka then fails as it looks for their producer id, and refuses the whole
-    request."""
+    """Whether these records break rule 4 of the module's docstring: Kafka's search for their producer id fails, and it
+    refuses the whole request."""
     batch = _one_batch(records, version)
     if isinstance(batch, ErrorCode):
         return batch is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -314,7 +317,7 @@ def _is_without_producer_id(records: memoryview | None, version: int) -> bool:
 def _transactional(
     broker: Broker, call: types.ProduceCall, writable: Container[str], known: list[RequestPartition]
 ) -> list[Transactional]:
-    """The transactional batches for these partitions that pass rule 3."""
+    """Return the transactional batches for the partitions in `known` that pass rule 3 of the module's docstring."""
     return [
         (_name_of(broker, writable, topic), data.index, data.records, producer)
         for topic, data in known
@@ -325,7 +328,7 @@ def _transactional(
 
 
 def _existing(broker: Broker, batches: list[Transactional]) -> list[tuple[Partition, Producer]]:
-    """Return the partitions of those batches whose partition this broker leads, each with the producer of its batch."""
+    """Return the partition and the producer of each of these batches whose partition this broker leads."""
     found = []
     for topic, index, _, producer in batches:
         partition = None if isinstance(topic, ErrorCode) else broker.partitions.get(topic, index)
@@ -355,8 +358,8 @@ async def _verify_and_append(
 
 
 def _refuse_all(call: types.ProduceCall, code: ErrorCode, reason: str | None = None) -> Laid:
-    """Return the response that refuses all batches with that error; the error is logged where Kafka logs it. Raises
-    HangUp with acks=0."""
+    """Return the response that refuses all batches with the error `code`, which is logged if Kafka logs it. Raises
+    HangUp, which closes the connection, with acks=0."""
     if code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         log.error("Produce request of client %s refused: %s: %s", call.client_id, code.name, reason or NO_BATCH)
     if call.request.acks == NO_ACKS:
@@ -403,8 +406,8 @@ def _append_all(
 
 
 def _answer(broker: Broker, reply: Reply, answers: Answers, *, failed: bool) -> Laid:
-    """The response. failed: some batch has an error; where it is NOT_LEADER_OR_FOLLOWER, the response names the
-    leader."""
+    """Return the response. failed: whether any batch has an error; for batches with NOT_LEADER_OR_FOLLOWER the response
+    names the current leader."""
     endpoints = NO_TAGS
     if failed and reply.messages.version >= LEADERS_VERSION:
         leaders = []
@@ -426,8 +429,8 @@ def _topic_named(broker: Broker, topic: str | UUID) -> str:
 
 
 def _wait(broker: Broker, call: types.ProduceCall, answers: Answers, waits: Waits) -> Later:
-    """Answer when every batch in `waits` is committed or can no longer be, at the latest after the request's
-    timeout."""
+    """Return the response for later: it is sent when every batch in `waits` is committed or can no longer be committed,
+    at the latest after the request's timeout."""
     timeout_s = max(call.request.timeout, 0) / 1000
     call.request = None  # type: ignore[assignment]  # the batches are in the log: drop the reference to their frame
     futures = [partition.wait_committed(offset, timeout_s) for _, partition, offset in waits]
@@ -435,7 +438,7 @@ def _wait(broker: Broker, call: types.ProduceCall, answers: Answers, waits: Wait
 
 
 def _all_of(futures: list[asyncio.Future[ErrorCode]]) -> asyncio.Future[Any]:
-    """A future that is done when the last of the futures is."""
+    """Return a future that is done when the last of `futures`, one at least, is done."""
     if len(futures) == 1:
         return futures[0]
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -469,12 +472,12 @@ def _committed(
 
 
 def _key_of(topic: TopicData) -> str | UUID:
-    """The name or id of a topic in the response."""
+    """Return the name or the id by which the response refers to a topic."""
     return topic.name if hasattr(topic, "name") else topic.topic_id or ZERO_ID
 
 
 def _name_of(broker: Broker, writable: Container[str], topic: TopicData) -> str | ErrorCode:
-    """The name of a topic that the request may write to; the error of any other one."""
+    """Return the name of a topic that the request may write to, or the error for any other topic."""
     name = _known_name(broker, topic)
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -482,7 +485,7 @@ def _name_of(broker: Broker, writable: Container[str], topic: TopicData) -> str 
 
 
 def _known_name(broker: Broker, topic: TopicData) -> str | None:
-    """The name of a topic; None for an unknown id."""
+    """Return the name of a topic; None for an unknown id."""
     if hasattr(topic, "name"):
         return topic.name
     known = None if topic.topic_id is None else broker.image.topics_by_id.get(topic.topic_id)
@@ -506,7 +509,7 @@ def _append(
     checked: CheckedBatch | AppendRefused | None,
 ) -> PartitionAnswer:
     """Append one batch, and return its result. A batch with acks=-1 that is not committed yet is added to `waits`.
-    checked: the result of the batch's check, where it was done in a thread."""
+    checked: the result of the batch's check if a thread has checked it, else None."""
     index = data.index
     if isinstance(topic, ErrorCode):
         return PartitionAnswer(index, topic.value)
@@ -548,9 +551,9 @@ def _append(
 def _refusal(
     call: types.ProduceCall, topic: str, index: int, refused: AppendRefused, log_start_offset: int
 ) -> PartitionAnswer:
-    """Return the result of a batch that the log refuses; the refusal is also logged, except for COMMON_REFUSALS. Kafka
-    gives an error message only where records are at fault, and names the partition in the error of a record only where
-    its key is missing. Source: ReplicaManager.appendRecordsToLeader."""
+    """Return the result of a batch that the log refuses, and log the refusal unless its error is one of
+    COMMON_REFUSALS. Like Kafka, give an error message only if records are invalid, and name the partition in a record's
+    error only if the record's key is missing. Source: ReplicaManager.appendRecordsToLeader."""
     error, records = refused.error, refused.records
     if error not in COMMON_REFUSALS:
         level = logging.INFO if error is ErrorCode.INVALID_PRODUCER_EPOCH else logging.ERROR
@@ -564,8 +567,8 @@ def _refusal(
 
 
 def _one_batch(records: memoryview | None, version: int) -> memoryview | ErrorCode:
-    """The one batch in the records for a partition, without the bytes of a torn second one; or the error of rule 3, or
-    UNKNOWN_SERVER_ERROR where the size of the second exceeds an int32.
+    """Return the one batch in the records for a partition, without the bytes of an incomplete second batch; or the
+    error of rule 3 of the module's docstring, or UNKNOWN_SERVER_ERROR if the size of a second batch exceeds an int32.
     Source: ProduceRequest.validateRecords, ByteBufferLogInputStream."""
     if records is not None and len(records) >= BATCH_HEAD.size:
         length, magic, attributes = BATCH_HEAD.unpack_from(records)
@@ -587,8 +590,8 @@ def _one_batch(records: memoryview | None, version: int) -> memoryview | ErrorCo
 
 
 def _size_bytes(data: memoryview) -> int | ErrorCode:
-    """The size in bytes of the batch at the beginning of the data; 0 where the data ends before the batch does,
-    CORRUPT_MESSAGE where length or magic are invalid, UNKNOWN_SERVER_ERROR where the size exceeds an int32.
+    """Return the size in bytes of the batch at the beginning of the data; 0 if the data ends before the batch does,
+    CORRUPT_MESSAGE if its length or magic is invalid, UNKNOWN_SERVER_ERROR if the size exceeds an int32.
     Source: ByteBufferLogInputStream."""
     if len(data) < LENGTH_END:
         return 0

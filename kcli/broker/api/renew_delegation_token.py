@@ -1,4 +1,4 @@
-"""RenewDelegationToken (39): let a token expire later. Only the token's owner and renewers may do this.
+"""RenewDelegationToken (39): let a token expire later. Only the token's owner and renewers may send this request.
 
 v1 as v0. v2 flexible. KIP-48.
 """

@@ -1,7 +1,8 @@
-"""SaslAuthenticate (36) of a connection that is authenticated already, or needs no authentication: refused.
+"""SaslAuthenticate (36) on a connection that is authenticated already, or needs no authentication: the request is
+refused.
 
-Before that, and at a re-authentication, network/authentication.py answers it. v1: the session's time. v2: flexible.
-KIP-152, KIP-368.
+While a client authenticates or re-authenticates, network/authentication.py handles the request instead. v1: the
+session's lifetime. v2: flexible. KIP-152, KIP-368.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SaslHandshake (17) of a connection that is authenticated already, or needs no authentication: refused.
+"""SaslHandshake (17) on a connection that is authenticated already, or needs no authentication: the request is refused.
 
-Before that, and at a re-authentication, network/authentication.py answers it. v0: bare SASL messages follow. v1:
-SaslAuthenticate follows. KIP-43, KIP-152.
+While a client authenticates or re-authenticates, network/authentication.py handles the request instead. v0: bare SASL
+messages follow. v1: SaslAuthenticate follows. KIP-43, KIP-152.
 """
 
 from __future__ import annotations

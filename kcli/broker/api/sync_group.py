@@ -26,8 +26,8 @@ PROTOCOL_SINCE = 5
 
 
 def sync_group(broker: Broker, call: types.SyncGroupCall) -> Laid | Awaitable[Laid]:
-    """Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
-    INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS, and those of a CoordinatorError."""
+    """Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
+    REBALANCE_IN_PROGRESS, and any code of CoordinatorError."""
     request = call.request
     protocol_type, protocol = call.get("protocol_type", None), call.get("protocol_name", None)
     if call.version >= PROTOCOL_SINCE and (protocol_type is None or protocol is None):

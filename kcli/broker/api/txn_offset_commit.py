@@ -1,7 +1,8 @@
-"""TxnOffsetCommit (28): write a group's offsets as part of a transaction; they are valid once it is committed.
+"""TxnOffsetCommit (28): write a group's offsets as part of a transaction; they become the group's committed offsets
+when the transaction is committed.
 
-v1 as v0. v2 leader epochs (KIP-320). v3 flexible; member and generation (KIP-447). v4 TRANSACTION_ABORTABLE
-(KIP-890). v5 transactions without AddOffsetsToTxn (KIP-890). KIP-98.
+v1 as v0. v2 leader epochs (KIP-320). v3 flexible; member and generation (KIP-447). v4 TRANSACTION_ABORTABLE (KIP-890).
+v5 transactions without AddOffsetsToTxn (KIP-890). KIP-98.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 NO_SEQUENCE = -1
 LOADING_SINCE = 2
-"""The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
+"""The first version of TxnOffsetCommit whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
 TRANSLATED = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -39,7 +40,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 async def txn_offset_commit(broker: Broker, call: types.TxnOffsetCommitCall) -> types.TxnOffsetCommitResponse:
     """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE; of all partitions: INVALID_GROUP_ID,
     INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_ABORTABLE,
-    CONCURRENT_TRANSACTIONS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, and those of a
+    CONCURRENT_TRANSACTIONS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, and any code of
     CoordinatorError."""
     request = call.request
     requested = [(topic.name, each) for topic in request.topics for each in topic.partitions]
@@ -100,7 +101,7 @@ def _offset(broker: Broker, name: str, partition: types.TxnOffsetCommitRequestPa
 
 async def _commit(broker: Broker, call: types.TxnOffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) -> Errors:
     """Write the offsets to the group's partition of __consumer_offsets. Return the errors of single partitions. Raises
-    CoordinatorError for an error of all."""
+    CoordinatorError for an error of the whole request."""
     request = call.request
     if not request.group_id:
         raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
@@ -125,8 +126,8 @@ async def _commit(broker: Broker, call: types.TxnOffsetCommitCall, offsets: tupl
 
 
 async def _verify(broker: Broker, call: types.TxnOffsetCommitCall) -> None:
-    """Verify that the group's partition of __consumer_offsets is part of the transaction, or add it from version 5 on.
-    Raises CoordinatorError where the coordinator refuses."""
+    """Verify that the group's partition of __consumer_offsets is part of the transaction; from version 5 on, add the
+    partition instead. Raises CoordinatorError if the transaction coordinator refuses the partition."""
     request, client = call.request, committing(call.version)
     if not client.adds and not broker.config.get("transaction.partition.verification.enable"):
         return

@@ -1,7 +1,7 @@
-"""UpdateFeatures (57): finalize feature levels, all of the request or none.
+"""UpdateFeatures (57): finalize the feature levels of the request, either all of them or none.
 
 v1 upgrade types instead of a flag, validate only (KIP-584, KIP-778). v2 one error code for all features (KIP-1022). All
-flexible.
+versions are flexible.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ async def update_features(broker: Broker, call: types.UpdateFeaturesCall) -> typ
 
 
 def _updates(requested: Iterable[types.FeatureUpdateKey]) -> dict[str, FeatureUpdate]:
-    """The updates by feature; of a feature named twice, the last."""
+    """Return feature -> its update; if the request names a feature twice, the last update."""
     return {each.feature: _update(each) for each in requested}
 
 
 def _update(update: types.FeatureUpdateKey) -> FeatureUpdate:
-    """One update. Version 0 has a downgrade flag in place of the upgrade type, which Kafka ignores: it counts as an
-    upgrade."""
+    """Return one feature's update. Version 0 has a downgrade flag in place of the upgrade type; as in Kafka, the flag
+    is ignored, and the update counts as an upgrade."""
     return FeatureUpdate(update.feature, update.max_version_level, getattr(update, "upgrade_type", UpgradeType.UPGRADE))

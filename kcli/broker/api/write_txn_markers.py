@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 NONE = -1
 Code = ErrorCode | asyncio.Future[ErrorCode]
-"""The error code of one marker in one partition, or a future of it, done when the marker is committed."""
+"""The error code of one marker in one partition; or a future of the code, which is done when the marker is
+committed."""
 
 
 def write_txn_markers(
     broker: Broker, call: types.WriteTxnMarkersCall
 ) -> types.WriteTxnMarkersResponse | Awaitable[types.WriteTxnMarkersResponse]:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT,
-    KAFKA_STORAGE_ERROR, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED; UNKNOWN_SERVER_ERROR for all
-    markers where one has no producer id or epoch. The response waits until all appended markers are committed."""
+    KAFKA_STORAGE_ERROR, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED; UNKNOWN_SERVER_ERROR for all markers if
+    one of them has no producer id or epoch. The response waits until all appended markers are committed."""
     if not broker.access.allows(call, Operation.ALTER, ResourceType.CLUSTER, log_denied=False):
         broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     markers = call.request.markers
@@ -66,7 +67,7 @@ async def _answer_later(
 
 
 def _answer(call: types.WriteTxnMarkersCall, codes: Iterable[Code]) -> types.WriteTxnMarkersResponse:
-    """The response. codes: of each marker's partitions, in the order of the request."""
+    """Return the response. codes: the error codes of each marker's partitions, in the order of the request."""
     results = (each if isinstance(each, ErrorCode) else each.result() for each in codes)
     return call.respond(markers=tuple(_result(call, each, results) for each in call.request.markers))
 

@@ -1,4 +1,5 @@
-"""The current leader of a partition, in a response with NOT_LEADER_OR_FOLLOWER: it saves a Metadata request (KIP-951).
+"""The current leader of a partition in a response with NOT_LEADER_OR_FOLLOWER, which saves the client a Metadata
+request (KIP-951).
 
     partition   current leader: id int32, epoch int32 | tagged fields
     response    endpoints of those leaders: id int32, host, port int32, rack | tagged fields
@@ -24,26 +25,27 @@ _INT32: Final = struct.Struct(">i")
 
 
 class Leader(NamedTuple):
-    """A partition's leader and its leader epoch; -1 each where unknown."""
+    """A partition's leader and its leader epoch; both are -1 if unknown."""
 
     id: int
     epoch: int
 
 
 def current_leader(image: MetadataImage, topic: str, number: int) -> Leader:
-    """The leader of a partition, as this broker knows it."""
+    """Return the leader of a partition by this broker's metadata image."""
     known = image.topics.get(topic)
     state = None if known is None else known.partitions.get(number)
     return Leader(UNKNOWN, UNKNOWN) if state is None else Leader(state.leader, state.leader_epoch)
 
 
 def leader_field(leader: Leader) -> bytes:
-    """The bytes of the field current leader, without tag and size."""
+    """Return the bytes of the tagged field `current_leader`, without its tag and size."""
     return _ID_EPOCH.pack(*leader)
 
 
 def endpoints_field(image: MetadataImage, listener: str, leaders: Iterable[Leader]) -> bytes:
-    """The endpoints of leaders, as the only tagged field (tag 0) of a response; no tagged field where there are none.
+    """Return the bytes that follow the other fields of a response: the endpoints of leaders as the only tagged field
+    (tag 0), or no tagged field if there are none.
 
     listener: that of the client's connection.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NO_NODE = -1
 OPERATIONS_OMITTED = -(1 << 31)
-"""The value in place of authorized operations that the request does not include. Source:
+"""The value of a field for authorized operations if the request has not asked for them. Source:
 MetadataResponse.AUTHORIZED_OPERATIONS_OMITTED."""
 
 
@@ -34,13 +34,13 @@ class Node(NamedTuple):
 
 
 class View:
-    """The brokers and replicas for one request. nodes: the brokers with the client's listener; alive: the ids of those
-    that are not fenced."""
+    """The brokers and replicas as clients of one listener see them. nodes: the brokers with that listener. alive: the
+    ids of those brokers that are not fenced."""
 
     def __init__(
         self, image: MetadataImage, listener: str, node_id: int, advertised: Mapping[str, tuple[str, int]]
     ) -> None:
-        """listener: that of the client's connection. advertised: this node's own addresses, by listener."""
+        """listener: the listener of the client's connection. advertised: this node's own addresses, by listener."""
         self._image = image
         self._online: dict[tuple[int, UUID], bool] = {}
         self.nodes: list[Node] = []
@@ -63,7 +63,7 @@ class View:
         return next((node.id for node in self.nodes if not node.is_fenced), NO_NODE)
 
     def leader(self, partition: Partition) -> int:
-        """The partition's leader, -1 where the client cannot reach it."""
+        """Return the partition's leader; -1 if the leader has no address for the client."""
         return partition.leader if partition.leader in self._reachable else NO_NODE
 
     def offline_replicas(self, partition: Partition) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The configuration of one broker: server.properties, and the dynamic configurations above it.
+"""The configuration of one broker: server.properties, and the dynamic configurations that override it.
 
 A value comes from the first of these layers that has it:
 
@@ -34,8 +34,8 @@ T = TypeVar("T")
 
 
 class Setting(Generic[T]):
-    """An attribute of BrokerConfig with the value of the configuration of the same name, dots for underscores:
-    `num_partitions` is num.partitions."""
+    """An attribute of BrokerConfig that returns the value of the configuration of the same name, with dots for
+    underscores: `num_partitions` is num.partitions."""
 
     __slots__ = ("name",)
 
@@ -104,7 +104,7 @@ class BrokerConfig:
     controller_quota_window_size_seconds = Setting[int]()
     quota_window_num = Setting[int]()
     quota_window_size_seconds = Setting[int]()
-    # the rest
+    # other configurations
     broker_heartbeat_interval_ms = Setting[int]()
     broker_rack = Setting["str | None"]()
     broker_session_timeout_ms = Setting[int]()
@@ -119,7 +119,7 @@ class BrokerConfig:
         self.static_jaas = StaticJaas(os.environ.get("KAFKA_OPTS", ""))
         self.static = _with_broker_id(self.resolved.properties)
         self.cluster: Mapping[str, str] = {}
-        """The cluster-wide default of each dynamic broker configuration (--entity-default)."""
+        """The dynamic configurations that all brokers have by default (--entity-default)."""
         self.broker: Mapping[str, str] = {}
         """The dynamic configurations of this broker."""
         self.warnings = [f"{name}: no configuration of Kafka 4.3" for name in properties if not is_known(name)]
@@ -146,12 +146,12 @@ class BrokerConfig:
     def update(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> list[str]:
         """Apply the dynamic configurations in the metadata log: those of all brokers, and those of this broker.
 
-        Return the problems of the invalid ones, which are ignored. Raises InvalidConfig, and changes nothing, where the
-        others contradict each other or the static configurations, or are invalid as the default of a topic
+        Return the problems of the invalid configurations, which are ignored. Raises InvalidConfig, and changes nothing,
+        if the valid ones contradict each other or the static configurations, or are invalid as the default of a topic
         configuration (log.flush.interval.ms=-1).
         """
         if cluster == self.cluster and broker == self.broker:
-            return []  # unchanged: to validate all again takes 2 ms
+            return []  # unchanged: validating all configurations again would take 2 ms
         problems: list[str] = []
         layers = applicable(cluster, problems, per_broker=False), applicable(broker, problems, per_broker=True)
         self.changed(*layers).log_config({})
@@ -159,8 +159,8 @@ class BrokerConfig:
         return problems
 
     def changed(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-        """Return a copy of this configuration whose dynamic configurations are replaced by these: those of all brokers
-        (`cluster`), and those of this broker. Raises InvalidConfig."""
+        """Return a copy of this configuration with other dynamic configurations: `cluster` for all brokers, `broker`
+        for this broker. Raises InvalidConfig."""
         other = BrokerConfig.__new__(BrokerConfig)
         other.resolved, other.static, other.warnings = self.resolved, self.static, self.warnings
         other.static_jaas = self.static_jaas
@@ -209,7 +209,7 @@ class BrokerConfig:
         return value
 
     def words(self, name: str) -> tuple[str, ...]:
-        """The value of a configuration of type LIST; empty where it has no value."""
+        """Return the value of a configuration of type LIST; empty if it is not set."""
         value = self.values[name]
         assert value is None or isinstance(value, tuple), f"{name} is a list"
         return value or ()
@@ -246,14 +246,15 @@ class BrokerConfig:
 
     @property
     def early_start_listeners(self) -> tuple[str, ...]:
-        """The listeners that open before the authorizer has the ACLs: the controllers' unless others are configured."""
+        """The listeners that open before the authorizer has loaded the ACLs: those of early.start.listeners, by default
+        the controller listeners."""
         name = "early.start.listeners"
         return self.controller_listener_names if self.get(name) is None else self.words(name)
 
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """The advertised controller listeners of this node; empty where it is not a controller. A listener that
-        advertised.listeners leaves out has its address in `listeners`, with no host in place of a wildcard address.
+        """The advertised controller listeners of this node; empty if the node is not a controller. A listener that
+        advertised.listeners leaves out has its address in `listeners`; if that is a wildcard address, it has no host.
 
         Source: KafkaConfig.effectiveAdvertisedControllerListeners.
         """
@@ -270,16 +271,16 @@ class BrokerConfig:
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
-        """Host -> the greatest number of connections, in place of max.connections.per.ip."""
+        """Host -> the greatest number of its connections, which overrides max.connections.per.ip."""
         name = "max.connections.per.ip.overrides"
         return parse_counts(name, self.text(name))
 
     def max_connections_of(self, listener: str) -> int:
-        """The greatest number of connections of that listener."""
+        """The greatest number of connections that the listener may have."""
         return self._of_listener(listener, "max.connections")
 
     def creation_rate_of(self, listener: str) -> int:
-        """The greatest number of new connections of that listener per second."""
+        """The greatest number of new connections per second that the listener accepts."""
         return self._of_listener(listener, "max.connection.creation.rate")
 
     def _of_listener(self, listener: str, name: str) -> int:
@@ -289,7 +290,7 @@ class BrokerConfig:
 
     @property
     def log_retention_time_ms(self) -> int:
-        """The default of retention.ms; -1 for no limit."""
+        """The broker's default of the topic configuration retention.ms, in ms; -1 for no limit."""
         found = self._first_ms(
             ("log.retention.ms", 1), ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)
         )
@@ -297,12 +298,12 @@ class BrokerConfig:
 
     @property
     def log_roll_time_ms(self) -> int:
-        """The default of segment.ms."""
+        """The broker's default of the topic configuration segment.ms, in ms."""
         return self._first_ms(("log.roll.ms", 1), ("log.roll.hours", HOUR_MS))
 
     @property
     def log_roll_jitter_time_ms(self) -> int:
-        """The default of segment.jitter.ms."""
+        """The broker's default of the topic configuration segment.jitter.ms, in ms."""
         return self._first_ms(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS))
 
     def _first_ms(self, *names: tuple[str, int]) -> int:
@@ -314,7 +315,7 @@ class BrokerConfig:
 
 
 def _with_broker_id(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties; where only one of node.id and broker.id is set, the other one has the same value."""
+    """Return the properties. If only one of node.id and broker.id is set, the result has that value for both."""
     both = dict(properties)
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in both:
@@ -323,8 +324,8 @@ def _with_broker_id(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parse(properties: Mapping[str, str]) -> dict[str, Value]:
-    """Return the value of every configuration. Raises InvalidConfig for the first invalid one in the order of
-    definition."""
+    """Return the value of every configuration, by name. Raises InvalidConfig for the first invalid value, in the order
+    in which Kafka defines the configurations."""
     values = dict(_DEFAULTS)
     for name in sorted(_REQUIRED | (properties.keys() & _DEFAULTS.keys()), key=_ORDER.__getitem__):
         if name not in properties:

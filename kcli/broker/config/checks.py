@@ -1,4 +1,4 @@
-"""The rules between the configurations of one broker, in Kafka's order and with its messages.
+"""The rules that configurations of one broker must satisfy together, in Kafka's order and with its messages.
 
 Source: KafkaConfig's constructor and validateValues, GroupCoordinatorConfig, ShareGroupConfig, QuorumConfig.
 """
@@ -32,7 +32,7 @@ _SHARE_LIMITS = (
 
 
 def check(config: BrokerConfig) -> None:
-    """Check all rules. Raises InvalidConfig for the first that is broken."""
+    """Check all rules. Raises InvalidConfig for the first broken rule."""
     _codecs_and_assignors(config)
     _groups(config)
     _early_listeners(config)
@@ -47,7 +47,7 @@ def check(config: BrokerConfig) -> None:
 
 
 def require(holds: object, reason: str) -> None:
-    """Raises InvalidConfig, with the message of Scala's `require`, unless the rule holds."""
+    """Raise InvalidConfig, with the message of Scala's `require`, unless `holds` is true."""
     if not holds:
         raise InvalidConfig(f"requirement failed: {reason}")
 

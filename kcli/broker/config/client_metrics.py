@@ -66,8 +66,8 @@ def _validate_pattern(pattern: str) -> None:
 
 
 def _may_stand(pattern: str, at: int) -> bool:
-    """Whether Java accepts the opening brace at index `at` of a pattern: in Java it must begin a repetition, while in
-    RE2 any other brace matches itself."""
+    """Whether the opening brace at index `at` of a pattern is valid in Java, where it must begin a repetition; RE2
+    accepts other opening braces, which match themselves."""
     before, body = pattern[:at], pattern[at + 1 :].partition("}")[0]
     if before.endswith(("\\", "\\p", "\\P", "\\x")) or before.rfind("[") > before.rfind("]"):
         return True

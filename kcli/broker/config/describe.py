@@ -44,8 +44,8 @@ DEFINED_FIRST: Final = (
     "index.interval.bytes",
     "max.compaction.lag.ms",
 )
-"""Topic configurations that come before the others in their bucket of Kafka's HashMap, as Kafka defines them
-earlier."""
+"""Topic configurations that DescribeConfigs lists before others that fall into the same bucket of Kafka's HashMap,
+because Kafka defines these earlier."""
 NAMES_KEPT: Final = 4096
 RESOURCES: Final = frozenset(
     (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
@@ -76,7 +76,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One configuration of a resource. value: None where there is none, or it is not shown."""
+    """One configuration of a resource. value: None if the configuration has no value, or if the value is secret."""
 
     name: str
     value: str | None
@@ -88,16 +88,17 @@ class Entry:
 
     @property
     def source(self) -> Source:
-        """The source of the value."""
+        """The source of the value: that of the first synonym, or `default_source` without synonyms."""
         return self.synonyms[0].source if self.synonyms else self.default_source
 
 
 def describe(
     config: BrokerConfig, image: MetadataImage, resource_type: int, name: str, keys: Sequence[str] | None = None
 ) -> list[Entry]:
-    """Return the configurations of a resource. keys: only these; all where there are none.
+    """Return the configurations of a resource. keys: the names of the configurations to return; None or empty for all.
 
-    They are in Kafka's order, that of a HashMap of all configurations of the resource, whatever the order of `keys`.
+    The result is in Kafka's order, that of a HashMap of all configurations of the resource, whatever the order of
+    `keys`.
     Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
     """
     entries = {each.name: each for each in _DESCRIBE[resource_type](config, image, name)}
@@ -182,8 +183,9 @@ def _broker_entry(config: BrokerConfig, name: str, text: str | None, only: Sourc
 
 
 def _broker_synonyms(config: BrokerConfig, first: str, names: Sequence[str], *, hide: bool = False) -> list[Synonym]:
-    """Return all values that are set for `names`, a configuration and its synonyms, in order of precedence, from the
-    first value of the name `first` on: those before it are left out. hide: with None in place of the values."""
+    """Return all values that are set for `names`, a configuration and its synonyms, in order of precedence. The result
+    begins at the first value of the name `first`: values of higher precedence are left out. hide: whether each value is
+    replaced by None."""
     layers: tuple[tuple[Mapping[str, str | None], Source], ...] = (
         (config.broker, Source.DYNAMIC_BROKER),
         (config.cluster, Source.DYNAMIC_DEFAULT_BROKER),

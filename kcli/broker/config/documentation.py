@@ -1,6 +1,7 @@
-"""One sentence on the purpose of each configuration. This module is imported for the first client that requests it.
+"""One sentence on the purpose of each configuration. This module is imported when a client first requests
+documentation.
 
-A group's configuration has the sentence of the broker's configuration that is its default.
+The documentation of a group's configuration is that of the broker's configuration that is its default.
 """
 
 # ruff: noqa: E501  (a sentence is a line)

@@ -1,11 +1,11 @@
-"""The validation of dynamic configurations of brokers.
+"""The validation of dynamic configurations of brokers. The rules are about
 
     each changed configuration    the name is dynamic; a security configuration has the prefix of a listener; the value
                                   has the right type, and no variable of a provider; a change for all brokers names no
                                   configuration that only a single broker can have
-    with all configurations       the rules of checks.py; no configuration that this broker does not implement, see
+    all configurations together   the rules of checks.py; no configuration that this broker does not implement, see
                                   served.py
-    against the current values    threads at most doubled or halved, cleaner threads, local retention, reporters
+    the change of current values  threads are at most doubled or halved; cleaner threads, local retention, reporters
 
 A name that Kafka does not define is accepted, as it may be a plugin's. Source: DynamicBrokerConfig,
 DynamicConfig.Broker, DynamicThreadPool, DynamicLogConfig, DynamicRemoteLogConfig, LogCleaner.validateReconfiguration.
@@ -47,7 +47,7 @@ THREADS = (
 
 
 def validate_dynamic(config: BrokerConfig, properties: Mapping[str, str], *, per_broker: bool) -> None:
-    """Check the dynamic configurations of this broker, or of all brokers. Raises InvalidConfig."""
+    """Check the dynamic configurations of this broker (`per_broker`), or of all brokers. Raises InvalidConfig."""
     _refuse(not_dynamic(properties), NOT_DYNAMIC)
     _refuse([name for name, text in properties.items() if has_variable(text)], NOT_RESOLVED)
     _refuse(without_listener(properties), ONLY_PER_LISTENER)

@@ -1,4 +1,5 @@
-"""The names of dynamic configurations, their levels (one broker, all brokers), and the filter of stored ones.
+"""The names of the dynamic configurations and whether each can be set for one broker or for all brokers; and the choice
+of those in the metadata log that are valid.
 
 A name that Kafka does not define is accepted, as it may be a plugin's. Source: DynamicBrokerConfig,
 DynamicConfig.Broker.
@@ -37,8 +38,8 @@ CLUSTER_LEVEL = frozenset(("max.connections", "max.connection.creation.rate", "n
 
 
 def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker: bool) -> dict[str, str]:
-    """Return the stored dynamic configurations that are valid; the errors of the others are added to `problems`.
-    per_broker: they are those of a single broker, not of all brokers."""
+    """Return the dynamic configurations, as stored in the metadata log, that are valid; add the errors of the others to
+    `problems`. per_broker: whether they are those of a single broker, not of all brokers."""
     left = dict(properties)
     for name, text in properties.items():
         try:
@@ -59,8 +60,8 @@ def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker
 
 
 def validate_types(properties: Mapping[str, str]) -> None:
-    """Check the type of each value; a listener's configuration has the type of the one that it overrides. Raises
-    InvalidConfig."""
+    """Check the type of each value; a configuration of one listener has the type of the configuration that it
+    overrides. Raises InvalidConfig."""
     base = {_base(name): text for name, text in properties.items()}
     for name, key in DYNAMIC_KEYS.items():
         if name in base:
@@ -78,12 +79,12 @@ def not_dynamic(names: Iterable[str]) -> list[str]:
 
 
 def without_listener(names: Iterable[str]) -> list[str]:
-    """Return the names of security configurations without a listener's prefix."""
+    """Return those names of security configurations that lack a listener's prefix."""
     return sorted(name for name in names if name in SECURITY_CONFIGS)
 
 
 def of_one_broker(names: Iterable[str]) -> list[str]:
-    """Return the names that may be set for single brokers only."""
+    """Return those names that may be set for single brokers only."""
 
     def is_own(name: str) -> bool:
         key = DYNAMIC_KEYS.get(name)

@@ -1,7 +1,8 @@
 """The configurations of a single group.
 
-Each name begins with the group's type. Most have the broker's configuration with the prefix `group.` as their default,
-and its `.min.` and `.max.` configurations as limits. Source: GroupConfig; KIP-848, KIP-932, KIP-1071.
+Each name begins with the group's type. Most configurations have as default the broker's configuration of that name with
+the prefix `group.`, and as limits its `.min.` and `.max.` configurations. Source: GroupConfig; KIP-848, KIP-932,
+KIP-1071.
 """
 
 from __future__ import annotations
@@ -75,12 +76,13 @@ _NO_SYNONYM = frozenset(("share.auto.offset.reset", "share.isolation.level", "sh
 
 
 def broker_synonym(name: str) -> str | None:
-    """Return the broker's configuration that is the default of a group's; None where there is none."""
+    """Return the name of the broker's configuration that is the default of a group's configuration; None if there is
+    none."""
     return None if name in _NO_SYNONYM else f"group.{name}"
 
 
 def group_defaults(config: BrokerConfig) -> dict[str, Value]:
-    """Return the configurations of a group that has set none."""
+    """Return the configurations of a group for which none is set."""
     synonyms = {name: broker_synonym(name) for name in GROUP_KEYS}
     return {
         name: _default(GROUP_KEYS[name]) if synonym is None else config.get(synonym)
@@ -93,7 +95,8 @@ def _default(key: Key) -> Value:
     return key.default
 
 
-# The checks, in this order: the configuration, and the broker's names of its limits.
+# Pairs of a group's configuration and the broker's configuration of its limit (min or max in place of {}); checked in
+# this order.
 _LIMITS = (
     ("consumer.heartbeat.interval.ms", "group.consumer.{}.heartbeat.interval.ms"),
     ("consumer.session.timeout.ms", "group.consumer.{}.session.timeout.ms"),

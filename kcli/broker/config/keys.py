@@ -48,7 +48,7 @@ PER_BROKER, CLUSTER_WIDE = Update.PER_BROKER, Update.CLUSTER_WIDE
 
 
 class Required(IntEnum):
-    """Stands for the default of a configuration that has none, as it must be set."""
+    """A placeholder for the default of a configuration that has none, because it must be set."""
 
     REQUIRED = 0
 
@@ -58,7 +58,7 @@ REQUIRED = Required.REQUIRED
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The definition of one configuration. internal: shown to clients only where it is set."""
+    """The definition of one configuration. internal: whether clients see it only if it is set."""
 
     type: ConfigType
     default: Value | Required
@@ -67,7 +67,8 @@ class Key:
     internal: bool = False
 
     def parse(self, name: str, text: str) -> Value:
-        """Return the valid value of `text`. Raises InvalidConfig."""
+        """Return the value that `text` stands for. Raises InvalidConfig if the text has another type, or the value is
+        not valid."""
         value = parse(name, text, self.type)
         if isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -82,7 +83,7 @@ class Key:
 
 
 def parse(name: str, text: str, kind: ConfigType) -> Value:
-    """Return the value of a type from its text. Raises InvalidConfig."""
+    """Return the value of type `kind` that `text` stands for. Raises InvalidConfig."""
     if kind in (CLASS, PASSWORD):
         return java_trim(text)
     if kind is not SHORT:
@@ -120,7 +121,8 @@ def double_text(value: float) -> str:
 
 
 def valid_list(*words: str, empty: bool = True, null: bool = False) -> Validator:
-    """A validator of lists: no empty words, and only the given words, where there are any."""
+    """Return a validator of lists: no word may be empty; if `words` are given, no other words are allowed. empty, null:
+    whether an empty list, or None, is valid."""
 
     def check(name: str, value: Value) -> None:
         if value is None:
@@ -141,7 +143,7 @@ def valid_list(*words: str, empty: bool = True, null: bool = False) -> Validator
 
 
 def within(least: float, most: float) -> Validator:
-    """A validator of fractions: from `least` to `most`, both included."""
+    """Return a validator of numbers from `least` to `most`, both included."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, float), "a DOUBLE"
@@ -154,7 +156,7 @@ def within(least: float, most: float) -> Validator:
 
 
 def one_of_ignoring_case(*words: str) -> Validator:
-    """A validator of strings: one of the given ones, in upper or lower case."""
+    """Return a validator of strings that accepts the given words in upper or lower case."""
 
     def check(name: str, value: Value) -> None:
         if str(value).upper() not in words:
@@ -164,13 +166,13 @@ def one_of_ignoring_case(*words: str) -> Validator:
 
 
 def not_empty(name: str, value: Value) -> None:
-    """Raises InvalidConfig for an empty string; None is valid."""
+    """Raise InvalidConfig for an empty string; None is valid."""
     if value == "":
         raise invalid(name, value, "String must be non-empty")
 
 
 def each(check: Callable[[str], object]) -> Validator:
-    """A validator of lists that calls `check`, which may raise InvalidConfig, for every word."""
+    """Return a validator of lists that calls `check`, which may raise InvalidConfig, for every word."""
 
     def all_of(name: str, value: Value) -> None:
         if value is None:

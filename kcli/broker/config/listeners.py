@@ -63,7 +63,7 @@ def _listener(word: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 def _host_port(address: str) -> tuple[str, str] | None:
-    """Return the host, without brackets, and the digits after the last colon; None for an address of another form."""
+    """Return the host, without brackets, and the digits after the last colon; None if the address has another form."""
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     digits = port.removeprefix("-")
@@ -73,7 +73,7 @@ def _host_port(address: str) -> tuple[str, str] | None:
 
 
 def _server(word: str) -> tuple[str, int] | None:
-    """Return the host and port after a scheme, which is ignored."""
+    """Return the host and port of an address, of which a scheme is ignored; None if it has another form."""
     scheme, slashes, address = word.rpartition("://")
     found = _host_port(address)
     if found is None or (slashes and not _SCHEME.issuperset(scheme)):
@@ -126,7 +126,8 @@ def _ip_version(host: str | None) -> int:
 
 
 def parse_protocol_map(name: str, text: str) -> dict[str, str]:
-    """`listener.security.protocol.map`: listener name, upper case -> protocol. Raises InvalidConfig."""
+    """Return the value of `listener.security.protocol.map` as a mapping: listener name, upper case -> protocol. Raises
+    InvalidConfig."""
     protocols = {listener.upper(): protocol.upper() for listener, protocol in parse_map(name, text).items()}
     for protocol in protocols.values():
         if protocol not in PROTOCOLS:
@@ -135,7 +136,8 @@ def parse_protocol_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_map(name: str, text: str) -> dict[str, str]:
-    """Return the pairs of a text like `key:value,...`; the last colon of a pair separates. Raises InvalidConfig."""
+    """Return the keys and values of a text like `key:value,...`, split at the last colon of each pair. Raises
+    InvalidConfig."""
     pairs = {}
     for word in comma_list(text) if text else ():
         key, colon, value = word.rpartition(":")

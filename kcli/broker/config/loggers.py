@@ -22,7 +22,7 @@ LEVELS: Final = {
 
 
 def loggers() -> dict[str, str]:
-    """The level of each logger, its own or the inherited one."""
+    """Return logger -> its level, which is set or inherited."""
     named = (each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger))
     return {ROOT: _level(logging.root), **{each.name: _level(each) for each in named}}
 
@@ -33,7 +33,7 @@ def exists(name: str) -> bool:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Set a logger's level; None to inherit it from now on."""
+    """Set a logger's level; None to let it inherit its level."""
     logger = logging.root if name == ROOT else logging.getLogger(name)
     logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
 

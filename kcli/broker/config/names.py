@@ -35,7 +35,7 @@ _SYNONYMS = {
 
 
 def synonyms(name: str, *, with_base: bool = False) -> tuple[str, ...]:
-    """Return the names of the same configuration, in order of precedence. with_base: with the name that a listener's
+    """Return `name` and its synonyms, in order of precedence. with_base: whether to include the name that a listener's
     configuration overrides."""
     found = _SYNONYMS.get(name)
     if found is not None:
@@ -45,13 +45,13 @@ def synonyms(name: str, *, with_base: bool = False) -> tuple[str, ...]:
 
 
 def base_name(name: str) -> str | None:
-    """Return the name that a listener's configuration overrides; None for other names."""
+    """Return the name of the configuration that the configuration of one listener overrides; None for other names."""
     base = listener_config(name)
     return base and next((each for each in _MECHANISM_CONFIGS if base.endswith(each)), base)
 
 
 def listener_config(name: str) -> str | None:
-    """Return the rest of a name after `listener.name.<listener>.`; None for other names."""
+    """Return the part of a name after `listener.name.<listener>.`; None for a name without that prefix."""
     _, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
     return rest if dot and name.startswith(LISTENER_PREFIX) else None
 

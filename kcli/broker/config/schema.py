@@ -23,8 +23,8 @@ from kcli.protocol.error_code import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class ConfigSchema:
-    """The schema that kcli.metadata.config_control needs, with the defaults and limits of one broker's
-    configuration."""
+    """The implementation of the schema that kcli.metadata.config_control needs, with the defaults and limits of one
+    broker's configuration."""
 
     config: BrokerConfig
 
@@ -39,11 +39,12 @@ class ConfigSchema:
         return None
 
     def validate(self, resource_type: int, name: str, configs: Mapping[str, str], existing: Mapping[str, str]) -> None:
-        """Check all configurations of a resource. Raises InvalidConfig, or Refused for another error code."""
+        """Check all configurations of a resource (`configs`). existing: the resource's configurations before the
+        change. Raises InvalidConfig, or Refused for another error code."""
         if resource_type == TOPIC_RESOURCE:
             self._validate_topic(name, configs, existing)
         elif resource_type == BROKER_RESOURCE:
-            _validate_broker_name(name)  # the broker itself has checked the values: see config_admin.py
+            _validate_broker_name(name)  # the broker itself has checked the values (config_admin.py)
         elif resource_type == GROUP_RESOURCE:
             if not name:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")

@@ -1,12 +1,12 @@
-"""How each listener of a node is secured, by listener.security.protocol.map and these configurations, from first to
-last:
+"""How each listener of a node is secured, by listener.security.protocol.map and these configurations, of which the
+first that is set counts:
 
     listener.name.<listener>.<mechanism>.<name>     sasl.jaas.config, sasl.server.callback.handler.class,
                                                     connections.max.reauth.ms, sasl.oauthbearer.*
-    listener.name.<listener>.<name>                 any of PER_LISTENER
+    listener.name.<listener>.<name>                 any configuration in PER_LISTENER
     <name>                                          for all listeners
 
-A listener without a sasl.jaas.config for a mechanism has the login module of Java's static JAAS configuration
+A listener without a sasl.jaas.config for a mechanism uses the login module of Java's static JAAS configuration
 (static_jaas.py). To connect to a listener of another node, a node uses its own configurations of the listener of that
 name: ssl.* as a TLS client, and the login module's options username and password to log in. The SASL mechanism is in
 
@@ -51,9 +51,10 @@ LOGINS: Final[Mapping[str, str]] = {
     **dict.fromkeys(scram.MECHANISMS, SCRAM_LOGIN),
     oauth.MECHANISM: _OAUTH_LOGIN,
 }
-"""Mechanism -> the login module that its sasl.jaas.config must name."""
+"""SASL mechanism -> the login module that its sasl.jaas.config must contain."""
 SIGNED_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-"""The sasl.server.callback.handler.class of OAUTHBEARER. Without it Kafka takes tokens that nobody has signed."""
+"""The sasl.server.callback.handler.class of OAUTHBEARER that checks signatures. Without it Kafka accepts unsigned
+tokens."""
 JAAS: Final = "sasl.jaas.config"
 HANDLER: Final = "sasl.server.callback.handler.class"
 REAUTH: Final = "connections.max.reauth.ms"
@@ -118,9 +119,9 @@ _MAY_BE_EMPTY: Final = "ssl.endpoint.identification.algorithm"
 class ListenerSecurity:
     """How one listener is secured.
 
-    settings: name -> text, the configurations for all listeners, overridden by those for this one. own: those for this
-    one alone. The names in both have no listener prefix; one for a single mechanism begins with that mechanism.
-    static: Java's static JAAS configuration.
+    settings: name -> text, the configurations for all listeners, overridden by those for this listener. own: only the
+    configurations for this listener. The names in both have no listener prefix; the name of a configuration for a
+    single mechanism begins with that mechanism. static: Java's static JAAS configuration.
 
     `repr` leaves out the texts, which may be secrets.
     """
@@ -133,12 +134,12 @@ class ListenerSecurity:
 
     @property
     def has_tls(self) -> bool:
-        """Whether its connections begin with a TLS handshake."""
+        """Whether connections to this listener begin with a TLS handshake."""
         return self.protocol in _TLS
 
     @property
     def has_sasl(self) -> bool:
-        """Whether its clients log in by SASL."""
+        """Whether clients of this listener log in by SASL."""
         return self.protocol in _SASL
 
     @property
@@ -154,30 +155,31 @@ class ListenerSecurity:
 
     @property
     def mapping(self) -> PrincipalMapping:
-        """ssl.principal.mapping.rules. Raises InvalidMappingRule."""
+        """Return the rules of ssl.principal.mapping.rules. Raises InvalidMappingRule."""
         return PrincipalMapping(self.settings.get(_MAPPING, "DEFAULT"))
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """sasl.enabled.mechanisms."""
+        """Return the mechanisms of sasl.enabled.mechanisms."""
         return self._words("sasl.enabled.mechanisms")
 
     @property
     def receive_max_bytes(self) -> int:
-        """sasl.server.max.receive.size: of one request while a client is not authenticated yet."""
+        """Return sasl.server.max.receive.size: the largest size, in bytes, of a request while the client is not
+        authenticated yet."""
         return self._number("sasl.server.max.receive.size", self.settings.get("sasl.server.max.receive.size"))
 
     def of_mechanism(self, mechanism: str, name: str) -> str | None:
-        """Return the text of a configuration for one mechanism, None where nothing is configured."""
+        """Return the text of a configuration for one SASL mechanism, None if it is not set."""
         return self.settings.get(f"{mechanism.lower()}.{name}") or self.settings.get(name) or None
 
     def reauth_ms(self, mechanism: str) -> int:
-        """Return connections.max.reauth.ms, 0 for no end of a session."""
+        """Return connections.max.reauth.ms of a mechanism; 0 if a session never ends."""
         return self._number(REAUTH, self.of_mechanism(mechanism, REAUTH))
 
     def login(self, mechanism: str) -> LoginModule:
-        """Return the login module of a mechanism. Raises InvalidConfig, whose message has nothing of the
-        configuration's text."""
+        """Return the login module of a SASL mechanism. Raises InvalidConfig, whose message leaves out the
+        configuration's text, as it contains passwords."""
         name = f"{mechanism.lower()}.{JAAS}"
         text = self.own.get(name)
         if text is None:
@@ -191,8 +193,9 @@ class ListenerSecurity:
         return module
 
     def _static_login(self, mechanism: str) -> LoginModule:
-        """The entry of the static JAAS configuration for the mechanism's login module. Where there are several, each
-        option comes from the first entry that has it, as in Kafka. Raises InvalidConfig where there is none."""
+        """Return the entry of the static JAAS configuration for the mechanism's login module. If there are several
+        entries, each option comes from the first entry that has it, as in Kafka. Raises InvalidConfig if there is no
+        entry."""
         entries = [each for each in self.static.entries(self.listener) if each.name == LOGINS[mechanism]]
         if not entries:
             where = "" if self.static.where is None else f", here or in {self.static.where}"
@@ -202,7 +205,7 @@ class ListenerSecurity:
         return replace(entries[0], options=options)
 
     def oauth(self) -> oauth.OAuthConfig:
-        """Return the sasl.oauthbearer.* of the listener. Raises InvalidConfig."""
+        """Return the configurations sasl.oauthbearer.* of the listener. Raises InvalidConfig."""
 
         def text(name: str) -> str | None:
             return self.of_mechanism(oauth.MECHANISM, f"sasl.oauthbearer.{name}")
@@ -220,8 +223,8 @@ class ListenerSecurity:
         )
 
     def jwks_times_ms(self) -> tuple[int, int, int]:
-        """Return sasl.oauthbearer.jwks.endpoint.refresh.ms, retry.backoff.ms and retry.backoff.max.ms. Raises
-        InvalidConfig."""
+        """Return sasl.oauthbearer.jwks.endpoint.refresh.ms, sasl.oauthbearer.jwks.endpoint.retry.backoff.ms and
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms. Raises InvalidConfig."""
         refresh, backoff, backoff_max = (
             self._number(name, self.of_mechanism(oauth.MECHANISM, name)) for name in _JWKS_TIMES
         )
@@ -231,9 +234,9 @@ class ListenerSecurity:
         return refresh, backoff, backoff_max
 
     def client_login(self, mechanism: str) -> ClientLogin:
-        """Return how this node logs in at another node's listener of this name: with the options username and password
-        of the login module, and tokenauth for SCRAM. Raises InvalidConfig, whose message has nothing of the
-        configuration's text."""
+        """Return how this node logs in at a listener of this name of another node: by the options username, password
+        and, for SCRAM, tokenauth of the login module. Raises InvalidConfig, whose message leaves out the
+        configuration's text, as it contains passwords."""
         options = self.login(mechanism).options
         missing = next((name for name in ("username", "password") if not options.get(name)), None)
         if missing is not None:
@@ -243,11 +246,11 @@ class ListenerSecurity:
         return client_login(mechanism, options["username"], options["password"], with_token=is_token)
 
     def wrong(self, name: str, reason: str) -> InvalidConfig:
-        """Return the error that names a configuration of this listener."""
+        """Return an error with the name of this listener's configuration and the reason."""
         return InvalidConfig(f"listener.name.{self.listener.lower()}.{name}: {reason}")
 
     def check(self) -> None:
-        """Check the texts one by one and against each other; no file is read.
+        """Check the texts of the configurations one by one and against each other, without reading files.
 
         Raises InvalidConfig, InvalidTlsSetting, InvalidMappingRule.
         """
@@ -310,7 +313,7 @@ def listener_security(config: BrokerConfig, listener: str) -> ListenerSecurity:
 
 
 def problem_of(config: BrokerConfig, listener: str) -> str | None:
-    """Return the first problem of a listener's security configuration, in one line; None where there is none."""
+    """Return the first problem of a listener's security configuration, in one line; None if there is none."""
     try:
         listener_security(config, listener).check()
     except (InvalidConfig, InvalidMappingRule) as error:
@@ -323,14 +326,15 @@ def problem_of(config: BrokerConfig, listener: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class OutgoingSecurity:
     """How this node connects to a listener of other nodes. security: this node's configurations for that listener.
-    setting: the name of the configuration that selects `mechanism`, the SASL mechanism."""
+    mechanism: the SASL mechanism. setting: the name of the configuration that selects it."""
 
     security: ListenerSecurity
     setting: str
     mechanism: str
 
     def login(self) -> ClientLogin | None:
-        """Return the login, None where the listener has no SASL. Raises InvalidConfig, whose message has no secret."""
+        """Return the credentials with which this node logs in; None if the listener has no SASL. Raises InvalidConfig,
+        whose message has no secret."""
         if not self.security.has_sasl:
             return None
         if self.mechanism not in MECHANISMS:
@@ -340,8 +344,8 @@ class OutgoingSecurity:
 
     @property
     def principal(self) -> str | None:
-        """The principal of this node's connections to other nodes; None where a TLS certificate or a delegation token
-        determines it."""
+        """The principal of this node's connections to other nodes; None if a TLS certificate or a delegation token
+        determines the principal."""
         if not self.security.has_sasl:
             asks = self.security.has_tls and self.security.tls.get(_CLIENT_AUTH, "none").lower() != "none"
             return None if asks else ANONYMOUS
@@ -349,7 +353,7 @@ class OutgoingSecurity:
         return None if options.get("tokenauth", "").lower() == "true" else user(options["username"])
 
     def check(self) -> None:
-        """Check the texts; no file is read. Raises InvalidConfig, InvalidTlsSetting."""
+        """Check the texts of the configurations, without reading files. Raises InvalidConfig, InvalidTlsSetting."""
         self.login()
         if self.security.has_tls:
             read_settings(self.security.tls)
@@ -368,7 +372,7 @@ def to_controllers(config: BrokerConfig) -> OutgoingSecurity:
 
 
 def outgoing_problem(config: BrokerConfig) -> str | None:
-    """Return the first problem of the configurations by which the node connects to other nodes, in one line; None where
+    """Return the first problem of the configurations by which the node connects to other nodes, in one line; None if
     there is none."""
     for outgoing in [to_controllers(config), *([to_brokers(config)] if config.is_broker else [])]:
         try:

@@ -1,12 +1,12 @@
 """Kafka's configurations that this broker does not implement: those that it refuses, and those without effect.
 
-    refused    a node with another value than Kafka's default does not start: it would be open where it is meant to be
-               secured, or would ignore a limit or a policy
+    refused    a node with another value than Kafka's default does not start: it would be open although it is meant to
+               be secured, or would ignore a limit or a policy
     harmless   accepted with any value, and never read: it sizes or tunes a part that this broker does not have
     others     are read; a test compares both lists with the code
 
-A listener's own configuration (`listener.name.<listener>.<name>`) is refused where this node has that listener, unless
-it is harmless, limits connections, or secures the listener (security.py). A change of a dynamic configuration that this
+If this node has the listener, a listener's own configuration (`listener.name.<listener>.<name>`) is refused unless it
+is harmless, limits connections, or secures the listener (security.py). A change of a dynamic configuration that this
 broker refuses is itself refused, and so is a dynamic change of a listener's security, except for its key store and
 trust store; see dynamic.py.
 """
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
 
 OF_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate")
-"""Configurations that a listener may have for itself beside those that secure it."""
+"""Configurations, other than those that secure a listener, that can be set for a single listener."""
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The only replica.selector.class that this broker has; its selection is in replication/selector.py."""
+"""The only replica.selector.class that this broker implements (replication/selector.py)."""
 TIERED: Final = "remote.storage.enable"
 NONE: Final = (None, "", ())
-"""Values that mean that nothing is configured."""
+"""Values that mean that a configuration is not set."""
 
 _NO_KERBEROS = "GSSAPI is not there"
 _NO_LOGIN = "this node logs in to others by PLAIN and SCRAM alone"
@@ -100,7 +100,7 @@ _ALSO_SERVED: Final[Mapping[str, object]] = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "replica.selector.class": RACK_AWARE,
 }
-"""Configuration -> the value that is accepted beside the default."""
+"""Configuration -> the value that this broker accepts in addition to the default."""
 
 _POOLS = "the event loop is one thread, and no work waits for a pool of that name"
 _BUFFERS = "buffers grow and shrink with what they hold"
@@ -184,39 +184,40 @@ HARMLESS: Final[Mapping[str, str]] = {
     **{name: _NO_SHARE for name in BROKER_KEYS if name.startswith(("group.share.", "share.")) and name not in REFUSED},
     **{name: _NO_STREAMS for name in BROKER_KEYS if name.startswith("group.streams.")},
 }
-"""Configuration -> the reason why it has no effect."""
+"""Configuration -> the reason why this broker accepts it although it has no effect."""
 
 
 class CannotServe(KcliError):
-    """The node cannot start or continue: a configuration requires a feature that this broker does not have, or an
-    address cannot be bound."""
+    """The node cannot start or continue, because a configuration requires a feature that this broker does not have, or
+    an address cannot be bound."""
 
 
 def check_served(config: BrokerConfig) -> None:
-    """Raises CannotServe, with the first configuration that this broker does not implement."""
+    """Raise CannotServe, with the name of the first configuration that this broker does not implement, if there is
+    any."""
     reason = unserved(config)
     if reason is not None:
         raise CannotServe(config.resolved.hide(reason))
 
 
 def check_topics(image: MetadataImage) -> None:
-    """Raises CannotServe where a topic has a configuration that this broker does not implement."""
+    """Raise CannotServe if a topic has a configuration that this broker does not implement."""
     for (kind, name), configs in image.configured.items():
         if kind == TOPIC_RESOURCE and configs.get(TIERED, "").strip().lower() == "true":
             raise CannotServe(f"topic {name} has {TIERED}=true: {_NO_TIER}; delete it or take that back first")
 
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
-    """Check a change of a running node's configuration. config: the configuration with the change; changed: the names
-    of the changed configurations. Raises InvalidConfig."""
+    """Check a change of a running node's configuration. config: the configuration after the change. changed: the names
+    of the changed configurations. Raises InvalidConfig for a configuration that this broker does not implement."""
     reason = unserved(config, changed)
     if reason is not None:
         raise InvalidConfig(reason)
 
 
 def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | None:
-    """Return the first configuration that this broker does not implement, with the reason; None where it implements
-    all.
+    """Return the first configuration that this broker does not implement, with the reason; None if it implements all of
+    them.
 
     names: the configurations to check, None for all.
     """
@@ -236,7 +237,8 @@ def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | 
 
 
 def _of_a_listener(config: BrokerConfig, name: str) -> str | None:
-    """Why a configuration of one listener is refused; None for others, and for one that is read or harmless."""
+    """Return the reason why a configuration of one listener is refused; None if it is read or harmless, and for the
+    name of any other configuration."""
     own = base_name(name)
     if own is None or not is_known(own) or own in HARMLESS or own in OF_CONNECTIONS:
         return None
@@ -263,8 +265,8 @@ def _is_set(config: BrokerConfig, name: str, text: str) -> bool:
 
 
 def _between_nodes(config: BrokerConfig) -> str | None:
-    """Why this node cannot connect to the other nodes of its cluster, in one line; None where it can, or is the only
-    node."""
+    """Return the reason, in one line, why this node cannot connect to the other nodes of its cluster; None if it can,
+    or if it is the only node."""
     voters = {parse_voter(word)[0] for word in config.words("controller.quorum.voters")}
     is_whole = voters == {config.node_id} and not config.words("controller.quorum.bootstrap.servers")
     if is_whole and config.is_broker and config.is_controller:

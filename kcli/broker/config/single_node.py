@@ -1,6 +1,6 @@
-"""The configuration of the only node of a cluster: server.properties, and the values that such a node needs beside it.
+"""The configuration of the only node of a cluster: server.properties, and the values that such a node needs besides.
 
-Without a file the node takes the id in the data directory's meta.properties, else 1; its internal topics have one
+Without a file the node id is that in the data directory's meta.properties, else 1. The internal topics have one
 replica, as there is one broker.
 """
 
@@ -35,8 +35,8 @@ def single_node_config(
 ) -> BrokerConfig:
     """Return the node's configuration.
 
-    file: the properties of --config; options override them. listen, advertise: host and port of the listener
-    named after `protocol`. data_dir: None where the file or the options have log.dirs.
+    file: the properties of --config; options override them. listen, advertise: host and port of the listener named
+    after `protocol`. data_dir: the log directory, None if the file or the options have log.dirs.
 
     Raises InvalidConfig, UnreadableInput.
     """
@@ -79,7 +79,7 @@ def _bracketed(host: str) -> str:
 
 
 def _controller_port(port: int) -> int:
-    """Return another port than `port`, for the controller listener, which is not opened."""
+    """Return a port other than `port` for the controller listener, which is never bound."""
     return CONTROLLER_PORT if port != CONTROLLER_PORT else CONTROLLER_PORT + 1
 
 

@@ -1,11 +1,11 @@
 """Java's static JAAS configuration: the file that the system property LOGIN_CONFIG names, set in the environment
 variable KAFKA_OPTS as for Kafka.
 
-    <listener, lower case>.KafkaServer    the entries of one listener, if there are any
-    KafkaServer                           those of all others
+    <listener, lower case>.KafkaServer    the entries of one listener
+    KafkaServer                           the entries of the listeners without a section of their own
 
-The entries apply to a mechanism for which a listener has no sasl.jaas.config. The file is read once, at its first use.
-Source: JaasContext.defaultContext; sun.security.provider.ConfigFile.
+The entries apply to a mechanism for which a listener has no sasl.jaas.config. The file is read once, when an entry is
+first needed. Source: JaasContext.defaultContext; sun.security.provider.ConfigFile.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ BYTES_MAX: Final = 1 << 20
 
 
 class StaticJaas:
-    """The sections of the file. where: KAFKA_OPTS with the file's name, for error messages; None where KAFKA_OPTS names
-    no file."""
+    """The sections of the file. where: the environment variable KAFKA_OPTS and the file's name, for error messages;
+    None if KAFKA_OPTS names no file."""
 
     def __init__(self, java_options: str) -> None:
         self._location = system_property(java_options, LOGIN_CONFIG)
         self.where = None if self._location is None else f"KAFKA_OPTS: {LOGIN_CONFIG}={self._location}"
 
     def entries(self, listener: str) -> Sequence[LoginModule]:
-        """Return the entries for a listener; empty where the file has no section for it. Raises InvalidConfig, whose
-        message has no text of the file."""
+        """Return the entries for a listener; empty if the file has no section for the listener. Raises InvalidConfig,
+        whose message leaves out the file's text, as it contains passwords."""
         found = self._sections.get(f"{listener.lower()}.{_SECTION}") or self._sections.get(_SECTION) or []
         try:
             check_allowed(found)
@@ -58,7 +58,7 @@ class StaticJaas:
 
 
 def _read(location: str) -> str:
-    """Read a file by its path or by its URL, file:... Raises OSError, ValueError."""
+    """Return the text of a file, given by its path or by its URL, file:... Raises OSError, ValueError."""
     if location.startswith("file:"):
         location = unquote(urlsplit(location).path)
     with Path(location).open("rb") as file:

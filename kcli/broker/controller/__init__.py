@@ -1,8 +1,9 @@
 """The active controller, and the requests of nodes to it.
 
 active                  the active controller: sessions of brokers, periodic elections
-channel                 the channel to the active controller, also for clients' requests that only it answers
-lifecycle               a broker towards its controller: registration, heartbeats, controlled shutdown
+channel                 the channel to the active controller, also for clients' requests that only the controller
+answers
+lifecycle               a broker's registration, heartbeats and controlled shutdown
 requests, registration  a node's requests about itself; the registration of a controller
 topic_creation, config_admin    a broker's part of creating topics and of changing configurations
 """

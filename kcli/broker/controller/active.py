@@ -1,13 +1,13 @@
 """The active controller's broker sessions and periodic elections. Its decisions are in kcli.metadata.
 
-    becomes active   the session of each unfenced broker begins now; brokers whose process has ended are fenced
-    sessions         a broker without heartbeat for broker.session.timeout.ms is fenced, one broker at a time
-    elections        preferred leaders every leader.imbalance.check.interval.seconds (auto.leader.rebalance.enable),
-                     unclean ones, where topics allow them, every unclean.leader.election.interval.ms
+    becomes active   the session of each unfenced broker begins; brokers whose process has ended are fenced
+    sessions         a broker without heartbeat for broker.session.timeout.ms is fenced; one broker at a time
+    elections        preferred leaders every leader.imbalance.check.interval.seconds (auto.leader.rebalance.enable);
+                     unclean leaders, if topics allow them, every unclean.leader.election.interval.ms
     resigns          the sessions are dropped, and the timers stopped
 
-The broker in the controller's own process is not fenced for an expired session: it is alive while the controller is.
-Source: QuorumController, PeriodicTaskControlManager, ClusterControlManager.activate.
+The broker in the controller's own process is not fenced for an expired session, as it is alive as long as the
+controller is. Source: QuorumController, PeriodicTaskControlManager, ClusterControlManager.activate.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ AGAIN_S: Final = 0.01
 FAILED_S: Final = 300.0
 LATE_MS: Final = 1
 STALLED_MS: Final = 500
-"""A session timer that fires more than STALLED_MS milliseconds late shows that this process or its host was suspended;
-heartbeats that have come meanwhile are handled before sessions expire."""
+"""The delay, in ms, above which a late session timer shows that this process or its host was suspended. Heartbeats that
+have arrived meanwhile are then handled before sessions expire."""
 
 Properties = Mapping[str, str]
 
@@ -50,7 +50,7 @@ Properties = Mapping[str, str]
 @dataclass(slots=True)
 class _Death:
     """The end of a node's process. epoch: the node's broker epoch in the metadata image when its process ended.
-    was_started: the launcher has started the node's next process."""
+    was_started: whether the launcher has started the node's next process."""
 
     epoch: int
     was_started: bool = False
@@ -58,8 +58,8 @@ class _Death:
 
 class ActiveController:
     """The sessions and elections of a controller while it is the active one. Every node that is a controller has this
-    object, and uses it on the event loop's thread. own_epoch: returns the broker epoch of this process, None where this
-    node is not a broker."""
+    object, and uses it on the event loop's thread. own_epoch: returns the broker epoch of the broker in this process,
+    None if this node is not a broker."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ActiveController:
         self._watch_due_ms = 0.0
 
     def start(self) -> None:
-        """Become active or resign from now on, as the leadership of the metadata log changes."""
+        """From now on become active or resign when the leadership of the metadata log changes."""
         self._metadata.on_leadership.append(self._leadership)
         self._leadership()
 
@@ -89,18 +89,18 @@ class ActiveController:
 
     @property
     def now_ms(self) -> float:
-        """The time of sessions, ms, monotonic."""
+        """The current time for sessions, in ms, by a monotonic clock."""
         return self._loop.time() * 1000
 
     @property
     def heartbeats(self) -> Heartbeats:
-        """The sessions of the brokers. Raises NotController."""
+        """The sessions of the brokers. Raises NotController if this node is not the active controller."""
         if self._heartbeats is None or not self._metadata.is_leader:
             raise NotController("not the active controller")
         return self._heartbeats
 
     def refused(self, what: str, refused: Refused) -> None:
-        """Log why a request was refused; the same line only once in a row, as the sender retries."""
+        """Log why a request was refused. The same line is not logged twice in a row, as the sender retries."""
         line = f"{what} is refused: {refused.error.message}"
         if line != self._last_refusal:
             log.warning("%s", line)
@@ -116,12 +116,13 @@ class ActiveController:
 
     async def register_broker(self, state: BrokerState, previous_epoch: int | None) -> int:
         """Register a broker, for the first time or anew, and return its new broker epoch. previous_epoch: the broker
-        epoch at the broker's last clean shutdown, as its request states it; None where the version has no such field.
+        epoch at the broker's last clean shutdown, from its request; None if the request's version has no such field.
         Raises NotController, and Refused as kcli.metadata.registration_control.register_broker does."""
         heartbeats, metadata = self.heartbeats, self._metadata
         known = metadata.draft.brokers.get(state.id)
         if known is not None and known.epoch == previous_epoch and known.incarnation_id != state.incarnation_id:
-            heartbeats.end_session(state.id)  # its previous process shut down cleanly, without controlled shutdown
+            # the broker's previous process shut down cleanly, but without a controlled shutdown
+            heartbeats.end_session(state.id)
             if not known.fenced:
                 self._fence(state.id, "it has shut down")
         records = registrations.register_broker(
@@ -150,7 +151,7 @@ class ActiveController:
         return answer
 
     async def assign_replicas(self, broker_id: int, broker_epoch: int, assignments: Assignments) -> Answers:
-        """Record in which log directories a broker's replicas lie. Raises NotController, and Refused as
+        """Record the log directories of a broker's replicas. Raises NotController, and Refused as
         kcli.metadata.directory_control.assign_replicas does."""
         _ = self.heartbeats
         metadata = self._metadata
@@ -183,7 +184,7 @@ class ActiveController:
             self._fence_dead(node_id)
 
     def _sweep_in(self, seconds: float) -> None:
-        """Remove the expired delegation tokens in `seconds`, and then again and again at that interval."""
+        """Remove the expired delegation tokens in `seconds`, and then repeatedly at that interval."""
 
         def run() -> None:
             records = sweep_tokens(self._metadata.draft, self._clock.now_ms())
@@ -206,7 +207,7 @@ class ActiveController:
                 return
             try:
                 call()
-            except Exception:  # a bug in one round does not end sessions or elections
+            except Exception:  # a bug in one run must not end the checks of sessions or the elections
                 log.exception("%s: tried again in %g s", name, FAILED_S)
                 self._again(name, FAILED_S, call)
 
@@ -239,7 +240,7 @@ class ActiveController:
 
     def _end_session(self) -> None:
         assert self._heartbeats is not None, "only while it is active"
-        if self.now_ms - self._watch_due_ms > STALLED_MS:  # heartbeats may wait in the sockets: process them first
+        if self.now_ms - self._watch_due_ms > STALLED_MS:  # heartbeats may be unread in the sockets: handle them first
             self._watch_in(STALLED_MS)
             return
         expired = self._heartbeats.take_expired(self.now_ms)
@@ -255,8 +256,8 @@ class ActiveController:
         return state.id == self._config.node_id and self._own_epoch() == state.epoch
 
     def _was_here(self, state: BrokerState | None) -> bool:
-        """Whether a registration is that of an earlier process of this node, which has ended even if its session has
-        not expired."""
+        """Whether a registration is that of an earlier process of this node. That process has ended, even if its
+        session has not expired."""
         is_own = state is not None and state.id == self._config.node_id and self._own_epoch() is not None
         return state is not None and is_own and not self._is_here(state)
 
@@ -270,9 +271,9 @@ class ActiveController:
     # processes whose end the launcher has reported
 
     def report_death(self, node_id: int) -> None:
-        """Note that a node's process has ended. The launcher calls this on every controller: the active controller
-        fences the node's broker without waiting for its session to expire, and so does a controller that becomes active
-        later."""
+        """Note that a node's process has ended. The launcher calls this method on every controller: the active
+        controller, or a controller that becomes active later, fences the node's broker without waiting for its session
+        to expire."""
         known = self._metadata.image.brokers.get(node_id)
         if node_id != self._config.node_id and known is not None:
             self._deaths[node_id] = _Death(known.epoch)

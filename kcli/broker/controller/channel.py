@@ -1,9 +1,9 @@
 """The channel to the active controller, which may be this node and may change at any time.
 
-    call      requests of this node: heartbeats, AlterPartition, ...
-    forward   requests of clients that only the active controller answers: in an Envelope (KIP-590)
+    call      sends requests of this node: heartbeats, AlterPartition, ...
+    forward   sends requests of clients that only the active controller handles, in an Envelope (KIP-590)
 
-Where the active controller is unknown, does not answer, or has resigned, `call` and `forward` retry with the next one
+If the active controller is unknown, does not respond, or has resigned, `call` and `forward` retry with the next one
 until their timeout. A new active controller ends the requests that wait for the former one. Source:
 NodeToControllerChannelManager, ForwardingManager, EnvelopeUtils.
 """
@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PURPOSES: Final = {"broker_registration": "lifecycle", "broker_heartbeat": "lifecycle"}
-"""APIs that share a channel. Each other API has its own channel, so that no request waits for one of another API."""
+"""API -> the channel that it shares with other APIs. Each API that is missing here has its own channel, so that no
+request waits for a request of another API."""
 RETRY_S: Final = 0.05
 TIMEOUT_S: Final = 60.0
-"""The timeout of a forwarded request, as in Kafka."""
+"""The timeout of a forwarded request, in seconds, as in Kafka."""
 
 
 class Leadership(Protocol):
@@ -57,12 +58,12 @@ class Leadership(Protocol):
 
     @property
     def leader_address(self) -> tuple[str, int] | None:
-        """The host and port of the active controller, None where it is unknown."""
+        """The host and port of the active controller; None if unknown."""
 
 
 class ControllerChannel:
-    """One node's channel to the active controller. metadata: the leadership of the metadata log. answer: the function
-    that answers a request on this node, while this node is the active controller."""
+    """One node's channel to the active controller. metadata: knows which node is the active controller. answer: the
+    function that handles a request on this node, while this node is the active controller."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class ControllerChannel:
         self, api: str, version: int | None = None, /, *, timeout_s: float = TIMEOUT_S, **fields: Any
     ) -> Any:
         """Send a request to the active controller, and return the response (typed Any: the caller annotates its type).
-        version: None for the newest that both nodes speak.
+        version: None for the newest version that both nodes speak.
 
         After NOT_CONTROLLER the request is sent again. Raises Unanswered.
         """
@@ -105,7 +106,8 @@ class ControllerChannel:
 
     async def forward(self, call: Call) -> Answer:
         """Return the active controller's response to a client's request, or a response with REQUEST_TIMED_OUT. Raises
-        HangUp, which closes the client's connection, where the controller answers the Envelope with INVALID_REQUEST."""
+        HangUp, which closes the client's connection, if the controller's response to the Envelope is
+        INVALID_REQUEST."""
 
         is_long = has_long_list(call.request)
 
@@ -172,7 +174,7 @@ class ControllerChannel:
         return channel
 
     def leader_changed(self) -> None:
-        """Close the channels: requests that wait for the former active controller are sent to the new one."""
+        """Close the channels, so that requests that wait for the former active controller are sent to the new one."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()

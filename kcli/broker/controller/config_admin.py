@@ -1,8 +1,9 @@
 """A broker's part of AlterConfigs and IncrementalAlterConfigs: checks, loggers, forwarding to the active controller.
 
-    every resource    at most once in a request; known type; no name twice; no null
-    broker            this broker, or the default of all; the values must fit its other configuration, see dynamic.py
-    broker logger     changed here at once: loggers are this process's own, and not in the metadata log
+    every resource    at most once in a request; of a known type; no name twice; no null
+    broker            only this broker, or the default of all; the new values must agree with its other configurations
+                      (dynamic.py)
+    broker logger     changed by this broker at once: loggers belong to its process, and are not in the metadata log
     other types       changed by the controller, see kcli.metadata.config_control
 
 Source: ConfigAdminManager, RuntimeLoggerManager.
@@ -59,7 +60,8 @@ CONTROLLED: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, G
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The change of one resource. configs: name, operation (None in AlterConfigs, which replaces all values), value."""
+    """The change of one resource. configs: for each configuration its name, the operation (None in AlterConfigs, which
+    replaces all values) and the value."""
 
     resource_type: int
     name: str
@@ -68,7 +70,8 @@ class Alteration:
 
 class ConfigAdmin:
     """Changes the configurations that clients of one node request. controller: the channel to the active controller.
-    is_alone: this node is the only node of its cluster. certificates: those of its listeners."""
+    is_alone: whether this node is the only node of its cluster. certificates: the keys and trusted certificates of its
+    listeners."""
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class ConfigAdmin:
         """Change the levels of this broker's loggers, and configurations in the metadata log. Return the error of each
         alteration, in order.
 
-        Requests on a controller listener were checked by the broker that has forwarded them.
+        For requests on a controller listener the broker that has forwarded them has made the checks of a broker.
 
         Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
         BROKER_ID_NOT_REGISTERED, UNKNOWN_SERVER_ERROR.
@@ -125,7 +128,7 @@ class ConfigAdmin:
         return [errors[number] for number in range(len(alterations))]
 
     async def _forward(self, call: Alter, numbers: Sequence[int]) -> list[Error]:
-        """Forward the resources with these indexes to the active controller, and return its errors."""
+        """Forward the alterations with these indexes to the active controller, and return their errors."""
         resources: Any = tuple(call.request.resources[number] for number in numbers)
         listener = self._config.controller_listener_names[0]
         response: Any = await self._controller.forward(
@@ -161,8 +164,8 @@ class ConfigAdmin:
         return result.response
 
     def _check_allowed(self, call: Call, alteration: Alteration, *, has_message: bool = True) -> None:
-        """Raises Refused where the client may not alter the resource's configurations. has_message: whether the error
-        has a message."""
+        """Raise Refused if the client may not alter the resource's configurations. has_message: whether the error has a
+        message."""
         resource_type, name = configured(alteration.resource_type, alteration.name)
         if not self._access.allows(call, AclOperation.ALTER_CONFIGS, resource_type, name):
             code = FAILED[resource_type]
@@ -195,7 +198,7 @@ def responses(
     call: incremental.IncrementalAlterConfigsCall, alterations: Sequence[Alteration], errors: Sequence[Error]
 ) -> tuple[incremental.AlterConfigsResourceResponse, ...]: ...
 def responses(call: Call, alterations: Sequence[Alteration], errors: Sequence[Error]) -> tuple[Message, ...]:
-    """The response for each resource, the same in AlterConfigs and IncrementalAlterConfigs."""
+    """Return the response for each resource; AlterConfigs and IncrementalAlterConfigs have the same fields."""
     return tuple(
         call.new(
             "AlterConfigsResourceResponse",

@@ -1,10 +1,10 @@
-"""A broker towards its controller: registration, heartbeats, log directories, controlled shutdown.
+"""A broker's lifecycle: its registration with the controller, heartbeats, log directories, controlled shutdown.
 
     start      register, with retries for initial.broker.registration.timeout.ms; send heartbeats until the broker has
                read the metadata log up to its registration and is unfenced; report the cordoned directories
-    run        a heartbeat every broker.heartbeat.interval.ms, and at once after a directory failed or was cordoned;
-               report the directories of replicas that lie in another directory than the metadata says
-    shutdown   heartbeats with want_shut_down, until the controller has elected other leaders for the broker's
+    run        send a heartbeat every broker.heartbeat.interval.ms, and at once after a directory failed or was
+               cordoned; report the directories of replicas that lie in another directory than the metadata says
+    shutdown   send heartbeats with want_shut_down, until the controller has elected other leaders for the broker's
                partitions and allows the shutdown; the other brokers send a heartbeat as soon as they have applied
                the metadata record of the controlled shutdown
 
@@ -45,13 +45,13 @@ log = logging.getLogger("kcli.broker")
 CATCH_UP_S: Final = 0.01
 SHUTDOWN_INTERVAL_S: Final = 0.05
 DUPLICATE_S: Final = 0.25
-"""The delay, in seconds, until a registration that was refused with DUPLICATE_BROKER_REGISTRATION is tried again: the
-session of this broker's previous process may not have expired yet."""
+"""The delay, in seconds, until the broker registers again after DUPLICATE_BROKER_REGISTRATION: the session of its
+previous process may not have expired yet."""
 REQUEST_TIMEOUT_S: Final = 5.0
 GIVE_UP_S: Final = 5.0
-"""The time, in seconds, for which a controlled shutdown waits for controllers that do not respond."""
+"""The time, in seconds, after which a controlled shutdown gives up if no controller responds."""
 LAST_GIVES_UP_S: Final = 1.0
-"""The value used in place of GIVE_UP_S where all other controllers are shutting down or fenced."""
+"""The time, in seconds, used in place of GIVE_UP_S if all other controllers are shutting down or fenced."""
 SHUTDOWN_S: Final = 300.0
 REASONS: Final = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another process has this node id, or had it a moment ago",
@@ -59,17 +59,17 @@ REASONS: Final = {
     ErrorCode.INVALID_REGISTRATION: "another broker has one of its log directories, or it has none",
     ErrorCode.UNSUPPORTED_VERSION: "it does not support a feature of the cluster",
 }
-"""Explanations of errors whose response has no message."""
+"""Error code -> an explanation, as the response has no message."""
 ASSIGNMENTS_MAX: Final = 2250
-"""The most replicas in one AssignReplicasToDirs, as in Kafka: half a megabyte."""
+"""The greatest number of replicas in one AssignReplicasToDirs request, as in Kafka: half a megabyte."""
 
 
 class NotRegistered(KcliError):
-    """No controller has registered the broker in time."""
+    """No controller has registered the broker within initial.broker.registration.timeout.ms."""
 
 
 class OwnLogs(Protocol):
-    """What the lifecycle needs of the log manager."""
+    """The methods of the log manager that the lifecycle calls."""
 
     dirs: LogDirs
 
@@ -82,8 +82,8 @@ class BrokerLifecycle:
 
     epoch: the broker epoch, NO_EPOCH before the registration.
     advertised: listener -> the host and port for clients.
-    is_alone: the broker is the only node of its cluster.
-    must_stop: called with the reason where the broker cannot continue.
+    is_alone: whether the broker is the only node of its cluster.
+    must_stop: called with the reason if the broker cannot continue.
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class BrokerLifecycle:
     # starting
 
     async def start(self, previous_epoch: int) -> None:
-        """Register, and return when the broker is unfenced. previous_epoch: that at the last clean shutdown, NO_EPOCH
-        for none.
+        """Register, and return when the broker is unfenced. previous_epoch: the broker epoch at the last clean
+        shutdown, NO_EPOCH for none.
 
         Raises NotRegistered.
         """
@@ -257,8 +257,8 @@ class BrokerLifecycle:
         )
 
     def brokers_changed(self, brokers: Iterable[int]) -> None:
-        """Send a heartbeat at once if one of these brokers, whose registrations have changed, is in controlled
-        shutdown: the controller lets it stop when every broker's heartbeat has an offset past that change. Kafka's
+        """Send a heartbeat at once if one of the brokers whose registrations have changed is in controlled shutdown:
+        the controller lets that broker stop when every broker's heartbeat has an offset past the change. Kafka's
         brokers wait for their next heartbeat."""
         own, image = self._node_id, self._image
         if not self._is_up or self._is_alone:
@@ -269,7 +269,7 @@ class BrokerLifecycle:
                 self._soon.set()
 
     def _warn(self, problem: str) -> None:
-        """Log a problem; the same one only once in a row."""
+        """Log a problem, but not the same one twice in a row."""
         if problem != self._problem:
             log.warning("%s", problem)
         self._problem = problem
@@ -280,14 +280,15 @@ class BrokerLifecycle:
         return [each.id for each in self._logs.dirs.online if self._logs.is_cordoned(each)]
 
     def configured(self) -> None:
-        """The broker's configuration has changed: send a heartbeat at once where other directories are cordoned now."""
+        """Send a heartbeat at once if a change of the broker's configuration has changed which log directories are
+        cordoned."""
         known = self._image.brokers.get(self._node_id)
         if self._is_up and known is not None and set(known.cordoned or ()) != set(self._cordoned()):
             self._soon.set()
 
     def directory_failed(self, directory_id: UUID) -> None:
-        """Report a failed log directory to the controller at once. Where that fails for log.dir.failure.timeout.ms, the
-        broker must stop."""
+        """Report a failed log directory to the controller at once. If no report succeeds for
+        log.dir.failure.timeout.ms, the broker must stop."""
         if self.epoch == NO_EPOCH or directory_id in self._offline:
             return
 
@@ -336,8 +337,8 @@ class BrokerLifecycle:
     # controlled shutdown
 
     async def shut_down(self) -> None:
-        """Controlled shutdown: the controller elects other leaders for this broker's partitions, and fences it. Returns
-        at once where the broker is not started, or has controlled.shutdown.enable=false."""
+        """Ask the controller for a controlled shutdown: it elects other leaders for this broker's partitions, and
+        fences the broker. Return at once if the broker is not started, or has controlled.shutdown.enable=false."""
         if self._task is None or not self._is_up or not self._config.controlled_shutdown_enable:
             return
         if self._shutdown is None:

@@ -30,7 +30,7 @@ PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL"
 async def register_controller(config: BrokerConfig, requests: ControllerRequests, reached: Addresses) -> None:
     """Register this controller, with retries until that succeeds.
 
-    reached: controller listener -> the host and port for other nodes; empty where no such listener is open.
+    reached: controller listener -> the host and port for other nodes; empty if no such listener is open.
     """
     endpoints = {
         name: Endpoint(name, host, port, PROTOCOL_IDS[config.protocols[name]]) for name, (host, port) in reached.items()
@@ -42,7 +42,7 @@ async def register_controller(config: BrokerConfig, requests: ControllerRequests
             return await requests.register_controller(controller, REQUEST_TIMEOUT_S)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
             if isinstance(error, Refused) and error.error.code == ErrorCode.UNSUPPORTED_VERSION:
-                return None  # this metadata.version has no registrations of controllers yet
+                return None  # this metadata.version has no records for registrations of controllers
             if str(error) != problem:
                 log.warning("controller %d is not registered yet: %s", config.node_id, error)
             problem = str(error)

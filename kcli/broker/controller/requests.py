@@ -1,7 +1,6 @@
-"""A node's requests to the active controller about itself: function calls where the controller is in the same process,
-else requests over the network. Thus a node that is its whole cluster does not import, at its start, message classes
-that it never uses.
-"""
+"""A node's requests to the active controller about itself: function calls if the controller is in the same process,
+else requests over the network. Thus a node that is the only one of its cluster does not import, at its start, message
+classes that it never uses."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 class ControllerRequests:
     """One node's requests. Every method raises Unanswered, and Refused with the controller's error.
 
-    here: the controller in this process, None where there is none. controller: the channel to the active controller.
+    here: the controller in this process, None if there is none. controller: the channel to the active controller.
     """
 
     def __init__(self, cluster_id: str, metadata: Leadership, here: ActiveController | None, controller: Peer) -> None:
@@ -77,7 +76,7 @@ class ControllerRequests:
         return epoch
 
     async def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
-        """Send a heartbeat of this broker."""
+        """Send a heartbeat of this broker. Return the response."""
         try:
             if (here := self._here) is not None:
                 return await here.heartbeat(beat)

@@ -1,9 +1,9 @@
 """A node's part of the requests about delegation tokens: which connections may send them, and which node decides them.
 
-Refused are requests through a PLAINTEXT connection, an SSL connection without a client certificate, and a connection
-that was authenticated by a token itself. The broker that receives a request checks this, and whether the principal may
-create tokens for the requested owner; the active controller decides the rest. Without delegation.token.secret.key there
-are no tokens. Source: KafkaApis, ControllerApis.
+A broker refuses a request that comes through a PLAINTEXT connection, an SSL connection without a client certificate, or
+a connection that was authenticated by a token, and a request whose principal may not create tokens for the requested
+owner. All other checks are the active controller's. Without delegation.token.secret.key there are no tokens. Source:
+KafkaApis, ControllerApis.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIME_MS_MAX: Final = 253_402_300_799_999  # the year 9999, beyond which a datet
 
 class TokenAdmin:
     """The checks of one node. tokens: None without a secret key. controller: the channel to the active controller.
-    is_alone: this node is the only node of its cluster."""
+    is_alone: whether this node is the only node of its cluster."""
 
     def __init__(
         self, config: BrokerConfig, controller: ControllerChannel, tokens: DelegationTokens | None, *, is_alone: bool
@@ -41,8 +41,8 @@ class TokenAdmin:
         )
 
     def may_ask(self, call: Call) -> bool:
-        """Whether the connection may send requests about tokens. A request at a controller listener is allowed: the
-        broker that forwarded it has checked its connection."""
+        """Whether the connection may send requests about tokens. Always True for a request on a controller listener:
+        the broker that forwarded it has checked the client's connection."""
         if self._is_controllers(call):
             return True
         protocol = self._config.protocols.get(call.listener, PLAINTEXT)

@@ -1,6 +1,7 @@
-"""Automatic creation of topics, and what the handlers that create, delete and enlarge topics share.
+"""Automatic creation of topics, and the code that the handlers of CreateTopics, DeleteTopics and CreatePartitions
+share.
 
-A Metadata or FindCoordinator request may need a topic that does not exist: this broker creates it where it is the
+A Metadata or FindCoordinator request may need a topic that does not exist: this broker creates the topic if it is the
 active controller, else it sends CreateTopics to the active controller. The request does not wait for the creation, and
 errors are only logged.
 Source: AutoTopicCreationManager, ControllerMutationQuota; KIP-599.
@@ -35,9 +36,10 @@ logger = logging.getLogger("kcli.broker")
 
 @dataclass(slots=True)
 class MutationCharge:
-    """Counts created and deleted partitions against the client's controller_mutation_rate, and throttles its call.
+    """Counts created and deleted partitions against the client's controller_mutation_rate, and throttles the client's
+    request.
 
-    strict: refuse partitions beyond the quota (KIP-599).
+    strict: whether partitions beyond the quota are refused (KIP-599).
     """
 
     quotas: Quotas
@@ -45,7 +47,7 @@ class MutationCharge:
     strict: bool
 
     def __call__(self, partitions: int) -> bool:
-        """Count partitions. Return False where they are refused."""
+        """Count `partitions` created or deleted partitions. Return False if they are refused."""
         throttle_ms = self.quotas.mutation_throttle_ms(self.call, partitions, is_strict=self.strict)
         self.call.throttle_ms = max(self.call.throttle_ms, throttle_ms)
         return not (throttle_ms and self.strict)
@@ -61,8 +63,8 @@ class TopicCreation:
         self._last_problem = ""
 
     def context(self, call: Call, strict_since: int) -> TopicContext:
-        """Return the TopicContext with which kcli.metadata decides on topics. strict_since: the first version of the
-        request for which partitions beyond the client's quota are refused."""
+        """Return the TopicContext for the functions of kcli.metadata that change topics. strict_since: the first
+        version of the request for which partitions beyond the client's quota are refused."""
         config = self._config
         return TopicContext(
             num_partitions=config.num_partitions,
@@ -74,8 +76,8 @@ class TopicCreation:
         )
 
     def create_missing(self, call: Call, names: Iterable[str]) -> None:
-        """Begin to create missing topics that a request needs, Kafka's internal topics among them. Errors are only
-        logged. No topic is created for a request that names too many."""
+        """Begin to create missing topics that a request needs, including Kafka's internal topics. Errors are only
+        logged. No topic is created for a request that names too many topics."""
         if call.refusal is not None:
             self._warn(f"no topics created: {call.refusal}")
             return
@@ -102,7 +104,7 @@ class TopicCreation:
             self._metadata.append(result.records).add_done_callback(lambda done: done.exception())
 
     async def _create_there(self, topics: Sequence[NewTopic]) -> None:
-        """Send CreateTopics to the active controller. While it is in flight, `_creating` keeps other requests from
+        """Send CreateTopics to the active controller. Until there is a response, `_creating` keeps other requests from
         creating the same topics again."""
         timeout_ms = self._config.number("request.timeout.ms")
         try:
@@ -135,7 +137,7 @@ class TopicCreation:
                 self._warn(f"topic {result.name} not created: {reason}")
 
     def _warn(self, problem: str) -> None:
-        """Log a problem; the same one only once in a row, as clients repeat their requests."""
+        """Log a problem, but not the same one twice in a row, as clients repeat their requests."""
         if problem != self._last_problem:
             logger.warning("%s", problem)
         self._last_problem = problem

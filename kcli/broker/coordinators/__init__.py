@@ -1,9 +1,10 @@
-"""The coordinators of groups and transactions on a broker, around the state machines ("machines") of kcli/group and
-kcli/txn: a machine has the state of all groups or transactional ids in one partition of the coordinator's topic.
+"""The coordinators of groups and transactions on a broker. Each runs the state machines of kcli/group or kcli/txn: a
+state machine has the state of all groups or transactional ids in one partition of the coordinator's topic.
 
 context                             the parts of the broker that coordinators use
-runtime, log, uncommitted           one machine for each partition of the coordinator's topic: loads it, passes requests
-                                    to it, appends its records, holds its responses back until those are committed
+runtime, log, uncommitted           loads the state machine of each partition, passes requests to it, appends its
+records,
+                                    and holds its responses back until those records are committed
 groups, group_metadata              the group coordinator
 transactions, markers               the transaction coordinator, and the transaction markers that it has written
 local_markers                       transaction markers in the partitions that this broker leads

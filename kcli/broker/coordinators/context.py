@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorContext:
-    """The parts of the broker that both of its coordinators use. network: channels to other brokers. turns: spreads
-    long work over turns of the event loop."""
+    """The parts of the broker that its group and transaction coordinators use. network: channels to other brokers.
+    turns: splits long work into turns of the event loop."""
 
     config: BrokerConfig
     clock: Clock

@@ -1,4 +1,4 @@
-"""What the group coordinator reads of the metadata image: topics, and the configurations of groups."""
+"""The parts of the metadata image that the group coordinator reads: topics, and the configurations of groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUP_RESOURCE = 32
 
 
 class GroupMetadata:
-    """The metadata image, as the protocol `kcli.group.metadata.Metadata`."""
+    """Implements the protocol `kcli.group.metadata.Metadata` with the metadata image."""
 
     def __init__(self, config: BrokerConfig, image: MetadataImage) -> None:
         self._config, self._image = config, image
@@ -49,7 +49,7 @@ class GroupMetadata:
         return len(self._image.topics_by_id[topic_id].partitions)
 
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:
-        """The known racks of the brokers that hold each partition's replicas, by partition number."""
+        """Return partition number -> the known racks of the brokers that have the partition's replicas."""
         brokers = self._image.brokers
         return {
             number: [
@@ -61,7 +61,8 @@ class GroupMetadata:
         }
 
     def settings(self, group_id: str) -> ConsumerSettings:
-        """The settings of a group: its own configuration, else the broker's."""
+        """Return the settings of a group: its own configurations, and the broker's defaults for those that are not
+        set."""
         own = self._image.configs(GROUP_RESOURCE, group_id)
         return ConsumerSettings(
             session_timeout_ms=self._setting(own, "consumer.session.timeout.ms"),
@@ -80,7 +81,7 @@ class GroupMetadata:
 
 
 def topics_changed(image: MetadataImage, changes: Changes) -> TopicsChanged | None:
-    """Return the names of the topics that have changed, for consumer groups; None where none has."""
+    """Return the names of the topics that have changed, for consumer groups; None if no topic has changed."""
     by_id = image.topics_by_id
     touched = {topic_id for topic_id, _ in changes.partitions}
     names = {by_id[topic_id].name for topic_id in touched if topic_id in by_id}

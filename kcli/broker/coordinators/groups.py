@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 ONE_MS = timedelta(milliseconds=1)
 TOPICS_KEPT = 10_000
 FOLLOW_RECORDS = (CommitOffsets, DeleteGroup, DeleteOffsets, TopicsDeleted)
-"""Requests that change a group's state only when their records are replayed: where the records cannot be appended, the
-machine's state is still valid."""
+"""Requests that change a group's state only when their records are replayed: if the records cannot be appended, the
+state in memory is still valid."""
 
 
 def coordinate(config: BrokerConfig, image: MetadataImage) -> Work:
-    """Return the Work of the group coordinator: what it adds to the runtime."""
+    """Return the Work of the group coordinator: the functions with which it extends the runtime."""
     group_config, metadata = _config(config), GroupMetadata(config, image)
     return Work(
         make=lambda _: GroupMachine(group_config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
@@ -74,8 +74,9 @@ def speaks_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> bool
 
 
 def _follow(image: MetadataImage, changes: Changes) -> Iterator[Any]:
-    """Yield the requests that every machine gets after a change of the metadata: one with the changed topics, for which
-    consumer groups compute new assignments, and one with the deleted topics, whose committed offsets are deleted."""
+    """Yield the requests for every state machine that follow from a change of the metadata: one with the changed
+    topics, for which consumer groups compute new assignments, and one with the deleted topics, whose committed offsets
+    are deleted."""
     changed = topics_changed(image, changes)
     if changed is not None:
         yield changed
@@ -85,15 +86,15 @@ def _follow(image: MetadataImage, changes: Changes) -> Iterator[Any]:
 
 
 async def ask_group(groups: Coordinator, group_id: str, request: Any) -> Any:
-    """Return the response of the state machine that has the group (runtime.py). Raises CoordinatorError, with
+    """Return the response of the state machine of the group's partition (runtime.py). Raises CoordinatorError, with
     INVALID_GROUP_ID for an empty group id."""
     _check_id(group_id)
     return await groups.handle(group_id, request)
 
 
 def send_group(groups: Coordinator, group_id: str, request: Any) -> asyncio.Future[Any]:
-    """Return a future with the response of the state machine that has the group; it is done already where the machine
-    has answered at once (see `when_answered`). CoordinatorError is raised here or by the future."""
+    """Return a future with the response of the state machine of the group's partition; the future is done already if
+    the state machine has responded at once (see `when_answered`). CoordinatorError is raised here or by the future."""
     _check_id(group_id)
     return groups.send(group_id, request)
 
@@ -107,26 +108,28 @@ T = TypeVar("T")
 
 
 def when_answered(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], T]) -> T | Awaitable[T]:
-    """Return `finish(answer)` where the future `answer` is done; else an awaitable that calls `finish` once it is."""
+    """Return `finish(answer)` if the future `answer` is done, else an awaitable that calls `finish` when the future is
+    done."""
     return finish(answer) if answer.done() else Later(answer, finish)
 
 
 def milliseconds(duration: timedelta) -> int:
-    """The ms of a field that kio reads as a timedelta."""
+    """Return a duration in ms, for a field that kio decodes as a timedelta."""
     return duration // ONE_MS
 
 
 def duration(value_ms: int) -> timedelta:
-    """A number of ms as a timedelta, for a field that kio writes as a timedelta."""
+    """Return a number of ms as a timedelta, for a field that kio encodes from a timedelta."""
     return value_ms * ONE_MS
 
 
 @lru_cache(maxsize=TOPICS_KEPT)
 def id_text(value: UUID | None) -> str:
-    """Kafka's text of a topic id, which the group coordinator uses; that of the zero id for None."""
+    """Return Kafka's text of a topic id, by which the group coordinator refers to topics; the text of the zero id for
+    None."""
     return ZERO_ID if value is None else uuid_text(value.bytes)
 
 
 def id_value(text: str) -> UUID | None:
-    """The topic id with that text; None for the zero id."""
+    """Return the topic id with that text; None for the zero id."""
     return None if text == ZERO_ID else UUID(bytes=uuid_bytes(text))

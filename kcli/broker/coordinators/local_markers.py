@@ -41,14 +41,14 @@ class Marker:
 
 class LocalMarkers:
     """Writes transaction markers to the partitions that this broker leads. groups: the group coordinator, which makes
-    the offsets of a transaction valid, or drops them, when a marker is appended to __consumer_offsets."""
+    the transaction's offsets valid (commit) or drops them (abort) when a marker is appended to __consumer_offsets."""
 
     def __init__(self, context: CoordinatorContext, groups: Coordinator) -> None:
         self._context, self._groups = context, groups
 
     def write(self, topic: str, number: int, marker: Marker) -> ErrorCode | asyncio.Future[ErrorCode]:
-        """Append a transaction marker to one partition. Return NONE where it is committed at once, or the error with
-        which it is refused; where the commit waits for followers, return a future of the result."""
+        """Append a transaction marker to one partition. Return NONE if the marker is committed at once, or the error
+        with which the log refuses it; if the commit waits for followers, return a future of the result."""
         context = self._context
         partition = context.partitions.get(topic, number)
         if partition is None:

@@ -15,8 +15,8 @@ from kcli.log.stored_batches import read_batches
 
 @dataclass(frozen=True, slots=True)
 class LoggedBatch:
-    """A batch in the log. commits: whether a transaction marker commits, None for a batch of records. records: (offset,
-    (key, value)) of each record."""
+    """A batch in the log. commits: for a transaction marker, whether it commits; None for a batch of records. records:
+    (offset, (key, value)) of each record."""
 
     producer_id: int
     producer_epoch: int

@@ -1,13 +1,14 @@
 """Writes the markers of a transaction to all its partitions, for the transaction coordinator.
 
-    led by this broker     the marker is appended here, and is done once it is committed
-    led by another broker  WriteTxnMarkers to that broker, with all waiting markers; one request at a time to each
-                           broker
+    led by this broker     the marker is appended here, and is written when it is committed
+    led by another broker  WriteTxnMarkers sends all waiting markers to that broker; each broker gets one request at a
+                           time
     retry                  a marker that could not be written is sent again after RETRY_S, to the broker that leads the
                            partition by then, until it is written or the partition is deleted
 
-When a transaction has all its markers, the coordinator gets MarkersWritten. A marker carries the leader epoch of the
-coordinator's partition: a log with a marker of a later epoch refuses it (TRANSACTION_COORDINATOR_FENCED).
+When all markers of a transaction are written, the coordinator gets the message MarkersWritten. A marker carries the
+leader epoch of the coordinator's partition: a log with a marker of a later epoch refuses it
+(TRANSACTION_COORDINATOR_FENCED).
 
 Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler, EndTransactionMarker; KIP-98.
 """
@@ -46,13 +47,14 @@ AGAIN = (
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
-"""Errors after which a marker is sent again. The metadata image shows whether an unknown partition was deleted."""
+"""Errors after which a marker is sent again. After UNKNOWN_TOPIC_OR_PARTITION the metadata image shows whether the
+partition was deleted."""
 
 
 @dataclass(eq=False, slots=True)
 class _Ending:
-    """A transaction whose markers are being written. number: the transaction's partition of __transaction_state; left:
-    the partitions that have not got the marker yet; again: those of them to which it is to be sent again."""
+    """A transaction whose markers are being written. number: the transaction's partition of __transaction_state. left:
+    the partitions in which the marker is not written yet. again: those of `left` whose marker must be sent again."""
 
     message: WriteMarkers
     number: int
@@ -69,7 +71,7 @@ class _QueuedMarker(NamedTuple):
 
 
 class Markers:
-    """Writes the markers of ended transactions. local: writes to the partitions that this broker leads.
+    """Writes the markers of ended transactions. local: writes markers to the partitions that this broker leads.
     written(message, number): called when all markers of a transaction are written."""
 
     def __init__(
@@ -85,8 +87,8 @@ class Markers:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def write(self, message: WriteMarkers, number: int) -> None:
-        """Write the markers of a transaction. An earlier message for the same transactional id is dropped: it came from
-        a machine that was replaced since, and this message repeats it."""
+        """Write the markers of a transaction. An earlier message for the same transactional id is dropped: the state
+        machine that sent it was replaced since, and this message has all its markers."""
         ending = self._endings[message.transactional_id] = _Ending(message, number, set(message.partitions))
         self._send(ending, message.partitions)
 
@@ -112,8 +114,9 @@ class Markers:
         self._end(ending)
 
     def _marker(self, ending: _Ending) -> Marker | None:
-        """The transaction's marker with the current coordinator epoch; None where this broker is no longer the
-        coordinator, or the message was replaced: the new coordinator writes the markers once it has loaded."""
+        """Return the transaction's marker with the current coordinator epoch; None if this broker is no longer the
+        coordinator (the new coordinator writes the markers once it has loaded), or if a later message has replaced this
+        one."""
         message = ending.message
         if self._endings.get(message.transactional_id) is not ending:
             return None
@@ -130,7 +133,8 @@ class Markers:
         )
 
     def _leader(self, place: TopicPartition) -> int | None:
-        """The partition's leader, -1 for none now; None where the partition was deleted and so needs no marker."""
+        """Return the partition's leader, -1 while it has none; None if the partition was deleted and so needs no
+        marker."""
         topic = self._context.image.topics.get(place.topic)
         state = None if topic is None else topic.partitions.get(place.partition)
         return None if state is None else state.leader
@@ -154,7 +158,8 @@ class Markers:
         if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             now = self._marker(ending)
             if now is not None and now.coordinator_epoch > marker.coordinator_epoch:
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # fenced by a marker of this coordinator's own later epoch
+                # a later marker of this same coordinator, with a later epoch, has fenced this marker
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if code in AGAIN:
             self._try_again(ending, place)
         elif code == ErrorCode.NONE:
@@ -164,7 +169,7 @@ class Markers:
             del self._endings[ending.message.transactional_id]
 
     def _end(self, ending: _Ending) -> None:
-        """Call `written` where the transaction has all its markers."""
+        """Call `written` if all markers of the transaction are written."""
         transactional_id = ending.message.transactional_id
         if not ending.left and self._endings.get(transactional_id) is ending:
             del self._endings[transactional_id]
@@ -216,7 +221,7 @@ class Markers:
 
 
 def _plain(queued: Sequence[_QueuedMarker]) -> dict[str, Any]:
-    """One transaction's part of a WriteTxnMarkers request."""
+    """Return the part of a WriteTxnMarkers request about one transaction."""
     marker = queued[0].marker
     topics = groupby(sorted(each.place for each in queued), key=lambda place: place.topic)
     return {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OtherBrokers:
-    """The channels to other brokers from one coordinator, or for one purpose. client_id: the client id in the
+    """Channels to other brokers for one coordinator or another single purpose. client_id: the client id in the
     requests."""
 
     def __init__(self, context: CoordinatorContext, client_id: str) -> None:
@@ -22,7 +22,8 @@ class OtherBrokers:
         self._channels: dict[int, tuple[str, int, Channel]] = {}
 
     def channel(self, node_id: int) -> Channel | None:
-        """The channel to that broker; None where it is fenced, or has no inter-broker listener. Raises Unanswered."""
+        """Return the channel to that broker; None if the broker is fenced, or has no inter-broker listener. Raises
+        Unanswered."""
         known = self._context.image.brokers.get(node_id)
         if known is None or known.fenced:
             return None

@@ -1,6 +1,6 @@
 """Producer ids, out of the blocks that the controller allocates to this broker.
 
-The unused ids of a block are lost when the broker stops. Where the controller allocates no block within PATIENCE_S, the
+The unused ids of a block are lost when the broker stops. If the controller allocates no block within PATIENCE_S, the
 error is COORDINATOR_LOAD_IN_PROGRESS, after which all clients retry. Source: ProducerIdManager; KIP-730.
 """
 
@@ -34,8 +34,8 @@ class ProducerIds:
         self._fetch: asyncio.Task[ErrorCode] | None = None
 
     async def next(self) -> int:
-        """Return an unused producer id. Raises CoordinatorError: UNKNOWN_SERVER_ERROR when the cluster has none left,
-        COORDINATOR_LOAD_IN_PROGRESS while the controller has allocated no block yet."""
+        """Return an unused producer id. Raises CoordinatorError: UNKNOWN_SERVER_ERROR if the cluster has no producer
+        ids left, COORDINATOR_LOAD_IN_PROGRESS if the controller has not allocated a block in time."""
         while not self._block:
             if self._fetch is None:
                 self._fetch = asyncio.get_running_loop().create_task(self._fetch_block())

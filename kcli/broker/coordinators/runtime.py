@@ -1,17 +1,17 @@
-"""Runs the state machines ("machines") of a coordinator, one for each partition of the coordinator's topic that this
-broker leads.
+"""Runs the state machines of a coordinator, one for each partition of the coordinator's topic that this broker leads.
 
-    load      a thread reads all records of the partition, which the new machine replays in slices; requests get
+    load      a thread reads all records of the partition, which the new state machine replays in slices; requests get
               COORDINATOR_LOAD_IN_PROGRESS meanwhile
-    ask       the machine of the key's partition handles the request, and returns records and responses
-    append    the machine's records are appended to the log, then replayed by the machine; where they cannot be
-              appended, a new machine is loaded from the log
-    answer    a response is sent once all records that the machine had replayed are committed: see uncommitted.py
-    resign    when another broker leads the partition, waiting requests get NOT_COORDINATOR, and the machine is dropped
+    handle    the state machine of the key's partition handles a request, and returns records and responses
+    append    the records are appended to the log, then replayed by the state machine; if they cannot be appended, a new
+              state machine is loaded from the log
+    respond   a response is sent once all records that the state machine had replayed are committed: see uncommitted.py
+    resign    when another broker leads the partition, waiting requests get NOT_COORDINATOR, and the state machine is
+              dropped
 
-While the ISR is smaller than min.insync.replicas, requests that need records get COORDINATOR_NOT_AVAILABLE. A machine
-whose state already contains the records that were not appended is then replaced after RETRY_S by a new one, in which
-the sessions of all members begin anew.
+While the ISR is smaller than min.insync.replicas, requests that need records get COORDINATOR_NOT_AVAILABLE. A state
+machine whose state already contains the records that were not appended is then replaced after RETRY_S by a new one, in
+which the sessions of all members begin anew.
 
 Source: CoordinatorRuntime, GroupCoordinatorService.
 """
@@ -54,8 +54,8 @@ NOTHING = Outcome()
 
 
 class CoordinatorError(KcliError):
-    """A coordinator refuses a request. code: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE;
-    or the error with which the log has refused a transaction's batch."""
+    """A coordinator refuses a request. code: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+    or the error code with which the log has refused a transaction's batch."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -67,11 +67,11 @@ class NotEnoughReplicas(KcliError):
 
 
 class _Shard:
-    """One partition's machine. waiting: token of a request -> the future of its response; uncommitted: the responses
-    that wait for the commit of records."""
+    """The state machine of one partition. waiting: token of a request -> the future of its response. uncommitted: the
+    responses that wait for the commit of records."""
 
     machine: Machine
-    """Set when the replay of the log begins."""
+    """The state machine of the partition; set when the replay of the log begins."""
 
     def __init__(self, number: int, topic_id: UUID) -> None:
         self.number = number
@@ -85,7 +85,7 @@ class _Shard:
         self.task: asyncio.Task[None] | None = None
 
     def end(self, code: ErrorCode) -> None:
-        """Drop the machine. Waiting requests get `code`."""
+        """Drop the state machine. Waiting requests fail with `code`."""
         if self.timer is not None:
             self.timer.cancel()
         if self.task is not None:
@@ -98,7 +98,7 @@ class _Shard:
         self.waiting.clear()
 
     def refuse(self, outcome: Outcome, code: ErrorCode) -> None:
-        """Let the requests that the outcome answers fail with CoordinatorError(code)."""
+        """Let those requests whose responses are in `outcome` fail with CoordinatorError(code)."""
         for token, _ in outcome.answers:
             future = self.waiting.get(token)
             if future is not None and not future.done():
@@ -106,17 +106,19 @@ class _Shard:
 
 
 class Work(NamedTuple):
-    """What one kind of coordinator adds to the runtime.
+    """What the group coordinator or the transaction coordinator adds to the runtime.
 
-    make(number): returns a new machine for that partition.
-    act(message, number): carries out a message of that partition's machine.
-    follow(changes): returns the requests that every machine gets after these changes of the metadata.
+    make(number): returns a new state machine for that partition.
+    act(message, number): carries out a message of that partition's state machine.
+    follow(changes): returns the requests that every state machine gets after these changes of the metadata.
     base_sequence: the base sequence of every batch, also of batches with a producer id: coordinators do not count
     sequences.
-    commit_timeout_ms: how long a response waits for the commit of its records before it is COORDINATOR_NOT_AVAILABLE.
-    changes_nothing(request): whether the machine's state is still valid where the request's records are not appended.
-    loads_in_part: True: where a record is damaged or cannot be replayed, the partition is served by the records before
-    it; False: the partition is then not served at all.
+    commit_timeout_ms: how long a response waits for the commit of its records before the request fails with
+    COORDINATOR_NOT_AVAILABLE.
+    changes_nothing(request): whether the state machine's state is still valid if the request's records are not
+    appended.
+    loads_in_part: what follows if a record is damaged or cannot be replayed. True: the partition is served with the
+    records before it. False: the partition is not served at all.
     """
 
     make: Callable[[int], Machine]
@@ -129,9 +131,9 @@ class Work(NamedTuple):
 
 
 class Coordinator:
-    """One coordinator of a broker: the machines of its topic's partitions. prepare(this coordinator): returns the Work;
-    called only when the first machine is made, so that a broker without groups and transactions does not import their
-    modules."""
+    """One coordinator of a broker: the state machines of its topic's partitions. prepare(coordinator): returns the
+    Work, given this object; called only when the first state machine is made, so that a broker without groups and
+    transactions does not import their modules."""
 
     def __init__(self, context: CoordinatorContext, topic: str, prepare: Callable[[Coordinator], Work]) -> None:
         self.topic = topic
@@ -143,13 +145,14 @@ class Coordinator:
 
     @cached_property
     def work(self) -> Work:
-        """The coordinator's Work. The first access imports its modules, which takes 40 ms."""
+        """The Work of this coordinator (group or transaction). The first access imports its modules, which takes 40
+        ms."""
         return self._prepare(self)
 
     # the partitions that this broker leads
 
     def start(self) -> None:
-        """Load the partitions that this broker leads. Call `apply` for each later change. To be called once this
+        """Load the partitions that this broker leads. Call `apply` for each later change. Call `start` after this
         process has registered: before that, the metadata may still name this broker as a leader because of its previous
         process, whose records may be lost."""
         self._is_started = True
@@ -167,7 +170,8 @@ class Coordinator:
 
     def _follow(self) -> None:
         """Load partitions that this broker has begun to lead, and drop those that it no longer leads. A partition that
-        this broker still leads, in a later leader epoch, keeps its machine: the log still has the machine's records."""
+        this broker still leads, in a later leader epoch, keeps its state machine, as the log still has all its
+        records."""
         topic = self.context.image.topics.get(self.topic)
         led = set() if topic is None else {
             number for number, state in topic.partitions.items() if state.leader == self.context.node_id
@@ -180,7 +184,7 @@ class Coordinator:
                     self._load(number, topic.id)
 
     def stop(self) -> None:
-        """Drop all machines."""
+        """Drop all state machines."""
         self._is_started = False
         for shard in self._shards.values():
             shard.end(ErrorCode.NOT_COORDINATOR)
@@ -188,19 +192,21 @@ class Coordinator:
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions of the topic; 0 where the topic does not exist yet."""
+        """The number of partitions of the topic; 0 if the topic does not exist yet."""
         topic = self.context.image.topics.get(self.topic)
         return 0 if topic is None else len(topic.partitions)
 
     def partition_of(self, key: str) -> int:
-        """The partition of a group id or transactional id. Raises CoordinatorError where the topic does not exist."""
+        """Return the partition of a group id or transactional id. Raises CoordinatorError if the topic does not
+        exist."""
         count = self.partition_count
         if not count:
             raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
         return partition_of(key, count)
 
     def leader_of(self, key: str) -> int:
-        """The broker that coordinates the group or transactional id, -1 for none now. Raises CoordinatorError."""
+        """Return the broker that coordinates the group or transactional id, -1 while there is none. Raises
+        CoordinatorError."""
         number = self.partition_of(key)
         return self.context.image.topics[self.topic].partitions[number].leader
 
@@ -220,8 +226,8 @@ class Coordinator:
         shard.task = begin(self._replay_log(shard, delay_s), f"{self.topic}-{number} cannot be loaded", failed)
 
     async def _replay_log(self, shard: _Shard, delay_s: float) -> None:
-        """Load a machine from the partition's log; start again with a new machine where the log has grown meanwhile, or
-        where the loading has failed. Raises the error of the FAILURES_MAXth failure."""
+        """Load a state machine from the partition's log; start again with a new state machine if the log has grown
+        meanwhile, or if the loading has failed. Raises the error of the FAILURES_MAXth failure."""
         if delay_s:
             await asyncio.sleep(delay_s)
         work = await apart(lambda: self.work)
@@ -246,9 +252,10 @@ class Coordinator:
         self._do(shard, shard.machine.loaded)
 
     async def _replay_once(self, shard: _Shard) -> bool:
-        """Replay the partition's log into its machine. Return whether the log end offset is the same as at the
-        beginning."""
-        await self.context.turns.next()  # a new topic has 50 partitions, whose logs may not exist yet
+        """Replay the partition's log into its state machine. Return whether the log end offset is still the same as at
+        the beginning."""
+        # let other work run: a new topic has 50 partitions, whose logs may not exist yet
+        await self.context.turns.next()
         opened = self._partition(shard.number).log
         end_offset = opened.log_end_offset
         if end_offset > opened.log_start_offset:
@@ -278,30 +285,31 @@ class Coordinator:
     # requests
 
     def leader_epoch_of(self, number: int) -> int | None:
-        """The leader epoch of that partition; None where its machine is not loaded."""
+        """Return the leader epoch of that partition; None if its state machine is not loaded."""
         partition = self.context.partitions.get(self.topic, number)
         return partition.leader_epoch if partition is not None and self.is_loaded(number) else None
 
     def led(self) -> list[int]:
-        """The partitions of the topic that this broker leads, loaded or not."""
+        """Return the partitions of the topic that this broker leads, whether they are loaded or not."""
         return list(self._shards)
 
     def is_loaded(self, number: int) -> bool:
-        """Whether that partition's machine is loaded, and takes requests."""
+        """Whether that partition's state machine is loaded, so that it handles requests."""
         shard = self._shards.get(number)
         return shard is not None and shard.is_loaded
 
     async def handle(self, key: str, request: Any) -> Any:
-        """Return the response of the machine of the key's partition. Raises CoordinatorError."""
+        """Return the response of the state machine of the partition to which the key belongs. Raises
+        CoordinatorError."""
         return await self.handle_in(self.partition_of(key), request)
 
     async def handle_in(self, number: int, request: Any) -> Any:
-        """Return the response of that partition's machine. Raises CoordinatorError."""
+        """Return the response of the state machine of partition `number`. Raises CoordinatorError."""
         return await self._send(number, request)
 
     def send(self, key: str, request: Any) -> asyncio.Future[Any]:
-        """Return a future with the response, done already where the machine has answered at once. CoordinatorError is
-        raised here or by the future."""
+        """Return a future with the response, which is done already if the state machine has responded at once.
+        CoordinatorError is raised here or by the future."""
         return self._send(self.partition_of(key), request)
 
     def _send(self, number: int, request: Any) -> asyncio.Future[Any]:
@@ -321,10 +329,10 @@ class Coordinator:
         return future
 
     def at_once(self, key: str, request: Any) -> bool:
-        """Let the machine of the key's partition handle a request at once, without a future, if the request succeeds
-        and its records are committed as soon as they are appended. Return False for any other request, which the caller
-        then passes to `send`: nothing has changed, but that a member's session may have been extended. Only machines of
-        the group coordinator have this method."""
+        """Let the state machine of the key's partition handle a request at once, without a future, if the request
+        succeeds and its records are committed as soon as they are appended. Return False for any other request, which
+        the caller then passes to `send`: the state has not changed, except that a member's session may have been
+        extended. Only state machines of the group coordinator can do this."""
         count = self.partition_count
         shard = self._shards.get(partition_of(key, count)) if count else None
         if shard is None or not shard.is_loaded:
@@ -351,7 +359,7 @@ class Coordinator:
         return True
 
     def pass_to_all(self, request: Any) -> None:
-        """Pass a request to every loaded machine, and drop the responses."""
+        """Pass a request to every loaded state machine, and drop the responses."""
         for shard in list(self._shards.values()):
             if shard.is_loaded:
                 self._do(shard, partial(shard.machine.handle, self._token(), request), request)
@@ -361,8 +369,8 @@ class Coordinator:
         return self._next_token
 
     def _do(self, shard: _Shard, step: Callable[[int], Outcome], request: Any = None) -> None:
-        """Run one step of the machine; append and replay its records, send its responses, act on its messages, and set
-        the timer for its deadline."""
+        """Run one step of the state machine; append and replay the step's records, send its responses, act on its
+        messages, and set the timer for the next deadline."""
         outcome = NOTHING
         now_ms = self.context.clock.now_ms()
         try:
@@ -394,7 +402,7 @@ class Coordinator:
         self._expect(shard)
 
     def _release(self, shard: _Shard, outcome: Outcome) -> None:
-        """Send the responses of an outcome, and act on its messages: its records are committed."""
+        """Send the responses of an outcome whose records are committed, and act on its messages."""
         for token, response in outcome.answers:
             future = shard.waiting.get(token)
             if future is not None and not future.done():
@@ -403,8 +411,8 @@ class Coordinator:
             self.work.act(message, shard.number)
 
     def _refuse(self, shard: _Shard, outcome: Outcome, code: ErrorCode) -> None:
-        """Answer the requests of an outcome with `code`: its records were not appended, because the ISR is too small,
-        or because the log refuses the producer epoch or sequence of their transaction. The machine stays in use, as its
+        """Let the requests of an outcome fail with `code`, because its records were not appended: the ISR is too small,
+        or the log refuses the producer epoch or sequence of their transaction. The state machine stays in use, as its
         state does not contain these records."""
         shard.refuse(outcome, code)
         self._expect(shard)
@@ -431,21 +439,22 @@ class Coordinator:
             shard.machine.replay(record, offset, batch.producer_id, batch.producer_epoch)
 
     def marker_written(self, number: int, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
-        """A transaction marker was appended to the partition: replay it, which makes its committed offsets valid."""
+        """Replay a transaction marker that was appended to the partition: it makes the transaction's offsets valid, or
+        drops them."""
         shard = self._shards.get(number)
         if shard is not None and shard.is_loaded:
             shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
 
     def _start_again(self, shard: _Shard, error: Exception, delay_s: float = 0) -> None:
-        """Replace a machine whose records were not appended, as its state already contains them."""
+        """Replace a state machine whose records were not appended, because its state already contains these records."""
         report(f"{self.topic}-{shard.number}: not appended", error)
         shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._shards.get(shard.number) is shard:
             self._load(shard.number, shard.topic_id, delay_s)
 
     def _expect(self, shard: _Shard) -> None:
-        """Set the timer for the machine's deadline. A timer that is due before the deadline is kept, and is set anew
-        when it fires: most deadlines are postponed before they are reached."""
+        """Set the timer for the state machine's deadline. A timer that fires before the deadline is kept, and is set
+        anew when it fires: most deadlines are postponed before they are reached."""
         deadline_ms = shard.machine.deadline_ms()
         if deadline_ms is not None and shard.timer_ms is not None and deadline_ms >= shard.timer_ms:
             return
@@ -458,8 +467,8 @@ class Coordinator:
             shard.timer = asyncio.get_running_loop().call_later(delay_s, self._tick, shard)
 
     def _tick(self, shard: _Shard) -> None:
-        """Run the machine's step for its deadline; RETRY_S later where the ISR is too small for the records of that
-        step."""
+        """Run the state machine's step for its deadline. If the ISR is too small for the records of that step, run the
+        step again after RETRY_S."""
         partition = self.context.partitions.get(self.topic, shard.number)
         if partition is not None and _lacks_replicas(partition):
             shard.timer = asyncio.get_running_loop().call_later(RETRY_S, self._tick, shard)
@@ -469,7 +478,7 @@ class Coordinator:
 
 
 def _is_same(shard: _Shard, topic: Topic | None, led: Container[int]) -> bool:
-    """Whether this broker still leads the partition, and the topic was not deleted and created anew."""
+    """Whether this broker still leads the partition, and the topic was not deleted and created again."""
     return topic is not None and shard.topic_id == topic.id and shard.number in led
 
 
@@ -477,11 +486,12 @@ def _lacks_replicas(partition: Partition) -> bool:
     try:
         return partition.lacks_replicas
     except LogFailed:
-        return False  # appending the batch raises the same error
+        return False  # appending the batch raises the same error later
 
 
 def _read(opened: PartitionLog) -> tuple[list[LoggedBatch], UnreadableInput | None]:
-    """Return the batches of a log before its first damaged byte, and the error for that, None for a sound log."""
+    """Return the batches of a log before its first damaged byte, and the error for that byte; None in place of the
+    error if nothing is damaged."""
     found: list[LoggedBatch] = []
     try:
         for each in read_log(opened):

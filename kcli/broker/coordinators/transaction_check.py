@@ -4,7 +4,7 @@
                                               by AddPartitionsToTxn or AddOffsetsToTxn
     Produce 12, TxnOffsetCommit 5             the coordinator adds the partition (KIP-890)
 
-A coordinator on another broker gets this as AddPartitionsToTxn in a version for brokers (4 and later).
+A coordinator on another broker receives this request as AddPartitionsToTxn in a version for brokers (4 and later).
 
 Once a batch is in the log, the transaction is open in that partition until its marker, and needs no verification. The
 coordinator's errors are translated for the producer: a transient one becomes NOT_ENOUGH_REPLICAS, after which old
@@ -47,8 +47,8 @@ PASSING: Final = (
 
 
 class Client(NamedTuple):
-    """The properties of a client that follow from the version of its request. supports_abortable: the client
-    knows the error TRANSACTION_ABORTABLE. adds: the broker adds partitions to the transaction, not the client."""
+    """What a client supports by the version of its request. supports_abortable: whether the client knows the error
+    TRANSACTION_ABORTABLE. adds: whether the broker, not the client, adds partitions to the transaction."""
 
     supports_abortable: bool
     adds: bool
@@ -80,14 +80,14 @@ class Producer(NamedTuple):
 
 
 def transactional_producer(records: memoryview | None) -> Producer | None:
-    """The producer of a transactional batch of magic 2; None for any other bytes."""
+    """Return the producer of a transactional batch of magic 2; None for any other bytes."""
     if records is None or len(records) < PRODUCER_AT + PRODUCER.size or not records[ATTRIBUTES_AT] & TRANSACTIONAL:
         return None
     return Producer._make(PRODUCER.unpack_from(records, PRODUCER_AT))
 
 
 def unverified(batches: Iterable[tuple[Partition, Producer]]) -> list[tuple[Partition, Producer]]:
-    """Return the batches whose transaction is not open in their partition."""
+    """Return the batches whose transaction is not yet open in the batch's partition."""
     return [(partition, producer) for partition, producer in batches if not _is_open(partition, producer)]
 
 
@@ -102,7 +102,8 @@ def _is_open(partition: Partition, producer: Producer) -> bool:
 async def verify(
     transactions: Coordinator, transactional_id: str, client: Client, batches: list[tuple[Partition, Producer]]
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Have the coordinator verify or add the partitions. Return the errors, by partition. Raises LogFailed."""
+    """Let the coordinator verify the partitions of these batches, or add them to the transaction. Return partition ->
+    error of each partition that the coordinator refuses. Raises LogFailed."""
     wrong: dict[TopicPartition, ErrorCode] = {}
     places: set[TopicPartition] = set()
     now_ms = transactions.context.clock.now_ms()
@@ -130,8 +131,9 @@ async def _add_or_verify_until_done(
     producer: Producer,
     places: frozenset[TopicPartition],
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Let the coordinator add the partitions to the transaction, or verify them. Where it adds them, retry while the
-    markers of the transaction before are missing, for add.partitions.to.txn.retry.backoff.max.ms."""
+    """Let the coordinator add the partitions to the transaction, or verify them. If the coordinator adds them, retry
+    for at most add.partitions.to.txn.retry.backoff.max.ms while the markers of the previous transaction are not all
+    written."""
     left_ms = transactions.context.config.number("add.partitions.to.txn.retry.backoff.max.ms")
     wait_ms = transactions.context.config.number("add.partitions.to.txn.retry.backoff.ms")
     while True:
@@ -206,7 +208,7 @@ async def _send_to_coordinator(
 
 
 def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
-    """Return an error that the client's version knows."""
+    """Return the error code, or another one in its place if the client's version does not know it."""
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code == ErrorCode.TRANSACTION_ABORTABLE and not client.supports_abortable:
@@ -215,7 +217,7 @@ def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
 
 
 def verdict(code: ErrorCode, client: Client) -> Verdict:
-    """Return the error and message for the producer of a batch."""
+    """Return the error code and message for the producer of a batch."""
     if code == ErrorCode.INVALID_TXN_STATE:
         return Verdict(code, NOT_ADDED)
     if code in PASSING or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):

@@ -1,6 +1,6 @@
 """The transaction coordinator of a broker, which uses __transaction_state, and functions for its request handlers.
 
-    markers   written to the leaders of the transaction's partitions, with retries until all are written; then the
+    markers   are written to the leaders of the transaction's partitions, with retries until all are written; then the
               coordinator completes the transaction. See markers.py
     verify    before the first batch of a transaction in a partition, the coordinator verifies that the partition is
               part of the transaction, or adds it (KIP-890). See transaction_check.py
@@ -36,8 +36,8 @@ RETRY_S: Final = 0.1
 
 
 def coordinate(transactions: Coordinator, local: LocalMarkers, producer_ids: ProducerIds) -> Work:
-    """Return the Work of the transaction coordinator: what it adds to the runtime. local: writes markers to partitions
-    that this broker leads."""
+    """Return the Work of the transaction coordinator: the functions with which it extends the runtime. local: writes
+    markers to the partitions that this broker leads."""
     context = transactions.context
     config, image = _config(context.config), context.image
     return Work(
@@ -45,7 +45,7 @@ def coordinate(transactions: Coordinator, local: LocalMarkers, producer_ids: Pro
         act=_Transactions(transactions, local, producer_ids).act,
         commit_timeout_ms=context.config.number("request.timeout.ms"),
         changes_nothing=lambda _: True,  # only the replay of records changes a transaction
-        loads_in_part=True,  # as TransactionStateManager.loadTransactionMetadata does, and not GroupCoordinatorService
+        loads_in_part=True,  # as in TransactionStateManager.loadTransactionMetadata, unlike GroupCoordinatorService
     )
 
 
@@ -60,7 +60,7 @@ def _config(config: BrokerConfig) -> TransactionConfig:
 
 
 class _Transactions:
-    """Carries out what the transaction coordinator's machines order: to write transaction markers, and to abort
+    """Carries out the messages of the transaction coordinator's state machines: writes transaction markers, and aborts
     transactions that have timed out."""
 
     def __init__(self, coordinator: Coordinator, local: LocalMarkers, producer_ids: ProducerIds) -> None:
@@ -70,7 +70,7 @@ class _Transactions:
         )
 
     def act(self, message: WriteMarkers | AbortTimedOut, number: int) -> None:
-        """Carry out a message of the machine of __transaction_state partition `number`."""
+        """Carry out a message of the state machine of partition `number` of __transaction_state."""
         if isinstance(message, WriteMarkers):
             self._markers.write(message, number)
         else:
@@ -80,7 +80,8 @@ class _Transactions:
         _ = begin(work, "a transaction is not completed")
 
     async def _complete(self, message: WriteMarkers, number: int) -> None:
-        """Complete a transaction whose markers are written; retry while its record cannot be appended."""
+        """Complete a transaction whose markers are written; retry while the record that completes it cannot be
+        appended."""
         request = MarkersWritten(message.transactional_id, message.producer_id, message.producer_epoch)
         while True:
             try:
@@ -103,9 +104,9 @@ class _Transactions:
 async def ask_transaction(
     transactions: Coordinator, producer_ids: ProducerIds, transactional_id: str, request: Any
 ) -> Any:
-    """Return the response of the state machine that has the transactional id (runtime.py). Where the machine needs a
-    new producer id, the request is sent again with one. Raises CoordinatorError, also where there are no producer
-    ids."""
+    """Return the response of the state machine of the transactional id's partition (runtime.py). If the state machine
+    needs a new producer id, send the request again with a new one. Raises CoordinatorError, also if there are no
+    producer ids left."""
     answer = await transactions.handle(transactional_id, request)
     if answer is NEEDS_PRODUCER_ID:
         request = replace(request, new_producer_id=await producer_ids.next())
@@ -116,7 +117,7 @@ async def ask_transaction(
 async def ask_producer(
     transactions: Coordinator, producer_ids: ProducerIds, transactional_id: str, request: Any
 ) -> tuple[ErrorCode, int, int]:
-    """Return error, producer id and producer epoch, for the responses to InitProducerId and EndTxn."""
+    """Return the error, producer id and producer epoch for the response to an InitProducerId or EndTxn request."""
     if not transactional_id:
         return ErrorCode.INVALID_REQUEST, -1, -1
     try:
@@ -127,5 +128,5 @@ async def ask_producer(
 
 
 def for_version(code: ErrorCode, version: int, since: int) -> ErrorCode:
-    """Return INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED where `version` is before `since`."""
+    """Return `code`, or INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED if `version` is below `since`."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED and version < since else code

@@ -1,24 +1,25 @@
-"""Responses and messages of a machine that depend on uncommitted records: they are held back until the commit.
+"""Holds back the responses and messages of a state machine that depend on uncommitted records, until their commit.
 
-A machine's state is that at its partition's log end offset, ahead of the high watermark. Kafka keeps the state at every
-offset in between (CoordinatorRuntime's timeline), answers reads with the state at the high watermark, and lets writes
-wait for the commit of all records before them. Here there is one state, and all requests wait like that, reads too:
+A state machine's state is that at its partition's log end offset, ahead of the high watermark. Kafka keeps the state at
+every offset in between (CoordinatorRuntime's timeline), answers reads with the state at the high watermark, and lets
+writes wait for the commit of all records before them. Here there is only the state at the log end offset, and reads
+wait in the same way as writes:
 
-    a response is sent when the high watermark has reached the log end offset at which the machine has returned it
+    a response is sent when the high watermark has reached the log end offset at which the state machine returned it
 
-That is sound. The machine has replayed only records below that offset, so the contents of a response are committed when
-it is sent, and no later leader lacks them: no client gets an offset, a generation or a producer epoch that is lost
-later. Where this broker loses the leadership before that, waiting requests get NOT_COORDINATOR, the machine is dropped,
-and the next leader's log lacks only records that no response was based on. Messages (markers to write) wait as
-responses do: no marker says "commit" before the record of that decision is committed. The outcomes (all that a machine
-returns from one step) are released in order, and none waits for records that were appended after it. A read waits for
-one round trip to the followers, which it does not in Kafka, and contains more: also what its own client has just
-written.
+That is sound. The state machine has replayed only records below that offset, so the contents of a response are
+committed when it is sent, and no later leader lacks them: no client gets an offset, a generation or a producer epoch
+that is lost later. If this broker loses the leadership before that, waiting requests get NOT_COORDINATOR, the state
+machine is dropped, and the next leader's log lacks only records on which no response was based. Messages (markers to
+write) wait as responses do: no marker says "commit" before the record of that decision is committed. The outcomes (all
+that a state machine returns from one step) are released in order, and none waits for records that were appended after
+it. A read waits for one round trip to the followers, which it does not in Kafka, and returns newer state: it includes
+what the same client has just written.
 
-Where this broker is the only member of the ISR, the high watermark is the log end offset, and nothing waits.
+If this broker is the only member of the ISR, the high watermark is the log end offset, and nothing waits.
 
-A response that has waited for commit_timeout_ms becomes COORDINATOR_NOT_AVAILABLE, and the client retries. Its records
-may be committed later all the same, and its messages are carried out then. Source: CoordinatorRuntime,
+A response that has waited for commit_timeout_ms is replaced by COORDINATOR_NOT_AVAILABLE, and the client retries. The
+records of its request may still be committed later, and its messages are carried out then. Source: CoordinatorRuntime,
 DeferredEventQueue.
 """
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Held:
-    """An outcome that is held back. offset: it is released when the high watermark reaches this offset; until_s: when
-    its responses become COORDINATOR_NOT_AVAILABLE, in seconds of the event loop's clock."""
+    """An outcome that is held back. offset: the outcome is released when the high watermark reaches this offset.
+    until_s: when its requests fail with COORDINATOR_NOT_AVAILABLE, in seconds of the event loop's clock."""
 
     offset: int
     until_s: float
@@ -47,10 +48,10 @@ class _Held:
 
 
 class Uncommitted:
-    """The outcomes of one machine that wait for the commit of their records.
+    """The outcomes of one state machine that wait for the commit of their records.
 
-    release(outcome): called when the records are committed. give_up(outcome): called when its responses have waited for
-    timeout_ms.
+    release(outcome): called when the outcome's records are committed. give_up(outcome): called when the outcome's
+    responses have waited for timeout_ms.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Uncommitted:
 
     @property
     def must_wait(self) -> bool:
-        """Whether an outcome that the machine returns now must wait for the high watermark."""
+        """Whether an outcome that the state machine returns now must wait for the high watermark."""
         log = self._partition.log
         return log.high_watermark < log.log_end_offset or bool(self._held)
 
@@ -93,8 +94,8 @@ class Uncommitted:
                 handle.cancel()
 
     def _moved(self) -> None:
-        """Called when the partition has changed: release committed outcomes in the next turn of the event loop, not at
-        once, as carrying out their messages may change the partition again."""
+        """Called when the partition has changed. Release committed outcomes in the next iteration of the event loop,
+        not at once, as carrying out their messages may change the partition again."""
         if self._soon is None and self._held and self._is_committed(self._held[0]):
             self._soon = asyncio.get_running_loop().call_soon(self._go_on)
 

@@ -1,4 +1,5 @@
-"""The handler of each API: imported at its first request or by preload.py, called part by part for long requests."""
+"""The handler of each API. A handler's module is imported at its first request or by preload.py; a long request is
+handled part by part."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @cache
 def handler(api_key: int) -> Handler:
-    """The function that answers an API's requests, long ones in parts. Raises KeyError for an unknown key."""
+    """Return the function that handles an API's requests, long ones in parts. Raises KeyError for an unknown key."""
     name = APIS[api_key].name
     found: Handler = getattr(_module(api_key), name)
     return in_parts(found, PARTS[name]) if name in PARTS else found
@@ -38,24 +39,24 @@ def handler(api_key: int) -> Handler:
 
 @cache
 def inputs_of(api_key: int) -> Callable[[Broker, Call], Inputs] | None:
-    """The function that returns the Inputs of an API's answers; None for an API whose answers are not kept (kept.py).
-    Raises KeyError for an unknown key."""
+    """Return the function that returns the Inputs of an API's responses; None for an API whose responses are not cached
+    (kept.py). Raises KeyError for an unknown key."""
     return getattr(_module(api_key), "inputs", None)
 
 
 @cache
 def state_of(api_key: int) -> Callable[[Broker, str], Hashable] | None:
-    """Return the function `kept_state` of an API: for a listener, it returns the state of the node on which the API's
-    kept answers depend besides the bytes of the request. None for an API whose answers are not kept, or depend on more.
-    Raises KeyError for an unknown key."""
+    """Return the function `kept_state` of an API: given a listener, it returns the state of the node on which the API's
+    cached responses depend besides the bytes of the request. None for an API whose responses are not cached, or depend
+    on more than that. Raises KeyError for an unknown key."""
     return getattr(_module(api_key), "kept_state", None)
 
 
 @cache
 def plain_of(api_key: int) -> Callable[[Broker, memoryview, Client, int], Laid | Later | None] | None:
-    """Return the function `answer_plain` of an API: it answers plain requests, those whose bytes it handles without
-    decoding them into kio's objects, and returns None for others. Its last parameter is the time in ms. None for an API
-    without that function. Raises KeyError for an unknown key."""
+    """Return the function `answer_plain` of an API: it returns the response to a plain request, that is, one whose
+    bytes it handles without decoding them into kio's objects, and None for any other request. Its last parameter is the
+    current time in ms. None for an API without that function. Raises KeyError for an unknown key."""
     return getattr(_module(api_key), "answer_plain", None)
 
 
@@ -64,8 +65,9 @@ def _module(api_key: int) -> ModuleType:
 
 
 def answer(broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
-    """Return the response of the API's handler, or an awaitable of it. Where the handler raises Denied, the response
-    has that error; where its records are too large for the metadata log, RECORD_LIST_TOO_LARGE."""
+    """Return the response of the API's handler, or an awaitable of it. If the handler raises Denied, the response has
+    the error of Denied; if the records that the handler makes are too large for the metadata log,
+    RECORD_LIST_TOO_LARGE."""
     found = handler(call.messages.api_key)
     if broker.authorizer is not None:
         return _unless_denied(found, broker, call)

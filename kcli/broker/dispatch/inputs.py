@@ -1,4 +1,5 @@
-"""The inputs of an answer, which the function `inputs` of a handler returns where the answers are kept (kept.py)."""
+"""The inputs of a response. The function `inputs` of a handler returns them if the handler's responses are cached
+(kept.py)."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ if TYPE_CHECKING:
     from kcli.metadata.partition import Topic
 
 TOPICS_MAX: Final = 50
-"""The greatest number of topics in a request whose answer is kept (kept.py)."""
+"""The greatest number of topics in a request whose response is cached (kept.py)."""
 
 
 class Inputs(NamedTuple):
-    """The inputs of an answer. fields: the fields of the request that the answer depends on; None where the answer must
-    not be kept. state: the state of the node that the answer depends on. topics: the topics that the answer describes.
-    is_slow: whether the answer takes milliseconds to make, whatever the topics."""
+    """The inputs of a response. fields: the fields of the request on which the response depends; None if the response
+    must not be cached. state: the state of the node on which the response depends. topics: the topics that the response
+    describes. is_slow: whether making the response takes milliseconds even without any topics."""
 
     fields: Hashable
     state: Hashable
@@ -26,7 +27,7 @@ class Inputs(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether the answer takes milliseconds to make: it is slow, or describes more than LONG_ITEMS partitions."""
+        """Whether making the response takes milliseconds: it is slow, or describes more than LONG_ITEMS partitions."""
         if self.is_slow:
             return True
         count = 0

@@ -1,14 +1,14 @@
-"""A cache of encoded answers to requests that many clients send alike: an answer is kept until what it depends on
+"""A cache of encoded responses to requests that many clients send alike. A response is cached until what it depends on
 changes.
 
-The function `inputs` in a handler's module returns what its answers depend on: fields of the request, and a state of
-the node, such as the version of the metadata image. The fields are the key of a kept answer; where the state has
-changed, the answer is made again. An answer about many partitions takes milliseconds to make: it waits for its turn,
-and is made once for all requests that wait for it.
+The function `inputs` in a handler's module returns what its responses depend on: fields of the request, and a state of
+the node, such as the version of the metadata image. The fields are the key of a cached response; if the state has
+changed, the response is made again. Making a response about many partitions takes milliseconds; such a response takes
+turns with other long work, and is made once for all requests that wait for it.
 
-A client repeats a request with the same bytes, apart from the correlation id. Where an API's answers depend only on
-these bytes and on the state that `kept_state` of the handler's module returns, a kept answer is found by the bytes, and
-the request is not decoded. The client id is left out of them: no kept answer depends on it.
+A client repeats a request with the same bytes, apart from the correlation id. If an API's responses depend only on
+these bytes and on the state that `kept_state` of the handler's module returns, a cached response is found by the bytes,
+and the request is not decoded. The client id is not among these bytes, as no cached response depends on it.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ if TYPE_CHECKING:
     Handle = Callable[[Api, Call], Answer | Awaitable[Answer]]
 
 KEPT_BYTES: Final = 32 << 20
-"""The largest size of all kept answers of a node, in bytes, with ENTRY_BYTES for the key of each."""
+"""The largest size, in bytes, of all cached responses of a node, with ENTRY_BYTES for the key of each response."""
 ENTRY_BYTES: Final = 16 << 10
-"""The bytes that are counted for the key of each kept answer: more than a request with TOPICS_MAX topics takes, whose
-names have 249 characters at most."""
+"""The bytes that are counted for the key of each cached response: more than a request with TOPICS_MAX topics takes,
+whose names have 249 characters at most."""
 SIZE_BYTES: Final = 4
-HEAD_BYTES: Final = 8  # the frame's size and its correlation id
+HEAD_BYTES: Final = 8  # size of the frame's length and correlation id, in bytes
 THROTTLE_BYTES: Final = 4
-CLIENT_ID_AT: Final = 8  # position of the client id's length in a request: after API key, version and correlation id
+CLIENT_ID_AT: Final = 8  # position of the client id's length in a request: behind API key, version and correlation id
 CLIENT_ID_LENGTH_BYTES: Final = 2
 REQUEST_BYTES: Final = 4 << 10
-"""The largest request, in bytes, whose answer is looked up by the request's bytes."""
+"""The largest request, in bytes, whose response is looked up by the request's bytes."""
 FORMS_MAX: Final = 8
-"""The greatest number of requests with different bytes under which one kept answer can be looked up."""
+"""The greatest number of requests with different bytes under which one cached response can be looked up."""
 
 
 Form = tuple[str, tuple[str, str] | None, bytes, bytes]
-"""What identifies a request by its bytes: the listener, the client where there is an authorizer, API key and version,
-and the bytes behind the client id."""
+"""The bytes of a request as a key: the listener, the client (None without an authorizer), API key and version, and the
+bytes behind the client id."""
 
 
 class Kept:
-    """A kept answer. size: the size field of its frame. body: the frame behind the correlation id. state: the state of
-    the node when the answer was made. throttle_at: the position of the throttle time in the body, None where the
-    version has none. forms: the Forms of the requests under which the answer can be looked up."""
+    """A cached response. size: the length field of its frame. body: the bytes of the frame behind the correlation id.
+    state: the state of the node when the response was made. throttle_at: the position of the throttle time in the body,
+    None if the version has no throttle time. forms: the Forms of the requests under which the response can be looked
+    up."""
 
     __slots__ = ("body", "forms", "size", "state", "throttle_at")
 
@@ -66,38 +67,39 @@ class Kept:
         self.throttle_at = None if throttle_at is None else throttle_at - HEAD_BYTES
 
     def to(self, correlation_id: int) -> KeptAnswer:
-        """The answer to the request with that correlation id."""
+        """Return the response to the request with that correlation id."""
         answer = KeptAnswer((self.size + correlation_id.to_bytes(4, signed=True), self.body))
         answer.kept = self
         return answer
 
 
 class KeptAnswer(Laid):
-    """The frame of a kept answer, which shares its body with other frames."""
+    """The frame of a cached response, whose body other frames share."""
 
     kept: Kept
 
     def set_throttle(self, throttle_ms: int) -> None:
-        """Put the throttle time, in ms, between the parts of the body before and behind it."""
+        """Add the throttle time, in ms, between the part of the body before it and the part behind it."""
         at, body = self.kept.throttle_at, self.kept.body
         if at is not None:
             self[1:] = body[:at], throttle_ms.to_bytes(THROTTLE_BYTES), body[at + THROTTLE_BYTES :]
 
 
 class KeptAnswers:
-    """The kept answers of one node. size_bytes: of all of them, with ENTRY_BYTES for each."""
+    """The cached responses of one node. size_bytes: the size of all of them together, with ENTRY_BYTES for the key of
+    each."""
 
     def __init__(self, broker: Broker, handle: Handle) -> None:
-        """handle: the function that computes the answer to a request."""
+        """handle: the function that makes the response to a request."""
         self._broker = broker
         self._handle = handle
-        self._kept: dict[Hashable, Kept] = {}  # the least recently used first
+        self._kept: dict[Hashable, Kept] = {}  # in order of use, the least recently used first
         self._forms: dict[Form, Kept] = {}
         self._making: dict[Hashable, asyncio.Task[Kept]] = {}
         self.size_bytes = 0
 
     def at_once(self, frame: memoryview, client: Client) -> KeptAnswer | None:
-        """The kept answer to the request in `frame`, found by its bytes; None where there is none."""
+        """Return the cached response to the request in `frame`, found by the request's bytes; None if there is none."""
         form = self._form(frame, client)
         kept = None if form is None else self._forms.get(form)
         if kept is None:
@@ -108,8 +110,8 @@ class KeptAnswers:
         return kept.to(int.from_bytes(frame[4:CLIENT_ID_AT], signed=True))
 
     def _form(self, frame: memoryview, client: Client) -> Form | None:
-        """The key under which the answer to a request with these bytes is kept; None where the request is longer than
-        REQUEST_BYTES, or its header is torn."""
+        """Return the Form under which the response to a request with these bytes is cached; None if the request is
+        longer than REQUEST_BYTES, or its header is incomplete."""
         behind = CLIENT_ID_AT + CLIENT_ID_LENGTH_BYTES
         length = int.from_bytes(frame[CLIENT_ID_AT:behind], signed=True)
         if not -1 <= length <= len(frame) - behind or len(frame) > REQUEST_BYTES:
@@ -118,7 +120,7 @@ class KeptAnswers:
         return client.listener, who, bytes(frame[:4]), bytes(frame[behind + max(length, 0) :])
 
     def _note_form(self, call: Call, kept: Kept) -> None:
-        """Keep the answer under the bytes of the request, too, so that `at_once` finds it."""
+        """Let `at_once` find the cached response by the bytes of this request, too."""
         if call.frame is None or len(kept.forms) == FORMS_MAX or state_of(call.messages.api_key) is None:
             return
         form = self._form(memoryview(call.frame), call)
@@ -128,7 +130,7 @@ class KeptAnswers:
             self.size_bytes += len(form[-1])
 
     def answer(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Return the kept answer to a request; where there is none, a new answer or an awaitable of it."""
+        """Return the cached response to a request; if there is none, a new response or an awaitable of it."""
         find = inputs_of(api.key)
         if find is None:
             return self._handle(api, call)
@@ -151,7 +153,7 @@ class KeptAnswers:
         return await found if isawaitable(found) else found
 
     async def _shared(self, api: Api, call: Call, key: Hashable, inputs: Inputs) -> Answer:
-        """The answer that one task makes for all requests with these inputs."""
+        """Return the response that one task makes for all requests with these inputs."""
         place = key, inputs.state
         making = self._making.get(place)
         if making is None:
@@ -160,8 +162,8 @@ class KeptAnswers:
         return (await asyncio.shield(making)).to(call.header.correlation_id)
 
     async def _make(self, api: Api, call: Call, key: Hashable, inputs: Inputs) -> Kept:
-        """Make an answer. Keep it, unless the state of the node has changed meanwhile, or making it wrote to the audit:
-        each request must write its own lines there."""
+        """Make a response, and cache it unless the state of the node has changed meanwhile, or the request wrote to the
+        audit log: each such request must write its own lines."""
         try:
             found: Any = self._in_turn(api, call) if inputs.is_long else self._handle(api, call)
             response = await found if isawaitable(found) else found

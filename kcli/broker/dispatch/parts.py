@@ -1,13 +1,13 @@
 """Splits a long request into parts, so that the event loop serves other requests in between.
 
 Most requests are lists of independent items (topics, partitions, groups), and their responses are lists of results. A
-list that would take longer than a few milliseconds is split. The handler answers each part like a request of its own,
-unaware of the others, and the responses are merged into one.
+list that would take longer than a few milliseconds is split. The handler handles each part as if it were a whole
+request, and the responses are merged into one.
 
 Items with the same name go into the same part, since some handlers refuse duplicates, or let the last one count. Of
-more than two such items only the first and the last are kept; with `once`, where duplicates all get the same result,
-only the first. So the response to a long request lacks the repeated results that the response to a short one has, and
-that Kafka's has.
+more than two such items only the first and the last are handled; of an API whose duplicates all get the same result
+(`once`), only the first. So the response to a long request lacks the results of repeated items, which the response to a
+short request has, as in Kafka.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 SIZE_BYTES: Final = 4
 AT_ONCE: Final = 200
-"""The default of Parts.at_once: as many items as a handler answers in a few milliseconds."""
+"""The default of Parts.at_once: the number of items that a handler handles in a few milliseconds."""
 PRODUCED_AT_ONCE: Final = 1000
-"""The greatest number of batches in a part of a Produce request; a part is appended once the part before it is
+"""The greatest number of batches in a part of a Produce request. A part is appended when the part before it is
 committed."""
 NAMES: Final = (
     "group_id",
@@ -54,18 +54,20 @@ NAMES: Final = (
     "entity",
     "path",
 )
-"""The fields that identify an item."""
+"""The names of the fields that identify an item of a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """How an API's requests are split, and the responses merged.
 
-    forms: pairs of the names of the nested lists in the request and of those in the response, the outermost first; the
-    first pair applies whose outermost list is not empty in the request. at_once: a part is complete once it has this
-    many innermost items. once: of items with the same name only the first is kept. every: all items are kept, and those
-    with the same name may fall into different parts. refusal: returns why a request above Kafka's limits is refused as
-    a whole, None where it is not.
+    forms: pairs of the names of the nested lists in the request and of those in the response, the outermost list first.
+    The pair that applies is the first one whose outermost list is not empty in the request.
+    at_once: a part is complete when it has this many innermost items.
+    once: whether only the first of several items with the same name is handled.
+    every: whether all items are handled, and those with the same name may fall into different parts.
+    refusal: a function that returns the reason why a request above Kafka's limits is refused as a whole, None if it is
+    not refused.
     """
 
     forms: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
@@ -75,7 +77,8 @@ class Parts:
     refusal: Callable[..., str | None] | None = None
 
     def form(self, request: Message | None) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """The names of the lists in this request, and in its response; None where it has none of them."""
+        """Return the names of the nested lists in this request, and in its response; None if the request has none of
+        them."""
         for form in self.forms:
             if getattr(request, form[0][0], None):
                 return form
@@ -93,8 +96,8 @@ def _list(requested: str, answered: str, **how: Any) -> Parts:
 
 
 def _creates_too_many(_: Broker, call: CreateTopicsCall) -> str | None:
-    """Why a CreateTopics request with too many partitions or metadata records in total is refused; None where it is
-    not. Topics that the request names twice do not count, as each of them is refused."""
+    """Return the reason why a CreateTopics request with too many partitions or metadata records in total is refused;
+    None if it is not refused. Topics that the request names twice do not count, as each of them is refused."""
     from kcli.metadata.topic_control import excess
 
     topics = call.request.topics
@@ -104,8 +107,8 @@ def _creates_too_many(_: Broker, call: CreateTopicsCall) -> str | None:
 
 
 def _makes_too_many(broker: Broker, call: MetadataCall) -> str | None:
-    """The reason why a Metadata request must not create its missing topics; None where it may. Kafka's broker creates
-    all of them by one CreateTopics request, so that the limits of CreateTopics apply."""
+    """Return the reason why a Metadata request must not create its missing topics; None if it may create them. Kafka's
+    broker creates all of them by one CreateTopics request, so that the limits of CreateTopics apply."""
     from kcli.metadata.topic_control import excess
 
     known, partitions = broker.image.topics, broker.config.num_partitions
@@ -154,10 +157,10 @@ PARTS: Final = {
     "txn_offset_commit": _partitions(),
     "write_txn_markers": Parts(
         ((("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),),
-        at_once=20,  # each marker is appended to a log
+        at_once=20,  # few, as each marker is appended to a log
     ),
 }
-"""Name of the handler -> how its requests are split."""
+"""Name of an API's handler -> how the API's requests are split."""
 
 
 def in_parts(handler: Handler, parts: Parts) -> Handler:
@@ -174,7 +177,7 @@ def in_parts(handler: Handler, parts: Parts) -> Handler:
 
 
 def _count(item: Any, path: tuple[str, ...], enough: int) -> int:
-    """The number of innermost items; where it is above `enough`, any number above `enough`."""
+    """Return the number of innermost items; if there are more than `enough`, any number above `enough`."""
     items = getattr(item, path[0]) or ()
     if len(path) == 1 or len(items) > enough:
         return len(items) or 1
@@ -218,13 +221,13 @@ async def _answer_in_parts(
 
 
 Place = tuple[int, ...]
-"""The index of an innermost item in each of the nested lists, the outermost first. Places and names are tuples without
-other containers in them: the garbage collector stops tracking such tuples."""
+"""The index of an innermost item in each of the nested lists, the outermost list first. Places and names are tuples
+without other containers in them, as the garbage collector stops tracking such tuples."""
 Names = tuple[Hashable, ...]
 
 
 def split(request: Message | None, path: tuple[str, ...], parts: Parts) -> Iterator[Any]:
-    """Yield one request for each part. path: the names of the nested lists, the outermost first."""
+    """Yield the request of each part. path: the names of the nested lists, the outermost first."""
     places = _places(request, path, (), ())
     part: list[Place] = []
     for group in ((place,) for place, _ in places) if parts.every else _by_name(places, once=parts.once):
@@ -237,7 +240,7 @@ def split(request: Message | None, path: tuple[str, ...], parts: Parts) -> Itera
 
 
 def _by_name(places: Iterable[tuple[Place, Names]], *, once: bool) -> Iterator[tuple[Place, ...]]:
-    """Yield for each name the places of its first and its last item; with `once` of the first alone."""
+    """Yield for each name the places of the first and the last item with that name; with `once` only of the first."""
     first: dict[Names, Place] = {}
     last: dict[Names, Place] = {}
     for place, names in places:
@@ -259,14 +262,14 @@ def _places(item: Any, path: tuple[str, ...], place: Place, names: Names) -> Ite
 
 
 def _name(item: Any) -> Hashable:
-    """The identity of an item: itself, or those of its fields that are in NAMES."""
+    """Return what identifies an item: a string or number itself, else the item's fields that are in NAMES."""
     if isinstance(item, str | int):
         return item
     return tuple([getattr(item, name) for name in NAMES if name in item.__slots__])
 
 
 def _request(item: Any, path: tuple[str, ...], places: list[Place], depth: int = 0) -> Any:
-    """The request, or an item of it, with only the innermost items at those places."""
+    """Return the request, or an item of the request, with only the innermost items at those places."""
     if len(places[0]) == depth:
         return item
     inner = getattr(item, path[depth])
@@ -280,9 +283,10 @@ def _request(item: Any, path: tuple[str, ...], places: list[Place], depth: int =
 
 
 class Merged:
-    """Merges the responses to parts into one response.
+    """Merges the responses to the parts of a request into one response.
 
-    item: the response to the first part, or an item of it. path: the names of the nested lists, the outermost first.
+    item: the response to the first part, or an item of that response. path: the names of the nested lists, the
+    outermost first.
     """
 
     def __init__(self, item: Any, path: tuple[str, ...]) -> None:
@@ -292,7 +296,8 @@ class Merged:
         self.add(item)
 
     def add(self, item: Any) -> None:
-        """Add the list of the next part. An item that was split between two parts becomes one item again."""
+        """Add the lists in `item`, from the response to the next part. An item that was split between two parts becomes
+        one item again."""
         found = getattr(item, self._path[0]) or ()
         if len(self._path) == 1:
             self._items += found
@@ -302,14 +307,14 @@ class Merged:
                 self._items.append(Merged(each, self._path[1:]))
 
     def takes(self, item: Any) -> bool:
-        """Add the list of `item` if `item` equals the item given to the constructor in all other fields. Return whether
-        it does."""
+        """Add the list in `item` if all other fields of `item` equal those of the item given to the constructor. Return
+        whether they do."""
         is_same: bool = replace(item, **{self._path[0]: ()}) == self._item
         if is_same:
             self.add(item)
         return is_same
 
     def whole(self) -> Any:
-        """The merged response, or item."""
+        """Return the merged response, or the merged item of a response."""
         items = self._items if len(self._path) == 1 else [each.whole() for each in self._items]
         return replace(self._item, **{self._path[0]: tuple(items)})

@@ -1,7 +1,7 @@
 """Imports all modules of the broker, and the messages of the newest versions, while the broker serves.
 
-Otherwise the first request that needs a module would import it, from another version of kcli if the installed package
-was replaced after the start.
+Otherwise the first request that needs a module would import it: if the installed package was replaced after the start,
+from another version of kcli.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PAUSE_S: Final = 0.02
 """The pause between two imports, in seconds: an import holds the interpreter's lock for some milliseconds."""
 
 RETRY_S: Final = 1.0
-"""The pause before the imports are tried again, in seconds, after one found no free file descriptor: clients may hold
-all."""
+"""The pause, in seconds, before the imports are tried again after an import that found no free file descriptor: clients
+may hold all of them."""
 
 
 def preload(stop: Event, pause_s: float = PAUSE_S) -> None:
@@ -60,12 +60,12 @@ def _import_all(stop: Event, pause_s: float) -> None:
             return
         handler(api.key)
         messages(api.key, api.most)
-    gc.freeze()  # modules and classes stay: no collection need visit them; imports leave no garbage in cycles
+    gc.freeze()  # modules and classes are never freed, so no collection need visit them; imports leave no garbage
 
 
 @contextmanager
 def preloading() -> Iterator[None]:
-    """Preload in a thread, which ends with the context."""
+    """Return a context manager that preloads in a thread; the thread ends with the context."""
     stop = Event()
     thread = Thread(target=preload, args=(stop,), name="preload", daemon=True)
     thread.start()

@@ -1,5 +1,5 @@
-"""Routes a request to its handler on this node, or to the active controller; answers plain requests, which need no
-decoding, at once."""
+"""Routes a request to its handler on this node, or to the active controller. Responds at once to plain requests, which
+can be handled without decoding."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 FETCH: Final = 1
 DESCRIBE_QUORUM: Final = 55
 NOT_TOLD_WHO_IS_ACTIVE: Final = frozenset((20, 49, 70))
-"""The API keys of DeleteTopics, AlterClientQuotas and ControllerRegistration: with NOT_CONTROLLER their responses have
+"""The API keys of DeleteTopics, AlterClientQuotas and ControllerRegistration. Their responses with NOT_CONTROLLER have
 no message or a general one, and do not name the active controller."""
 
 
 class Router:
-    """Answers the requests that come through a node's listeners: the `Requests` of its Server (network/server.py)."""
+    """Handles the requests that come through a node's listeners: the `Requests` of its Server (network/server.py)."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -42,8 +42,8 @@ class Router:
         self._at_once: dict[int, Callable[[memoryview, Client], Laid | Later | None] | None] = {}
 
     def at_once(self, frame: memoryview, client: Client) -> Laid | Later | None:
-        """Return the response to a plain request, one that can be answered from its bytes without decoding it. None,
-        with nothing changed, for a request that has to be decoded and handled: also for every request on a controller
+        """Return the response to a plain request, that is, one that can be handled from its bytes without decoding.
+        Return None, and change nothing, for a request that has to be decoded: also for every request on a controller
         listener, and while there are client quotas, which count the time of each request."""
         if self.quotas.is_active or client.listener in self._controllers:
             return None
@@ -51,8 +51,8 @@ class Router:
         return None if find is None else find(frame, client)
 
     def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | Later | None] | None:
-        """The function that answers an API's plain requests; None for an API that has none. Called when
-        a request of the API is handled, so that its modules are imported already."""
+        """Return the function that handles an API's plain requests; None for an API that has no plain requests. Called
+        when a request of the API is handled, so that its modules are imported already."""
         if state_of(api_key) is not None:
             return self.kept.at_once
         broker, answer_plain = self.broker, plain_of(api_key)
@@ -63,14 +63,14 @@ class Router:
         return lambda frame, client: answer_plain(broker, frame, client, self.now_ms())
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """The kept answer to the request, or the response that `route` returns."""
+        """Return the cached response to the request, or else what `route` returns."""
         if api.key not in self._at_once:
             self._at_once[api.key] = self._finder(api.key)
         return self.kept.answer(api, call)
 
     def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Return the response of this node's handler, or of the active controller's where only the active controller
-        answers such requests."""
+        """Return the response of this node's handler, or that of the active controller's handler if only the active
+        controller handles such requests."""
         broker = self.broker
         if api.on is CONTROLLERS:
             return self._answer_as_controller(call)
@@ -79,9 +79,9 @@ class Router:
         return answer(broker, call)
 
     async def _answer_as_controller(self, call: Call) -> Answer:
-        """The response to a request that came through a controller's listener. Where this node is not the active
-        controller: NOT_LEADER_OR_FOLLOWER to a DescribeQuorum, NOT_CONTROLLER to other requests that only the active
-        controller answers."""
+        """Return the response to a request that came through a controller listener. If this node is not the active
+        controller, that is NOT_LEADER_OR_FOLLOWER for DescribeQuorum, and NOT_CONTROLLER for other requests that only
+        the active controller handles."""
         broker = self.broker
         try:
             if call.messages.api_key == FETCH:
@@ -102,7 +102,7 @@ class Router:
             return failed(call, ErrorCode.NOT_CONTROLLER, self._who_is_active() if is_told else None)
 
     def _who_is_active(self) -> str:
-        """The message of NOT_CONTROLLER. Source: ControllerExceptions.newWrongControllerException."""
+        """Return the error message for NOT_CONTROLLER. Source: ControllerExceptions.newWrongControllerException."""
         leader_id = self.broker.metadata.leader_id
         if leader_id is None:
             return "No controller appears to be active."

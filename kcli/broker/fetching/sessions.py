@@ -1,16 +1,18 @@
-"""Fetch sessions (KIP-227): requests and responses name only the partitions that have changed since the last ones.
+"""Fetch sessions (KIP-227): requests and responses name only the partitions that have changed since the previous
+request or response.
 
     session id, epoch    meaning of the request
     any, -1              all partitions, without session; the session of that id ends
-    any, 0               all partitions; a new session, where the cache has room, in place of the session of that id
+    any, 0               all partitions; a new session, if the cache has room, in place of the session of that id
     id, n > 0            partitions to add, to change and to forget in the session; n counts its requests
 
-A response holds the session's partitions that have changed: those that its tracker calls dirty. A partition that had
-records moves to the end of the dirty ones, so that every partition gets its turn even if each response is full.
+A response has the session's partitions that have changed, which are the `dirty` partitions of its tracker. A partition
+that had records moves to the end of the dirty ones, so that every partition gets its turn even if each response is
+full.
 
-All sessions and waiting Fetches together have at most PARTITIONS_MAX partitions. Where one more would exceed this
-limit, a new session is not begun, a session that grows ends, and a Fetch is answered without waiting. A client that
-gets no session goes on without one, as when all of Kafka's session slots are in use. Source: FetchSession,
+All sessions and waiting Fetches together have at most PARTITIONS_MAX partitions. If more partitions would exceed this
+limit, a new session is not begun, a growing session ends, and the response to a Fetch is sent without waiting. A client
+that gets no session goes on without one, as when all of Kafka's session slots are in use. Source: FetchSession,
 FetchSessionCacheShard.
 """
 
@@ -36,16 +38,17 @@ NO_SESSION = 0
 INT_MAX = 2**31 - 1
 UNKNOWN = -1
 PARTITIONS_MAX: Final = 200_000
-"""The greatest number of partitions that all sessions and waiting Fetches hold together, at some 500 bytes each."""
+"""The greatest number of partitions in all sessions and waiting Fetches together, at some 500 bytes each."""
 FULL_MAX: Final = 500
-"""The greatest number of partitions with records in a response; the records of others follow in later responses."""
+"""The greatest number of partitions with records in a response. Further partitions with records follow in later
+responses."""
 RETIRED_AT_ONCE: Final = 1000
 
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """A partition of a Fetch, and its key there; within a session also the high watermark and log start offset of the
-    last response, -1 for none."""
+    """A partition of a Fetch, with the Key of its topic and number in the request. Within a session also the high
+    watermark and log start offset of the last response, -1 for none."""
 
     topic: TopicKey
     index: int
@@ -78,7 +81,8 @@ class FetchedPartition:
         )
 
     def note_sent(self, answer: PartitionAnswer) -> None:
-        """Note the offsets in the response that is about to be sent: `is_news` compares later ones with them."""
+        """Note the offsets in the response that is about to be sent, with which `is_news` compares those in later
+        responses."""
         self.sent_log_start = answer.log_start_offset
         self.sent_high_watermark = UNKNOWN if answer.error_code else answer.high_watermark
 
@@ -86,9 +90,9 @@ class FetchedPartition:
 @dataclass(slots=True)
 class Session:
     """One client's fetch session. epoch: the session epoch of the next request. with_ids: whether its requests name
-    topics by id. tracker: the changed partitions, None before the first read. terms: isolation level, rack, version and
-    Authorization.terms of the last request; a request with other terms reads all partitions again. held: how many of
-    its partitions are counted in FetchSessions.held."""
+    topics by id. tracker: knows the changed partitions, None before the first read. terms: isolation level, rack,
+    version and Authorization.terms of the last request; if any of these changes, the next request reads all partitions
+    again. held: how many of the session's partitions are counted in FetchSessions.held."""
 
     id: int
     created_ms: int
@@ -101,7 +105,8 @@ class Session:
     held: int = 0
 
     def change(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]) -> Parts[None]:
-        """Add the partitions of a request to the session or change them, then remove the forgotten ones."""
+        """Add the partitions of a request to the session, or change them if they are in it; then remove the forgotten
+        partitions."""
         count = 0
         for number, topic in enumerate(topics, 1):
             name = topic_key(topic)
@@ -133,7 +138,8 @@ class Session:
 
 
 def topic_key(topic: FetchTopic | ForgottenTopic) -> TopicKey:
-    """Return a request's name for a topic: its id from version 13 on, else its name. kio reads the zero id as None."""
+    """Return the topic as the request refers to it: by id from version 13 on, else by name. kio decodes the zero id as
+    None."""
     if hasattr(topic, "topic_id"):
         return UUID(int=0) if topic.topic_id is None else topic.topic_id
     name: str = topic.topic
@@ -141,24 +147,25 @@ def topic_key(topic: FetchTopic | ForgottenTopic) -> TopicKey:
 
 
 def topic_in_key(topic: TopicKey) -> str | bytes:
-    """Return the topic's part of a Key: its name, or the bytes of its id."""
+    """Return the topic's part of a Key: the topic's name, or the bytes of its id."""
     return topic.bytes if isinstance(topic, UUID) else topic
 
 
 class FetchSessions:
     """The sessions of all clients: at most `slots` (max.incremental.fetch.session.cache.slots).
 
-    Where there is no room for a new session, it replaces the least recently used session if that had no request for
-    eviction_ms (min.incremental.fetch.session.eviction.ms). Else, where all slots are in use, it replaces the smallest
-    of the sessions that were begun more than eviction_ms ago, if that one has fewer partitions than the new one.
+    If there is no room for a new session, it replaces the least recently used session if that had no request for
+    eviction_ms (min.incremental.fetch.session.eviction.ms). Otherwise, if all slots are in use, it replaces the
+    smallest of the sessions that were begun more than eviction_ms ago, provided that the smallest has fewer partitions
+    than the new session.
 
-    held: the number of partitions that sessions and waiting Fetches hold.
+    held: the number of partitions of all sessions and waiting Fetches.
     """
 
     def __init__(self, slots: int, eviction_ms: int) -> None:
         self._slots = slots
         self._eviction_ms = eviction_ms
-        self._sessions: dict[int, Session] = {}  # the least recently used first
+        self._sessions: dict[int, Session] = {}  # in order of use, the least recently used first
         self._random = random.SystemRandom()
         self._retired: deque[Tracker] = deque()
         self.held = 0
@@ -167,7 +174,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, session_id: int) -> Session | None:
-        """The session of that id, None where there is none."""
+        """Return the session with that id, None if there is none."""
         return self._sessions.get(session_id)
 
     def end(self, session_id: int) -> None:
@@ -179,7 +186,7 @@ class FetchSessions:
                 self.retire(ended.tracker)
 
     def begin(self, partitions: dict[Key, FetchedPartition], now_ms: int, *, with_ids: bool) -> Session | None:
-        """Return a new session of these partitions; None where there is no room for it."""
+        """Return a new session of these partitions; None if there is no room for it."""
         if not self._make_room(len(partitions), now_ms):
             return None
         while True:
@@ -192,15 +199,15 @@ class FetchSessions:
         return session
 
     def used(self, session: Session, now_ms: int) -> None:
-        """Count a request of the session: its epoch rises, and it is the most recently used."""
+        """Count a request of the session: increase the session epoch, and make the session the most recently used."""
         session.used_ms = now_ms
         session.epoch = 1 if session.epoch == INT_MAX else session.epoch + 1
         if self._sessions.pop(session.id, None) is not None:
             self._sessions[session.id] = session
 
     def recount(self, session: Session) -> bool:
-        """Count the partitions of a session again after a change. Return False where the session has ended: it ends
-        here if all sessions and waiting Fetches have more than PARTITIONS_MAX partitions."""
+        """Count the partitions of a session again after a change. Return False if the session has ended: this method
+        ends it if all sessions and waiting Fetches together have more than PARTITIONS_MAX partitions."""
         if session.id not in self._sessions:
             return False
         self.held += len(session.partitions) - session.held
@@ -232,22 +239,22 @@ class FetchSessions:
     # Fetches that wait without a session
 
     def hold(self, count: int) -> bool:
-        """Count the partitions of a waiting Fetch until `release`. Return False, and count nothing, where there would
-        be more than PARTITIONS_MAX."""
+        """Count the partitions of a waiting Fetch until `release`. Return False, and count nothing, if there would be
+        more than PARTITIONS_MAX partitions."""
         if self.held + count > PARTITIONS_MAX:
             return False
         self.held += count
         return True
 
     def release(self, count: int, tracker: Tracker) -> None:
-        """Count the `count` partitions of a waiting Fetch no longer, and close its tracker: the Fetch was answered or
-        given up."""
+        """Subtract the `count` partitions of a waiting Fetch, and close its tracker, because its response was sent or
+        its client has gone."""
         self.held -= count
         self.retire(tracker)
 
     def retire(self, tracker: Tracker) -> None:
-        """Close a tracker in parts, RETIRED_AT_ONCE partitions in each round of the event loop, all trackers
-        together."""
+        """Close a tracker in parts: in each iteration of the event loop, RETIRED_AT_ONCE partitions of all trackers
+        that are being closed."""
         tracker.wake = None
         if tracker.close_some(0):
             return

@@ -1,7 +1,8 @@
-"""The changed partitions of a Fetch: an idle session of thousands of partitions costs its broker nothing.
+"""The changed partitions of a Fetch. Each change of a partition is noted when it happens, so that an idle session of
+thousands of partitions costs its broker nothing.
 
-Tracker           of a consumer: it watches for changes that let a consumer read more
-FollowerTracker   of a follower: it watches for changes that concern a follower
+Tracker           of a consumer's Fetch: notes changes that let a consumer read more
+FollowerTracker   of a follower's Fetch: notes changes that concern a follower
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from kcli.broker.partition.partitions import Partition, Watcher
 UNKNOWN_EPOCH = -1
 
 TopicKey = str | UUID
-"""A topic as a Fetch names it: its name, or from version 13 on its id."""
+"""A topic as a Fetch refers to it: by name, or from version 13 on by id."""
 Key = tuple[str | bytes, int]
-"""Topic and partition number: the topic's name, or the bytes of its id, whose hash costs a tenth of a UUID's."""
+"""Topic and partition number. The topic is its name, or the bytes of its id, which are hashed in a tenth of the time of
+a UUID."""
 
 
 class Tracker:
     """The changed partitions of one fetch session, or of one waiting Fetch without session.
 
-    dirty: the partitions to read for the next response. wake: called when a waiting Fetch may have to be answered.
+    dirty: the partitions to read for the next response. wake: called when a partition changes while a Fetch waits.
     """
 
     def __init__(self, dirty: Iterable[Key] = ()) -> None:
@@ -33,7 +35,7 @@ class Tracker:
         self._watched: dict[Key, tuple[Partition, Any]] = {}
 
     def watch(self, key: Key, partition: Partition) -> None:
-        """Watch a partition: when it changes, it becomes dirty."""
+        """Register a partition: from now on it becomes dirty when it changes."""
         known = self._watched.get(key)
         if known is not None and known[0] is partition:
             return
@@ -41,23 +43,23 @@ class Tracker:
         self._watched[key] = partition, self._begin(key, partition)
 
     def unwatch(self, key: Key) -> None:
-        """Watch a partition no longer."""
+        """Undo `watch`: the partition no longer becomes dirty when it changes."""
         known = self._watched.pop(key, None)
         if known is not None:
             self._end(*known)
 
     def forget(self, key: Key) -> None:
-        """Neither watch nor read a partition any longer."""
+        """Undo `watch`, and remove the partition from `dirty`."""
         self.unwatch(key)
         self.dirty.pop(key, None)
 
     def close(self) -> None:
-        """End the session: watch no partition any longer."""
+        """End the session: undo `watch` for all partitions."""
         self.wake = None
         self.close_some(len(self._watched))
 
     def close_some(self, most: int) -> bool:
-        """Watch up to `most` of the partitions no longer. Return whether none is watched any longer."""
+        """Undo `watch` for up to `most` partitions. Return whether no partition is registered any longer."""
         for _ in range(min(most, len(self._watched))):
             self._end(*self._watched.popitem()[1])
         return not self._watched
@@ -78,7 +80,7 @@ class Tracker:
 
 class FollowerTracker(Tracker):
     """The changed partitions of one follower's fetch session. broker_epoch: the follower's. fetched_ms: the time of the
-    session's last Fetch, ms."""
+    session's last Fetch, in ms."""
 
     def __init__(self, broker_epoch: int = UNKNOWN_EPOCH, dirty: Iterable[Key] = ()) -> None:
         super().__init__(dirty)

@@ -1,8 +1,8 @@
-"""The log directories of a broker: formatted, locked, checked, and their logs loaded when the node starts; their
-checkpoints.
+"""The log directories of a broker: formats, locks and checks them, loads their logs when the node starts, and writes
+their checkpoints.
 
-directories     log directories: found or formatted, locked, checked to belong together, online or offline
+directories     finds or formats the log directories, locks them, checks that they belong together; online and offline
 loading         opens the logs of one log directory when the node starts, in several threads
 checkpoints     recovery points, log start offsets, high watermarks, cleaned offsets
-lost_metadata   the node does not start where a damaged metadata log no longer names partitions on disk
+lost_metadata   keeps a node from starting if its damaged metadata log no longer names partitions on disk
 """

@@ -1,13 +1,13 @@
 """The checkpoints of the log directories, and the marker of a clean shutdown. The contents of a checkpoint are
-collected at once, and written later by a thread.
+collected on the event loop, and written later by a thread.
 
     recovery points     every 60 s   the offset up to which each log is flushed
-    log start offsets   every 60 s   those above the base offset of the log's first segment
+    log start offsets   every 60 s   only those above the base offset of the log's first segment
     high watermarks     every 5 s
     cleaned offsets     after a log was cleaned
 
 A checkpoint whose contents have not changed is not written. Source: LogManager, ReplicaManager, LogCleanerManager,
-CleanShutdownFileHandler; KIP-966 (broker epoch in the marker).
+CleanShutdownFileHandler; KIP-966 (broker epoch in the clean-shutdown marker).
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class CheckpointWriter:
 
 
 def previous_epoch(dirs: LogDirs) -> int:
-    """The broker epoch in the clean-shutdown markers, -1 where the log directories do not all have the same."""
+    """Return the broker epoch in the clean-shutdown markers; -1 if the log directories do not all have the same
+    epoch."""
     epochs = {each.files.marked_broker_epoch for each in dirs.online}
     epoch = epochs.pop() if len(epochs) == 1 else None
     return NO_EPOCH if epoch is None else epoch

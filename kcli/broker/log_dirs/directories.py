@@ -1,10 +1,12 @@
-"""The log directories of a broker (JBOD): found or created, locked, checked to belong together, online or offline.
+"""The log directories of a broker (JBOD): finds or creates them, locks them, checks that they belong together, and
+knows which are online.
 
     new       all directories are empty: they are formatted, and the cluster gets an id
-    empty     a formatted node has an empty directory, as a disk was added or replaced: it is formatted, too
+    empty     one directory of a formatted node is empty, as a disk was added or replaced: it is formatted, too
     refused   meta.properties of another cluster or node, one directory id in two directories, a metadata log in another
               than the configured directory
-    offline   an I/O error, now or later: the broker runs without that directory, unless it holds the metadata log
+    offline   a directory has an I/O error at the start or later: the broker runs without that directory, unless it has
+              the metadata log
 
 Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble, LogManager.createAndValidateLogDirs; KIP-112 (JBOD),
 KIP-858 (ids of directories).
@@ -36,8 +38,8 @@ class LogDirsRefused(KcliError):
 
 
 class LogDir:
-    """One log directory. error: why it is offline, None while it is online; is_loaded: all its logs have been opened
-    since the node started; was_clean: its last shutdown was clean."""
+    """One log directory. error: the reason why it is offline, None while it is online. is_loaded: whether all its logs
+    have been opened since the node started. was_clean: whether its last shutdown was clean."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,8 +74,8 @@ class LogDir:
 
 
 class LogDirs:
-    """All log directories of a node. data: those for partitions; metadata: that of the metadata log, which may be one
-    of `data`."""
+    """All log directories of a node. data: the directories for partitions. metadata: the directory of the metadata log,
+    which may be one of `data`."""
 
     def __init__(self, data: Sequence[LogDir], metadata: LogDir, cluster_id: str, node_id: int) -> None:
         self.data = list(data)
@@ -87,7 +89,7 @@ class LogDirs:
         return [each for each in self.data if each.is_online]
 
     def by_id(self, directory_id: UUID) -> LogDir | None:
-        """The online directory with that id, None where there is none."""
+        """Return the online directory with that id, None if there is none."""
         return next((each for each in self.online if each.id == directory_id), None)
 
     def unlock(self) -> None:
@@ -107,7 +109,6 @@ def open_log_dirs(
     """Lock and check the log directories, and format new ones.
 
     node_id, cluster_id: the ids that meta.properties must have; None for any.
-
 
     Raises LogDirsRefused, DirectoryLocked, NotThisNode, StartRefused, UnreadableInput.
     """
@@ -140,7 +141,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _take(every: Sequence[LogDir], disk: Disk) -> None:
-    """Create missing directories, and lock all."""
+    """Create missing log directories, and lock all of them."""
     real_paths: set[Path] = set()
     for each in every:
         try:
@@ -178,14 +179,15 @@ def _read_all(every: Sequence[LogDir]) -> Iterator[tuple[LogDir, MetaProperties]
 
 
 def _is_empty(each: LogDir) -> bool:
-    """Whether the directory is empty, but for the files of a format that a crash or a full disk has interrupted."""
+    """Whether the directory is empty, apart from files that formatting has left when a crash or a full disk interrupted
+    it."""
     unfinished = {f"{name}.tmp" for name in (FileKind.BOOTSTRAP, FileKind.META_PROPERTIES)}
     return {entry.name for entry in each.path.iterdir()} <= {FileKind.LOCK, FileKind.BOOTSTRAP} | unfinished
 
 
 def _verify(found: dict[LogDir, MetaProperties], cluster_id: str | None, node_id: int | None) -> str | None:
     """Check that the meta.properties belong together, as MetaPropertiesEnsemble.verify does. Return the cluster id,
-    None where there is none yet. Raises LogDirsRefused."""
+    None if no meta.properties has one yet. Raises LogDirsRefused."""
     owners: dict[str, LogDir] = {}
     for each, meta in found.items():
         path = each.path / FileKind.META_PROPERTIES
@@ -237,8 +239,8 @@ def _format(
     meta.properties that lacks one.
 
     every: all log directories, whose `id` is set here. found: those with a meta.properties. cluster_id, node_id: None
-    for those in `found`; where it is empty, a random cluster id and node id 1. Returns the ids of cluster, node and
-    directories.
+    to take the ids from `found` or, if that is empty, a random cluster id and node id 1. Returns the ids of cluster,
+    node and directories.
 
     Raises LogDirsRefused for a meta.properties without node.id or cluster.id, and for a directory that has files but no
     meta.properties; NotThisNode, StartRefused, UnreadableInput, OSError.

@@ -2,13 +2,13 @@
 
     prepare   read and remove the clean-shutdown marker, so that a later crash is not taken for a clean shutdown; read
               the checkpoints
-    work      in each thread: take the next partition directory until there is none
-                -delete   to be removed
+    work      in each thread: take the next partition directory until none is left, and treat it by its name or state
+                -delete   its files are to be removed
                 -stray    left alone
-                unknown   the metadata does not have its topic id, or not this replica: renamed to -stray
-                aside     its topic id is that of a topic with another name: left alone
+                unknown   if the metadata lacks its topic id, or this replica: renamed to -stray
+                aside     if its topic id is that of a topic with another name: left alone
                 -future   a log that is being moved to this directory: opened, not served
-                else      opened; recovered before that, where the shutdown was not clean
+                else      opened; before that recovered, if the shutdown was not clean
 
 A file that cannot be read takes the directory offline; a directory whose name is no partition's prevents the start.
 Source: LogManager.loadLogs, loadLog, isStrayReplica; KIP-112.
@@ -44,7 +44,7 @@ class LoadRules:
 
     config_of(topic): the configuration of a topic's logs.
     is_stray(partition number, topic id or None): whether the metadata has no such replica on this broker.
-    is_aside(partition of the directory's name, topic id or None): whether the metadata has such a replica, but the
+    is_aside(partition by the directory's name, topic id or None): whether the metadata has such a replica, but the
     topic of that id has another name than the directory.
     """
 
@@ -57,7 +57,7 @@ class LoadRules:
 
 
 def jitter(most: int) -> int:
-    """Return a random number below `most`: the ms by which a segment is rolled early (segment.jitter.ms)."""
+    """Return a random number below `most`: the time, in ms, by which a segment is rolled early (segment.jitter.ms)."""
     return random.randrange(most)  # noqa: S311  (the number is no secret)
 
 
@@ -65,8 +65,9 @@ def jitter(most: int) -> int:
 class DirectoryLoading:
     """The loading of one log directory.
 
-    logs, futures: the logs and the future logs that were opened. deleted: the directories that end in -delete.
-    cleaned: the contents of cleaner-offset-checkpoint. error: the reason why the directory could not be loaded.
+    logs, futures: the opened logs, and the opened future logs (-future). deleted: the paths of partition directories
+    that end in -delete. cleaned: the contents of cleaner-offset-checkpoint. error: the reason why the directory could
+    not be loaded.
     """
 
     directory: LogDir
@@ -79,7 +80,7 @@ class DirectoryLoading:
 
     def prepare(self) -> None:
         """Read the clean-shutdown marker, the checkpoints and the list of partition directories. Raises LogDirsRefused;
-        other errors are in `error`."""
+        sets `error` for any other error."""
         try:
             self._prepare()
         except (OSError, KcliError) as error:
@@ -113,7 +114,8 @@ class DirectoryLoading:
             self._high_watermarks = {}
 
     def work(self) -> None:
-        """Open logs until there are no more, or until an error, which is then in `error`. Runs in several threads."""
+        """Open logs until there are no more, or until an error, which is then stored in `error`. Runs in several
+        threads."""
         while self.error is None:
             with self._guard:
                 each = next(self._todo, None)

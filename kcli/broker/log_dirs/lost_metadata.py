@@ -1,22 +1,22 @@
-"""Checks at the start of a node: it does not start where it would rename a partition that has records to -stray.
+"""Checks that keep a node from starting if it would rename a partition that has records to -stray.
 
 check_metadata: partitions of topics that a damaged metadata log no longer names
 
     damaged    the metadata log would be cut, is empty or missing, or ends before an offset that another file names
     suspect    the metadata log is sound, but the last shutdown was not clean: its end may be missing
-    strays     partitions of a topic that the metadata log deletes: they are renamed, as the broker had not done so yet;
-               partitions of a topic that no record names: they stop the start, as the record that created the topic is
-               lost with the end of the log, and the topic's data would be lost, too
+    strays     partitions of a topic that the metadata log deletes are renamed: the broker had not yet done so;
+               partitions of a topic that no record names prevent the start: the record that created the topic is lost
+               with the end of the log, and the topic's data would be lost, too
 
-Only for a node that is the only voter: other nodes fetch missing records from the quorum. After a clean shutdown a
-sound log is trusted, as Kafka does.
+This check is only for a node that is the only voter, as other nodes fetch missing records from the quorum. After a
+clean shutdown, a log without damage is trusted, as in Kafka.
 
 check_partition_metadata: partitions that have lost their partition.metadata. Kafka takes them for partitions without
-records, as it writes that file before the first record, and renames them whatever the metadata log holds. kcli renames
-only those without records, which a crash between the creation of the directory and that of partition.metadata may
-leave.
+records, as it writes that file before the first record, and renames them whatever the metadata log contains. kcli
+renames such a partition only if it has no records: a crash between the creation of the directory and that of
+partition.metadata may leave it.
 
-The start stops before it changes a file. Source: LogManager.isStrayKraftReplica.
+The checks come before any file is changed. Source: LogManager.isStrayKraftReplica.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ NAMES_MAX = 10
 
 
 def check_metadata(dirs: LogDirs, now_ms: int) -> None:
-    """Refuse to start where the metadata log has lost partitions that are in the log directories.
+    """Refuse to start if the metadata log has lost partitions that are in the log directories.
 
     Raises LogDirsRefused, which names the partitions and the next step, and UnreadableInput.
     """
     partitions = [each for directory in dirs.online for each in directory.files.partitions()]
     if all(each.name.state or each.name.topic == METADATA_TOPIC for each in partitions):
         return
-    # Construct, which the formats of the metadata log are made with, takes a tenth of the start of a new node.
+    # Importing the library Construct, which parses the metadata log, takes a tenth of the start time of a new node.
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.plan import plan
     from kcli.metadata_log.lost import LostMetadata, Stray
@@ -53,7 +53,7 @@ def check_metadata(dirs: LogDirs, now_ms: int) -> None:
     path = home / METADATA_DIRECTORY
     lost = LostMetadata(home, plan(path, LoadOptions(now_ms, is_metadata=True)) if path.is_dir() else None)
     if lost.plan is not None and lost.plan.refused is not None:
-        return  # the replay of the log raises this error
+        return  # the later replay of the log raises this error
     if not lost.signs and all(directory.files.was_shut_down_cleanly for directory in dirs.online):
         return
     found = lost.strays(partitions, dirs.node_id)
@@ -63,7 +63,7 @@ def check_metadata(dirs: LogDirs, now_ms: int) -> None:
 
 
 def check_partition_metadata(dirs: LogDirs) -> None:
-    """Refuse to start where a partition has records and no partition.metadata.
+    """Refuse to start if a partition has records but no partition.metadata.
 
     Raises LogDirsRefused, which names the partitions and the next step.
     """
@@ -92,7 +92,7 @@ def _has_records(path: Path) -> bool:
             name = parse(each.name)
             if name is not None and name.kind is FileKind.LOG and each.stat().st_size:
                 return True
-    except OSError:  # opening the log meets the same error, and reports it
+    except OSError:  # opening the log raises the same error, and reports it
         return False
     return False
 

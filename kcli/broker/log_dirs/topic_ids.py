@@ -1,9 +1,9 @@
-"""A node does not start where the directory of one of its partitions has a partition.metadata with the id of another
+"""Keeps a node from starting if the directory of one of its partitions has a partition.metadata with the id of another
 topic.
 
 Kafka 4.3 starts on such a directory, fails to apply the metadata ("Error applying topics delta"), and serves neither
 this partition nor those that come after it. A broker that trusted the directory's name alone would serve one topic's
-records as another's. Kafka does not notice the id in a directory whose name is no partition of this broker.
+records as another topic's. Kafka does not notice a wrong id in a directory whose name is no partition of this broker.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kcli.protocol.topic_partition import TopicPartition
 def check_topic_ids(directory: LogDir, owner_of: Callable[[TopicPartition, str | None], str | None]) -> None:
     """Compare the topic ids in a log directory with the names of its partitions. Nothing is written.
 
-    owner_of(partition of this broker by the directory's name, topic id): the other topic that has the id, None where
-    there is none. Raises LogDirsRefused, UnreadableInput.
+    owner_of(partition by the directory's name, topic id): returns the name of another topic that has this id; None if
+    there is no such topic, or no such partition on this broker. Raises LogDirsRefused, UnreadableInput.
     """
     for each in directory.files.partitions():
         topic = each.name.topic
         if each.name.state not in ("", "future") or topic == METADATA_TOPIC:
             continue
         owner = None
-        with suppress(OSError, KcliError):  # opening the log meets the same error, and reports it
+        with suppress(OSError, KcliError):  # opening the log raises the same error, and reports it
             owner = owner_of(each.partition, topic_id_of(each.path))
         if owner is not None:
             raise LogDirsRefused(_message(each.path, topic, owner, directory.path))

@@ -1,12 +1,12 @@
 """The background work on a broker's logs, which does not delay requests.
 
-    retention        every log.retention.check.interval.ms   delete old segments; compacted logs': in each round of the
-                                                             cleaner
-    flush            every log.flush.scheduler.interval.ms   logs whose flush.ms is over; a rolled segment at once
-    checkpoints      every 60 s, high watermarks every 5 s
+    retention        every log.retention.check.interval.ms   delete old segments of logs that are not compacted; for
+                                                             compacted logs, each round of the cleaner does it
+    flush            every log.flush.scheduler.interval.ms   flush logs whose flush.ms is over; a rolled segment at once
+    checkpoints      every 60 s, high watermarks every 5 s   write them
     producers        every producer.id.expiration.check.interval.ms   remove expired producer ids
     descriptors      every 30 s   close the files of old segments while most descriptors are in use
-    deletion         file.delete.delay.ms after segments or a partition were deleted
+    deletion         file.delete.delay.ms after segments or a partition were deleted   remove their files
 
 Each turn of the event loop visits one log; threads wait for the disk.
 Source: LogManager, ReplicaManager, KafkaScheduler.
@@ -42,13 +42,13 @@ log = logging.getLogger("kcli.broker")
 
 T = TypeVar("T")
 Step = Callable[[], Coroutine[Any, Any, None]]
-NEVER_MS = 10 * 365 * 86_400_000  # an interval of at least ten years: the work is off
+NEVER_MS = 10 * 365 * 86_400_000  # an interval of at least ten years turns the work off
 DESCRIPTORS_INTERVAL_MS = 30_000
 DESCRIPTORS_SHARE = 0.7  # files of old segments are closed above this share of the limit of open files
 
 
 class Logs(Protocol):
-    """What the background work needs of the broker's logs: `LogManager` implements it."""
+    """The parts of the log manager that the background work uses; `LogManager` implements this protocol."""
 
     config: BrokerConfig
     dirs: LogDirs
@@ -59,11 +59,11 @@ class Logs(Protocol):
 
     @property
     def default_log_config(self) -> LogConfig:
-        """The configuration of a topic without overrides."""
+        """The log configuration of a topic that has no configuration of its own."""
         ...
 
     def logs_in(self, directory: LogDir) -> Iterator[tuple[TopicPartition, PartitionLog]]:
-        """Yield partition and log for the logs in one directory."""
+        """Yield the partition and log of each log in one directory."""
         ...
 
     def directory_failed(self, directory: LogDir, error: BaseException) -> None:
@@ -72,15 +72,16 @@ class Logs(Protocol):
 
 
 class Background:
-    """The upkeep of a broker's logs. `start` and `stop` belong to the log manager; the rest may be called at any time
-    between them."""
+    """The background work on a broker's logs. `start` and `stop` belong to the log manager; the other methods may be
+    called at any time between them."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
         self.compactor = Compactor(logs.config, logs.clock, self)
         self._executor = ThreadPoolExecutor(logs.config.number("background.threads"), "log-background")
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: dict[asyncio.TimerHandle, Callable[[], object]] = {}  # timer -> what `stop` calls in its place
+        # timer -> the function that `stop` calls instead
+        self._timers: dict[asyncio.TimerHandle, Callable[[], object]] = {}
         self._flushing: set[Partition] = set()
         self._is_running = self._is_over = False
 
@@ -118,23 +119,23 @@ class Background:
         self.compactor.reconfigured()
 
     def forget(self, removed: Partition) -> None:
-        """Stop cleaning a partition that was deleted, or whose log directory has failed."""
+        """Stop cleaning the log of a partition that was deleted, or whose log directory has failed."""
         self.compactor.abort(removed)
 
     # threads, tasks, timers
 
     async def in_thread(self, call: Callable[[], T]) -> T:
-        """Return the result of `call`, which waits for a disk, from a thread."""
+        """Run `call`, which waits for a disk, in a thread. Return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` as a task, for which `stop` waits."""
+        """Run `work` as a task, for whose end `stop` waits."""
         task = begin(work, "background work")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def later(self, delay_ms: int, call: Callable[[], object], at_stop: Callable[[], object] = lambda: None) -> None:
-        """Call `call` on the event loop after delay_ms; where the broker stops before, call `at_stop` instead."""
+        """Call `call` on the event loop after delay_ms. If the broker stops before that, call `at_stop` instead."""
         if self._is_over:
             at_stop()
             return
@@ -158,7 +159,8 @@ class Background:
                 self._every(max(interval_ms, 1), interval_ms, step)
 
     async def each_log(self, visit: Callable[[Partition, PartitionLog], object]) -> None:
-        """Visit every log, one in a turn of the event loop. An I/O error takes its directory offline."""
+        """Call `visit` for every log, one log in each turn of the event loop. An I/O error takes the log's directory
+        offline."""
         for partition in self._logs.partitions:
             opened = partition.opened_log
             if opened is None or partition.is_offline or partition.is_deleted:
@@ -183,7 +185,8 @@ class Background:
         await self.each_log(visit)
 
     def retain_one(self, partition: Partition, opened: PartitionLog) -> None:
-        """Delete the segments of one log that retention.ms and retention.bytes exclude. Raises OSError."""
+        """Delete those segments of one log that are to be deleted by retention.ms and retention.bytes. Raises
+        OSError."""
         removals = opened.delete_old_segments(self._logs.clock.now_ms())
         if removals:
             count = sum(len(each.segments) for each in removals)
@@ -193,7 +196,7 @@ class Background:
             self.remove_later(partition, removals)
 
     def trimmed(self, partition: Partition) -> None:
-        """The log start offset has moved: write leader-epoch-checkpoint."""
+        """Write leader-epoch-checkpoint, because the log start offset has moved."""
         opened = partition.opened_log
         if opened is not None and not partition.is_offline:
             self.spawn(self._on_disk(partition, opened.write_stale_epochs))
@@ -244,7 +247,7 @@ class Background:
             self.spawn(self.flush_one(partition))
 
     async def flush_one(self, partition: Partition) -> None:
-        """Flush the segments of one log that are due, in a thread."""
+        """Flush, in a thread, those segments of one log that are due to be flushed."""
         opened = partition.opened_log
         if opened is None or partition in self._flushing:
             return
@@ -263,7 +266,7 @@ class Background:
             self._flushing.discard(partition)
 
     async def flush_due(self) -> None:
-        """Flush the logs whose flush.ms is over."""
+        """Flush the logs that were not flushed for flush.ms."""
         due: list[Partition] = []
         now_ms = self._logs.clock.now_ms()
 
@@ -293,15 +296,15 @@ class Background:
         await self._write(FileKind.REPLICATION_OFFSETS)
 
     def checkpoint_soon(self, directory: LogDir) -> None:
-        """Partitions were removed from a log directory: write its checkpoints without them."""
+        """Write the checkpoints of a log directory, because partitions were removed from it."""
         self.compactor.forget_all_but(directory, {key for key, _ in self._logs.logs_in(directory)})
         if self._is_running:
             kinds = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS
             self.spawn(self._write_in(directory, *kinds, FileKind.CLEANER_OFFSETS))
 
     async def _write(self, *kinds: FileKind) -> None:
-        """Write these checkpoints, in this order: Kafka warns of a log start offset above the high watermark on
-        disk."""
+        """Write these checkpoints in the given order, because Kafka warns of a log start offset above the high
+        watermark on disk."""
         for directory in self._logs.dirs.online:
             await self._write_in(directory, *kinds)
 
@@ -326,7 +329,7 @@ class Background:
     # producer ids, descriptors
 
     async def expire_producers(self) -> None:
-        """Remove producer ids that were not used for producer.id.expiration.ms."""
+        """Remove producer ids that have not been used for producer.id.expiration.ms."""
         now_ms = self._logs.clock.now_ms()
         await self.each_log(lambda _, opened: opened.expire_producers(now_ms))
 

@@ -1,9 +1,9 @@
-"""The log cleaner: log.cleaner.threads workers, each cleaning the compacted log with the highest dirty ratio.
+"""The log cleaner: log.cleaner.threads workers, each of which cleans the compacted log with the highest dirty ratio.
 
-    select  every log.cleaner.backoff.ms, and at once after a log was cleaned: of the compacted logs whose dirty ratio
-            or age is due, and that no other worker cleans, the one with the highest dirty ratio
-    clean   in a thread, segment group by group, at most log.cleaner.io.max.bytes.per.second; each group is swapped in
-            on the event loop
+    select  every log.cleaner.backoff.ms, and at once after a log was cleaned: of the compacted logs that are due by
+            their dirty ratio or age, and that no other worker cleans, take the one with the highest dirty ratio
+    clean   in a thread, one group of segments after the other, at most log.cleaner.io.max.bytes.per.second; each
+            group's new segment replaces the old ones on the event loop
     after   write cleaner-offset-checkpoint; then apply retention to the compacted logs
 
 A log that cannot be cleaned is left out until the next start. The cleaning of a log that is truncated, deleted or no
@@ -39,18 +39,19 @@ NAP_S = 0.3
 
 
 class Chores(Protocol):
-    """What the cleaner needs of the background work on a broker's logs: `Background` implements it."""
+    """The methods of the background work on a broker's logs that the cleaner calls; `Background` implements this
+    protocol."""
 
     async def in_thread(self, call: Callable[[], T]) -> T:
-        """Return the result of `call`, which waits for a disk, from a thread."""
+        """Run `call`, which waits for a disk, in a thread. Return its result."""
         ...
 
     async def each_log(self, visit: Callable[[Partition, PartitionLog], object]) -> None:
-        """Visit every log, one in a turn of the event loop."""
+        """Call `visit` for every log, one log in each turn of the event loop."""
         ...
 
     def retain_one(self, partition: Partition, opened: PartitionLog) -> None:
-        """Delete the segments of one log that retention excludes. Raises OSError."""
+        """Delete those segments of one log that are to be deleted by retention. Raises OSError."""
         ...
 
     def remove_later(self, partition: Partition, removals: Iterable[Removal]) -> None:
@@ -63,7 +64,7 @@ class Chores(Protocol):
 
 
 class Throttle:
-    """Keeps the I/O of all cleaner threads together below a rate."""
+    """Limits the I/O of all cleaner threads together to a rate, in bytes per second."""
 
     def __init__(self, bytes_per_s: float) -> None:
         self.bytes_per_s = bytes_per_s
@@ -71,7 +72,7 @@ class Throttle:
         self._free_at = 0.0
 
     def wait(self, size: int) -> None:
-        """Count `size` bytes that were read or written, and sleep while the rate is exceeded. Call in a cleaner
+        """Count `size` bytes that were read or written, and sleep while the rate is exceeded. To be called in a cleaner
         thread."""
         with self._guard:
             now = time.monotonic()
@@ -102,7 +103,7 @@ class Compactor:
         self.reconfigured()
 
     def reconfigured(self) -> None:
-        """Apply the number of threads and the I/O rate in the broker's configuration."""
+        """Apply a change of the broker's configuration: the number of cleaner threads and the I/O rate."""
         config = self._config
         self.throttle.bytes_per_s = config.log_cleaner_io_max_bytes_per_second
         self._configured_threads = config.log_cleaner_threads if config.log_cleaner_enable else 0
@@ -119,7 +120,8 @@ class Compactor:
         await asyncio.gather(*self._workers)
 
     def abort(self, partition: Partition) -> None:
-        """Abort the cleaning of a partition's log. A log that could not be cleaned may be tried again."""
+        """Abort the cleaning of a partition's log. If the log was left out because it could not be cleaned, it may be
+        tried again."""
         self._uncleanable.discard(partition)
         compaction = self._busy.get(partition)
         if compaction is not None:
@@ -129,11 +131,11 @@ class Compactor:
                 log.warning("%s: what was cleaned of it is not removed: %s", partition, error)
 
     def cleaned_in(self, directory: LogDir) -> dict[TopicPartition, int]:
-        """The contents of cleaner-offset-checkpoint for a log directory."""
+        """Return the contents of cleaner-offset-checkpoint for a log directory."""
         return dict(self._cleaned.get(directory, {}))
 
     def forget_all_but(self, directory: LogDir, keys: set[TopicPartition]) -> None:
-        """Remove the cleaned offsets of all partitions of a log directory but `keys`."""
+        """Forget the cleaned offsets of all partitions of a log directory except `keys`."""
         known = self._cleaned.get(directory, {})
         self._cleaned[directory] = {key: offset for key, offset in known.items() if key in keys}
 
@@ -180,7 +182,7 @@ class Compactor:
         return await self.clean(partition, opened)
 
     def _dirty_ratio(self, partition: Partition, opened: PartitionLog) -> float | None:
-        """The dirty ratio of a log; None where it is not due to be cleaned."""
+        """The dirty ratio of a log; None if the log is not due to be cleaned."""
         offsets = self._offsets(partition)
         try:
             selection = opened.cleanable(offsets.get(partition.key), self._clock.now_ms())
@@ -196,7 +198,7 @@ class Compactor:
         return self._cleaned.setdefault(partition.directory, {})
 
     async def clean(self, partition: Partition, opened: PartitionLog) -> bool:
-        """Clean a log once. Return whether that was completed."""
+        """Clean a log once. Return whether the cleaning was completed."""
         clock, offsets = self._clock, self._offsets(partition)
         try:
             compaction = opened.begin_compaction(

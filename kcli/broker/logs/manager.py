@@ -1,15 +1,16 @@
-"""All logs of a broker: opened at its start, created and deleted as the metadata says, closed at its stop.
+"""All logs of a broker: opens them at its start, creates and deletes them as the metadata says, closes them at its
+stop.
 
     start      open the logs of all log directories in parallel, each with num.recovery.threads.per.data.dir threads
     apply      after a change of the metadata: add new partitions at once and create their directories soon after;
                rename the directories of removed partitions to -delete, and remove them after file.delete.delay.ms; pass
                configurations to open logs
-    fail       an I/O error takes a log directory offline, and the other directories stay in use; when the directory of
-               the metadata log or the last directory fails, the broker must stop
+    fail       take a log directory offline after an I/O error, and keep using the other directories; if it is the
+               directory of the metadata log or the last directory, the broker must stop
     stop       flush and close all logs, write the checkpoints and the marker of a clean shutdown
 
-Threads do the work that waits for a disk; all else happens on the event loop's thread. A new log is created by a
-thread for new logs, or before that by the first request that needs it. Source: LogManager, ReplicaManager.applyDelta,
+Threads do the work that waits for a disk; all else happens on the event loop's thread. A new log is created by a thread
+for new logs, unless a request needs it earlier and creates it. Source: LogManager, ReplicaManager.applyDelta,
 BrokerMetadataPublisher.
 """
 
@@ -55,14 +56,14 @@ from kcli.protocol.topic_partition import TopicPartition
 log = logging.getLogger("kcli.broker")
 
 SHORTAGE_LOG_MS = 30_000
-"""The least time between two warnings of too few descriptors, ms."""
+"""The shortest time between two warnings of too few descriptors, in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
     """Callbacks of the log manager.
 
-    directory_failed(directory): a log directory has gone offline.
+    directory_failed(directory): a log directory has failed, and is offline.
     assigned(topic id, number, directory id): a partition lies in another directory than the metadata says.
     must_stop(reason): the broker cannot run without the failed directory.
     """
@@ -73,11 +74,12 @@ class Listeners:
 
 
 class NotClosed(KcliError):
-    """Logs could not be closed as in a clean shutdown."""
+    """Logs were not closed as a clean shutdown requires."""
 
 
 class LogManager:
-    """The logs of one broker. dirs: its log directories, locked. image: the metadata image, which is only read here."""
+    """The logs of one broker. dirs: its log directories, locked. image: the metadata image, which the log manager only
+    reads."""
 
     def __init__(
         self,
@@ -98,7 +100,7 @@ class LogManager:
         self.writers = {each: CheckpointWriter(disk, each) for each in dirs.data}
         self.background = Background(self)
         self.preferred: dict[TopicPartition, LogDir] = {}
-        """The log directories of replicas that are not on this broker yet, as AlterReplicaLogDirs has set them."""
+        """The log directories that AlterReplicaLogDirs has set for replicas that are not on this broker yet."""
         self.moves = Moves(self)
         self._node_id = dirs.node_id
         self._image = image
@@ -106,7 +108,7 @@ class LogManager:
         self._defaults: LogConfig | None = config.log_config({})
         self._configs: dict[str, LogConfig] = {}
         self._counts: Counter[LogDir] = Counter()
-        self._guard = Lock()  # for _leaving, and for creating and renaming directories
+        self._guard = Lock()  # guards _leaving, and the creating and renaming of directories
         self._leaving: dict[Path, Partition] = {}
         self._maker = ThreadPoolExecutor(1, "log-maker")
         self._is_stopping = False
@@ -117,7 +119,7 @@ class LogManager:
     # starting
 
     async def start(self) -> None:
-        """Open the logs on disk, and create those of new partitions. Raises LogDirsRefused."""
+        """Open the logs on disk, and create the logs of new partitions. Raises LogDirsRefused."""
         began = self.clock.now_ms()
         self._loop = asyncio.get_running_loop()
         descriptors.raise_limit()
@@ -165,7 +167,7 @@ class LogManager:
         return topic.name if topic is not None and is_opened else None
 
     def _take(self, loadings: list[DirectoryLoading]) -> None:
-        """Make a Partition of each loaded log that the metadata names; delete the others."""
+        """Add a Partition for each loaded log that the metadata names; delete the other logs."""
         homes: dict[TopicPartition, LogDir] = {}
         for each in loadings:
             for path in each.deleted:
@@ -198,7 +200,7 @@ class LogManager:
     # what the metadata says
 
     def apply(self, changes: Changes) -> None:
-        """Apply a change of the metadata image. Directories are created and renamed in a thread, soon after."""
+        """Apply a change of the metadata image. Directories are created and renamed later, in a thread."""
         if not self._is_started:  # `start` applies the whole image at its end
             return
         made, left = False, False
@@ -300,7 +302,8 @@ class LogManager:
             log.warning("%s is not made: it may lie in a log directory that is offline", added)
 
     def _choose(self, state: PartitionState) -> LogDir | None:
-        """The log directory for a new partition; None where the partition may lie in a directory that is offline."""
+        """Return the log directory for a new partition; None if the partition may lie in a directory that is
+        offline."""
         assigned = state.directory(self._node_id)
         home = self.dirs.by_id(assigned) if assigned not in (MIGRATING, UNASSIGNED, LOST) else None
         if home is not None:
@@ -314,12 +317,12 @@ class LogManager:
     # replicas that move
 
     def add_future(self, key: TopicPartition, directory: LogDir, future: PartitionLog) -> None:
-        """Add the future log of a replica that is moved to `directory`."""
+        """Add the future log of a replica that is being moved to `directory`."""
         self.futures[key] = FutureReplica(directory, future)
 
     def moved(self, partition: Partition, home: LogDir) -> None:
-        """Handle the end of a move: count the replica in its current log directory and no longer in `home`, and report
-        the new directory to the controller."""
+        """Handle the end of a replica's move: count the replica in its new log directory and no longer in `home`, its
+        previous log directory, and report the new directory to the controller."""
         assert partition.directory is not None, "it has just come there"
         self._counts[home] -= 1
         self._counts[partition.directory] += 1
@@ -333,7 +336,7 @@ class LogManager:
         return "*" in cordoned or str(directory.path) in cordoned
 
     def _in_maker(self, work: Callable[[], None], what: str) -> None:
-        """Run `work` in the thread that creates logs. It handles I/O errors itself; other errors are logged as
+        """Run `work` in the thread that creates logs. `work` handles I/O errors itself; other errors are logged as
         `what`."""
 
         def ended(done: Future[None]) -> None:
@@ -343,10 +346,10 @@ class LogManager:
         self._maker.submit(work).add_done_callback(ended)
 
     def _make_all(self) -> None:
-        """Create the logs of partitions without log. Runs in the thread that creates logs."""
+        """Create the logs of the partitions that have none. Runs in the thread that creates logs."""
         assert self._loop is not None, "started"
         for each in self.partitions:
-            if self._is_stopping:  # the next start makes them
+            if self._is_stopping:  # the next start creates them
                 return
             if each.opened_log is None and not (each.is_offline or each.is_deleted):
                 try:
@@ -358,7 +361,8 @@ class LogManager:
                     self._loop.call_soon_threadsafe(each.opened, made)
 
     def _make(self, new: Partition) -> PartitionLog:
-        """Return the log of a new partition, creating it unless another thread has. Raises OSError, KcliError."""
+        """Return the log of a new partition; create it unless another thread has created it. Raises OSError,
+        KcliError."""
         assert new.directory is not None, "it is online"
         path = new.directory.path / str(new)
         with self._guard:
@@ -388,7 +392,7 @@ class LogManager:
 
     def _remove(self, removed: Partition) -> bool:
         """Stop serving a partition that was removed from this broker. Return whether its directory is now to be renamed
-        to -delete: not where the log directory that it lies in is offline or unknown."""
+        to -delete; False if its log directory is offline or unknown."""
         self.partitions.remove(removed)
         self.moves.abort(removed)
         removed.delete()
@@ -397,7 +401,7 @@ class LogManager:
             return False
         self._counts[removed.directory] -= 1
         with self._guard:
-            # of several Partitions of a path, the first has the files open
+            # of several Partitions with the same path, the first has the files open
             self._leaving.setdefault(removed.directory.path / str(removed), removed)
         return True
 
@@ -449,7 +453,8 @@ class LogManager:
             self.background.spawn(self.background.release_descriptors())
 
     def files_to_come(self) -> int:
-        """The number of descriptors that the logs will need when all of them are in use, beyond those open now."""
+        """Return the number of descriptors that the logs will need when all logs are in use, in addition to those open
+        now."""
         unused = sum(
             not (each.is_offline or (each.opened_log is not None and each.opened_log.is_in_use))
             for each in self.partitions
@@ -457,7 +462,7 @@ class LogManager:
         return descriptors.FILES_OF_A_LOG * unused
 
     def _check_descriptors(self) -> None:
-        """Log a warning where the limit of open files is too low for all logs."""
+        """Log a warning if the limit of open files is too low for all logs."""
         most = descriptors.limit()
         needed = descriptors.in_use() + self.files_to_come()
         if most is not None and needed > most - descriptors.for_upkeep(most):
@@ -469,8 +474,8 @@ class LogManager:
             )
 
     def directory_failed(self, directory: LogDir, error: BaseException) -> None:
-        """Take a log directory offline after `error`; not after an error for lack of descriptors: the disk has no
-        fault."""
+        """Take a log directory offline after `error`, unless the error is a lack of descriptors, which is no fault of
+        the disk."""
         if not directory.is_online:
             return
         if descriptors.is_shortage(error):
@@ -482,7 +487,7 @@ class LogManager:
             if each.directory is directory:
                 each.go_offline()
                 self.background.forget(each)
-                if each.opened_log is not None:  # responses to Fetches may still read its files
+                if each.opened_log is not None:  # responses to Fetches may still read the log's files
                     self.background.later(self.default_log_config.file_delete_delay_ms, each.opened_log.close_handles)
         for key in [key for key, future in self.futures.items() if future.directory is directory]:
             del self.futures[key]
@@ -496,7 +501,8 @@ class LogManager:
     # for checkpoints
 
     def logs_in(self, directory: LogDir) -> Iterator[tuple[TopicPartition, PartitionLog]]:
-        """Yield partition and log for the logs in one directory, among them the future logs of replicas moved there."""
+        """Yield the partition and log of each log in one directory, including the future logs of replicas that are
+        being moved there."""
         for each in self.partitions:
             if each.directory is directory and each.opened_log is not None:
                 yield each.key, each.opened_log
@@ -507,19 +513,19 @@ class LogManager:
     # stopping
 
     def stop_making(self) -> None:
-        """Create no more logs but those that a request waits for: the broker is stopping."""
+        """From now on create only logs that a request waits for, as the broker is stopping."""
         self._is_stopping = True
 
     async def stop(self, broker_epoch: int = -1) -> None:
-        """Flush and close all logs, so that the next start recovers none. broker_epoch: for the clean-shutdown marker.
-        Raises NotClosed, after all steps, where one has failed."""
+        """Flush and close all logs, so that the next start need not recover any. broker_epoch: the epoch for the
+        clean-shutdown marker. If a step fails, the other steps are still taken, and then NotClosed is raised."""
         self.stop_making()
         steps = Steps()
         with steps.step("the log manager is not stopped in order"):
             self.moves.stop()
             await self.background.stop()
         self._maker.shutdown()
-        await asyncio.sleep(0)  # the callbacks of the maker thread
+        await asyncio.sleep(0)  # run the callbacks of the thread that creates logs
         loop = asyncio.get_running_loop()
         threads = self.config.num_recovery_threads_per_data_dir
         online = self.dirs.online
@@ -535,7 +541,7 @@ class LogManager:
             raise NotClosed("the next start recovers them")
 
     def _close(self, directory: LogDir, broker_epoch: int, threads: int, steps: Steps) -> None:
-        """Close all logs of one directory. It is marked as cleanly shut down only where all of them were closed."""
+        """Close all logs of one directory. Write the clean-shutdown marker only if all of them were closed."""
         logs = list(self.logs_in(directory))
         now_ms = self.clock.now_ms()
         failed: list[tuple[Path, Exception]] = []

@@ -1,9 +1,9 @@
 """Moves of replicas from one log directory of this broker to another (KIP-113).
 
     begin     create a future log in the other directory: <topic>-<partition>.<unique>-future
-    copy      append the batches of the current log to the future log; cut it where the current log was cut
-    promote   at the end of the current log: the future log becomes the current one, the controller gets the new
-              directory, the old log is deleted
+    copy      append the batches of the current log to the future log; truncate it where the current log was truncated
+    promote   when the copy has reached the end of the current log: make the future log the current one, report the new
+              directory to the controller, delete the old log
     resume    when the node starts, continue the moves of the future logs on disk
 
 The copy takes at most replica.alter.log.dirs.io.max.bytes.per.second. Threads wait for the disk; `promote` is one step
@@ -55,8 +55,8 @@ class FutureReplica:
 
 
 class Logs(Protocol):
-    """What the moves need of the broker's logs: `LogManager` implements it. futures: the future logs of the replicas
-    that are being moved."""
+    """The parts of the log manager that the moves use; `LogManager` implements this protocol. futures: the future logs
+    of the replicas that are being moved."""
 
     config: BrokerConfig
     disk: Disk
@@ -70,11 +70,11 @@ class Logs(Protocol):
         ...
 
     def add_future(self, key: TopicPartition, directory: LogDir, future: PartitionLog) -> None:
-        """Add the future log of a replica that is moved to `directory`."""
+        """Add the future log of a replica that is being moved to `directory`."""
         ...
 
     def moved(self, partition: Partition, home: LogDir) -> None:
-        """Handle the end of a move of a replica from the log directory `home` to its current one."""
+        """Handle the end of a replica's move from the log directory `home` to the replica's current log directory."""
         ...
 
     def directory_failed(self, directory: LogDir, error: BaseException) -> None:
@@ -101,7 +101,8 @@ class Moves:
                 self._run(partition)
 
     def begin(self, partition: Partition, directory: LogDir) -> None:
-        """Move a replica to another log directory. Does nothing where it lies there, or is being moved there.
+        """Begin to move a replica to another log directory. Do nothing if the replica is in that directory, or is being
+        moved there.
 
         Raises OSError, KcliError.
         """
@@ -122,7 +123,7 @@ class Moves:
         self._run(partition)
 
     def abort(self, partition: Partition) -> None:
-        """End the move of a replica, and delete its future log."""
+        """Abort the move of a replica, and delete its future log."""
         task = self._tasks.pop(partition.key, None)
         if task is not None:
             task.cancel()
@@ -137,7 +138,7 @@ class Moves:
                 self._logs.background.delete_tree(future.directory, target, future.log)
 
     def stop(self) -> None:
-        """Interrupt all moves: the next start continues them."""
+        """Interrupt all moves, which the next start continues."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
@@ -162,13 +163,13 @@ class Moves:
                     return
                 await self._copy(current, future.log)
             except OffsetOutOfRange:
-                continue  # the current log was cut meanwhile
+                continue  # the current log was truncated meanwhile
             except (OSError, KcliError) as error:
                 self._logs.directory_failed(future.directory, error)
-                await asyncio.sleep(RETRY_S)  # only descriptors may have been lacking
+                await asyncio.sleep(RETRY_S)  # the failure may have been a lack of descriptors
 
     def _cut(self, current: PartitionLog, future: PartitionLog) -> None:
-        """Cut the future log where the current log was cut, at its end or at its start."""
+        """Truncate the future log as the current log was truncated, at its end or at its start."""
         now_ms = self._logs.clock.now_ms()
         if future.log_end_offset < current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
@@ -193,7 +194,7 @@ class Moves:
             await asyncio.sleep(0)
 
     async def _hold(self, size: int) -> None:
-        """Count `size` copied bytes, and sleep while the configured rate is exceeded."""
+        """Count `size` copied bytes, and sleep while the copy is faster than the configured rate."""
         limit = self._logs.config.values.get(RATE)
         if isinstance(limit, int):
             self._rate.add(size, self._logs.clock.now_ms())
@@ -202,7 +203,7 @@ class Moves:
                 await asyncio.sleep(wait_ms / 1000)
 
     def _promote(self, partition: Partition, future: FutureReplica) -> None:
-        """Make the future log the current one, and delete the former."""
+        """Make the future log the current one, and delete the previous current log."""
         current, home, logs = partition.log, partition.directory, self._logs
         assert home is not None, "it is online"
         new = future.log
@@ -229,6 +230,6 @@ class Moves:
 
 
 def _read(region: FileRegion) -> bytes | None:
-    """The bytes of a region, None where the log was cut meanwhile."""
+    """Return the bytes of a region of a log file; None if the log was truncated meanwhile."""
     data = os.pread(region.fd, region.length, region.position)
     return data if len(data) == region.length else None

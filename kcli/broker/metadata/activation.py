@@ -1,6 +1,6 @@
 """The first records that a controller writes when it becomes active.
 
-    the log has no metadata.version   the records of bootstrap.checkpoint as one transaction, and where eligible leader
+    the log has no metadata.version   the records of bootstrap.checkpoint as one transaction, and if eligible leader
                                       replicas are on, min.insync.replicas as the default of all brokers (KIP-966)
     a transaction is left open        an AbortTransactionRecord (KIP-868)
 
@@ -26,8 +26,9 @@ ABORT: Final[Record] = ("AbortTransactionRecord", 0, {"reason": "Controller fail
 def activation(image: MetadataImage, bootstrap: Sequence[Record], min_insync_replicas: int) -> list[Record]:
     """Return the records to write, in one append.
 
-    bootstrap: the records of bootstrap.checkpoint, which have a metadata.version. min_insync_replicas: the value in
-    server.properties."""
+    bootstrap: the records of bootstrap.checkpoint, among them one of metadata.version. min_insync_replicas: the value
+    in server.properties.
+    """
     abort = [ABORT] if image.in_transaction else []
     if image.metadata_version:
         return abort

@@ -1,7 +1,7 @@
 """The metadata log of a node that is the only voter: records are committed once they are written and flushed.
 
     start    open and replay the log, lead a new epoch, write the first records of an active controller
-    append   queue the records; in each round: write all queued records, flush once in a thread, move the high
+    append   queue the records; in each round, write all queued records, flush once in a thread, move the high
              watermark, apply the records to the image, call the listeners
 
 Within a round nothing else changes the log.
@@ -33,7 +33,7 @@ from kcli.metadata_log.snapshot_file import SnapshotId
 from kcli.raft.voters import Endpoints
 
 TIMESTAMP: Final = slice(35, 43)
-"""The bytes of a batch that contain its largest timestamp."""
+"""The positions, in a batch, of the bytes of its largest timestamp."""
 
 
 class LoneMetadataLog(MetadataLog):
@@ -50,11 +50,11 @@ class LoneMetadataLog(MetadataLog):
         disk: Disk | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Open or create the log in metadata.log.dir, which must be formatted and locked; lead it in a new epoch.
+        """Open or create the log in metadata.log.dir, which must be formatted and locked. Begin a new leader epoch.
 
-        directory_id: that of meta.properties in log_directory. endpoints: this node's endpoints in
-        controller.quorum.voters. Blocks for some flushes. Raises StartRefused, UnreadableInput, NotTheOnlyVoter,
-        OSError.
+        directory_id: the directory id in the meta.properties of log_directory. endpoints: this node's endpoints in
+        controller.quorum.voters. The constructor waits for some flushes. Raises StartRefused, UnreadableInput,
+        NotTheOnlyVoter, OSError.
         """
         super().__init__(log_directory, config=config, disk=disk, clock=clock)
         self.quorum = Quorum(node_id, directory_id, endpoints)
@@ -74,7 +74,7 @@ class LoneMetadataLog(MetadataLog):
             raise
 
     def _lead(self, draft: MetadataImage) -> None:
-        """Begin an epoch, and write the first records of an active controller."""
+        """Begin a leader epoch, and write the first records of an active controller."""
         latest = self._snapshots.latest
         last_epoch = self._log.latest_epoch or (0 if latest is None else latest.epoch)
         begin = self.quorum.begin_epoch(self._disk, self._log.directory, last_epoch, self.next_offset)
@@ -107,7 +107,7 @@ class LoneMetadataLog(MetadataLog):
 
     @property
     def epoch(self) -> int:
-        """The leader epoch, which this node began at its start."""
+        """The current leader epoch, which began when this node started."""
         return self.quorum.epoch
 
     @property
@@ -118,8 +118,9 @@ class LoneMetadataLog(MetadataLog):
         return partial(self._upgrade_kraft, validate_only=validate_only)
 
     def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
-        """Queue the control records that raise kraft.version to `level`, unless that is its level already, they are
-        queued already, or `validate_only`. An `append` without records waits for their commit."""
+        """Queue the control records that raise kraft.version to `level`. Do nothing if kraft.version has that level
+        already, if the control records are queued already, or with `validate_only`. A later `append` without records
+        waits for their commit."""
         if level == self.kraft_version or validate_only or any(each.controls for each in self._queue):
             return
         records = self.quorum.upgrade()
@@ -165,7 +166,7 @@ class LoneMetadataLog(MetadataLog):
             self._turn = None
 
     async def _commit(self) -> None:
-        """Write, flush and apply the queued records, as many as may be applied at once."""
+        """Write, flush and apply queued records, at most as many as may be applied in one turn of the event loop."""
         group = self._group()
         for each in group:
             for data in each.batches:
@@ -200,7 +201,7 @@ class LoneMetadataLog(MetadataLog):
         return SnapshotId(self._log.high_watermark, self.quorum.epoch), self.quorum.controls()
 
     def _snapshot_written(self, which: SnapshotId) -> None:
-        """Do nothing: there is no other node that could fetch the snapshot."""
+        """Do nothing, as there is no other node that could fetch the snapshot."""
 
     def _clean_soon(self) -> None:
         self._clean_due = True

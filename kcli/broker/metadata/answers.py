@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Call)
 DOING = {80: "adding", 81: "removing"}
-"""API key of a client's request that changes the voters -> the verb in its error message."""
+"""API key of a request that changes the voters -> the verb in that request's error message."""
 
 
 async def answer(
@@ -30,9 +30,9 @@ async def answer(
     read: Callable[[C], Request],
     write: Callable[[C, Answer], Message],
 ) -> Message:
-    """Return raft's response to a request; an error where `read` raises InvalidRaftRequest, and on a node that is its
-    quorum's only voter. read: converts the message to raft's request; write: converts raft's answer to the response in
-    the request's version."""
+    """Return raft's response to a request, or an error response if `read` raises InvalidRaftRequest, or if this node is
+    the only voter of its quorum. read: converts the message to a request for raft. write: converts raft's answer to a
+    response in the request's version."""
     if not isinstance(metadata, ReplicatedMetadataLog):
         return _alone(cluster_id, call)
     try:
@@ -43,8 +43,8 @@ async def answer(
 
 
 def _alone(cluster_id: str, call: Call) -> Message:
-    """Return the error response to any request for raft, on a node that is its quorum's only voter, with kraft.version
-    0."""
+    """Return the error response to any request for raft, on a node that is the only voter of its quorum, with
+    kraft.version 0."""
     doing = DOING.get(call.header.api_key)
     if doing is None:
         return failed(call, ErrorCode.NOT_CONTROLLER)
@@ -55,6 +55,6 @@ def _alone(cluster_id: str, call: Call) -> Message:
 
 
 async def fetch_metadata(metadata: MetadataLog, cluster_id: str, call: FetchCall) -> Message:
-    """Answer a Fetch on a controller listener. Errors: INVALID_REQUEST for a partition other than __cluster_metadata-0,
-    and those of raft."""
+    """Return the response to a Fetch on a controller listener. Errors: INVALID_REQUEST for a partition other than
+    __cluster_metadata-0, and the errors of raft."""
     return await answer(metadata, cluster_id, call, fetch_of, fetch_response)

@@ -9,13 +9,13 @@ from kcli.log.config import LogConfig
 from kcli.metadata_log.records import BATCH_BYTES_MAX
 
 DELETE_DELAY_MS: Final = 60_000
-"""How long files with the suffix .deleted are kept, ms."""
+"""How long files with the suffix .deleted are kept, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLogConfig:
-    """The configuration of the metadata log: Kafka's names, without `metadata.log.` and `metadata.`, and Kafka's
-    defaults. Sizes are bytes.
+    """The configuration of the metadata log. The names are Kafka's, without `metadata.log.` and `metadata.`, and so are
+    the defaults. Sizes are in bytes.
 
     min_insync_replicas: the min.insync.replicas of all brokers that the controller writes to a new metadata log
     (activation.py). segment_bytes may be below the 8 MiB that Kafka requires, and batch_bytes_max
@@ -34,7 +34,8 @@ class MetadataLogConfig:
 
     @property
     def log_config(self) -> LogConfig:
-        """The log's configuration, without retention of its own: segments are deleted together with snapshots."""
+        """The log configuration of the metadata log. It has no retention, as segments are deleted together with
+        snapshots."""
         return LogConfig(
             {
                 "max.message.bytes": str(self.batch_bytes_max),

@@ -1,15 +1,15 @@
-"""The driver of raft, which itself does no I/O: time, disk and network.
+"""Connects raft, which itself does no I/O, with the clock, the disk and the network.
 
-    handle    a request of another node; its response may be delayed
-    send      raft's requests to other nodes: Fetch, whose response is delayed, has its own channel; all others share
-              one
-    flush     in a thread, whenever the log has unflushed bytes
-    tick      at the time of raft's next deadline
+    handle    passes a request of another node to raft; the response may be delayed
+    send      sends raft's requests to other nodes: Fetch, whose response is delayed, has its own channel; all others
+              share a channel
+    flush     flushes the log in a thread, whenever it has unflushed bytes
+    tick      calls raft at the time of raft's next deadline
 
-After each event of raft `advance` is called: the high watermark and the leader may have changed.
+After each event of raft `advance` is called, as the high watermark and the leader may have changed.
 
     an error of raft or of the disk      stops the node in order, as it cannot keep the promises that it has made
-    an error of an exchange with a node  counts as no response: logged every LOG_AGAIN_S seconds; raft retries
+    an error in a request to a node      counts as no response: it is logged every LOG_AGAIN_S seconds, and raft retries
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from kcli.raft.raft import Raft
 
 logger = logging.getLogger("kcli.broker")
 LOG_AGAIN_S: Final = 30.0
-"""The least time between two log lines on one unreachable node, seconds."""
+"""The shortest time, in seconds, between two log lines about the same unreachable node."""
 DENIED: Final = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR)
-"""The errors with which another node's authorizer denies this node's requests: the second one while that node has not
-loaded the ACLs."""
+"""The errors with which another node's authorizer denies this node's requests; UNKNOWN_SERVER_ERROR while that node has
+not loaded the ACLs."""
 
 
 class MonotonicClock:
-    """Milliseconds since 1970 that never go back."""
+    """A clock whose time, in milliseconds since 1970, never goes back."""
 
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._base_ms = clock.now_ms() - loop.time() * 1000
 
     def now_ms(self) -> int:
-        """The time, ms since 1970."""
+        """Return the time in ms since 1970."""
         return int(self._base_ms + self._loop.time() * 1000)
 
 
 class RaftDriver:
-    """Runs one node's raft: passes time, requests and responses to it, and carries out what it returns."""
+    """Runs raft on one node: passes time, requests and responses to raft, and carries out what raft returns."""
 
     def __init__(
         self,
@@ -82,11 +82,12 @@ class RaftDriver:
 
     @property
     def now_ms(self) -> int:
-        """The time of raft, ms since 1970, monotonic."""
+        """The current time for raft, in ms since 1970; it never goes back."""
         return self._clock.now_ms()
 
     def start(self) -> None:
-        """Take part in the quorum. The log that a killed process has left is flushed first, as it counts as durable."""
+        """Take part in the quorum. First flush the log, as raft counts records that a killed process has left as
+        durable."""
         self._log.flush(self.now_ms)
         self.do(lambda: self.raft.start(self.now_ms))
 
@@ -105,8 +106,8 @@ class RaftDriver:
         self.do(lambda: self.raft.append(batches, self.now_ms))
 
     def do(self, call: Callable[[], Outcome]) -> None:
-        """Carry out what `call` returns, a function that passes an event to raft. Where that fails, leave the quorum
-        and report the failure."""
+        """Call `call`, a function that passes an event to raft, and carry out the Outcome that it returns. If that
+        fails, leave the quorum and report the failure."""
         if self._is_over:
             return
         try:
@@ -181,7 +182,7 @@ class RaftDriver:
         except VersionMismatch as error:
             self._warn(address, f"the quorum's node at {address} has no common version: {error}")
         except LoginFailed:
-            pass  # the network has logged it
+            pass  # the network has logged the error
         except Unanswered as error:
             self._warn(address, f"the quorum's node at {address} does not answer: {error}")
         except Exception as error:
@@ -208,7 +209,7 @@ class RaftDriver:
         return channel
 
     def _warn(self, address: str, reason: str) -> None:
-        """Log why a node is unreachable, at most every LOG_AGAIN_S seconds."""
+        """Log the reason why a node is unreachable, at most every LOG_AGAIN_S seconds."""
         now = self._loop.time()
         if now - self._named.get(address, -LOG_AGAIN_S) >= LOG_AGAIN_S:
             self._named[address] = now
@@ -217,7 +218,8 @@ class RaftDriver:
     # the end
 
     async def shut_down(self, timeout_ms: int) -> None:
-        """Resign where this node leads, and run until another node leads or timeout_ms is over; then end."""
+        """If this node is the leader, resign, and keep running until another node leads or timeout_ms is over. Then
+        call `end`."""
         deadline = self._loop.time() + timeout_ms / 1000
         if not self.raft.is_leader:
             deadline = 0.0

@@ -10,16 +10,17 @@ class NotController(KcliError):
 
 
 class MetadataLogFailed(KcliError):
-    """A write or a flush failed: the node must stop. Uncommitted records may or may not be in the log."""
+    """A write to the metadata log, or a flush, has failed, so that the node must stop. Uncommitted records may or may
+    not be in the log."""
 
 
 class MetadataLogClosed(KcliError):
-    """The node is shutting down."""
+    """The metadata log accepts no more records, as the node is shutting down."""
 
 
 class RecordTooLarge(KcliError):
-    """A record is too large for a batch of the metadata log: the request that would write it is refused."""
+    """A record is too large for a batch of the metadata log, so that the request that would write it is refused."""
 
 
 class TooManyRecords(KcliError):
-    """More records than fit into one batch, at a metadata.version without transactions."""
+    """A request would append more records than fit into one batch, at a metadata.version without transactions."""

@@ -1,12 +1,12 @@
 """Formatting: what `kafka-storage format` of 4.3 writes for one node.
 
     each log directory   bootstrap.checkpoint   the features of the release and SCRAM users, as a snapshot of epoch 0
-                         meta.properties        version 1, cluster, node, an id of its own (KIP-858); written last
+                         meta.properties        version 1, cluster id, node id, directory id (KIP-858); written last
     with first voters    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint in the metadata directory:
                          kraft.version 1 and the voters, without a record (KIP-853)
 
-A directory that has meta.properties is formatted: it is only checked, and gets a directory id where it has none. That
-also holds for meta.properties of version 0 or without version, which a broker with ZooKeeper has written; the version
+A directory that has meta.properties counts as formatted: it is only checked, and gets a directory id if it has none.
+The same applies to a meta.properties of version 0 or without version, as brokers with ZooKeeper wrote it; its version
 is kept. Source: Formatter, BootstrapDirectory, MetaPropertiesEnsemble; KIP-1022 for the features.
 """
 
@@ -36,16 +36,16 @@ from kcli.raft.voters import VoterSet
 Value = TypeVar("Value", int, str)
 
 DEFAULT_LEVELS: Final[Mapping[str, int]] = first_levels()
-"""The features of 4.3, in the order in which they are written."""
+"""Feature -> its level in 4.3, in the order in which the features are written."""
 
 
 class NotThisNode(KcliError):
-    """A log directory belongs to another node or cluster, or to the same node twice."""
+    """A log directory belongs to another node or cluster, or two log directories have the same directory id."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstVoters:
-    """The voters of a quorum that begins with the format. directory: metadata.log.dir."""
+    """The voters of the quorum that formatting creates. directory: metadata.log.dir."""
 
     directory: Path
     voters: VoterSet
@@ -53,7 +53,7 @@ class FirstVoters:
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """The cluster and node of formatted log directories, and their directory ids."""
+    """The ids of the cluster, the node and the directories of formatted log directories."""
 
     cluster_id: str
     node_id: int
@@ -85,8 +85,8 @@ def format_directories(  # noqa: PLR0913 (all but one of them by name)
 ) -> Formatted:
     """Format the log directories that are not formatted yet, metadata.log.dir among them. Missing ones are created.
 
-    node_id, cluster_id: None for those of a formatted directory, or, where there is none, 1 and a random id.
-    levels: feature name -> level; a feature of level 0 is not written.
+    node_id, cluster_id: None to take the ids of a formatted directory or, if no directory is formatted, 1 and a random
+    id. levels: feature name -> level; a feature of level 0 is not written.
     users: UserScramCredentialRecords with which the metadata log begins (KIP-900).
     directory_ids: log directory -> the id to give it, if it has none yet; ids of other directories are random.
     first_voters: the voters to write to the first snapshot of the metadata log, None for no such snapshot.
@@ -129,8 +129,8 @@ def _read(directory: Path) -> MetaProperties | None:
 
 
 def _the_only(name: str, values: Mapping[Path, Value | None], expected: Value | None) -> Value | None:
-    """Return the value that all directories have: `expected` unless it is None. Raises NotThisNode for a directory with
-    another value. name: of the property, for the error."""
+    """Return the value that all directories have, or `expected` if no directory has a value. Raises NotThisNode for a
+    directory with another value. name: the name of the property, for the error message."""
     for path, value in values.items():
         if expected is None:
             expected = value
@@ -156,7 +156,7 @@ def _write_voters(first: FirstVoters, now_ms: int, disk: Disk) -> None:
 def _meta(version: int, node_id: int, directory_id: str, cluster_id: str, now_ms: int) -> bytes:
     """Return the bytes of meta.properties, with the order of entries and the comment that Java's Properties write.
 
-    version: 1, or 0 to keep the version of a directory that a broker with ZooKeeper has used, as Kafka does.
+    version: 1; or 0 for a directory that a broker with ZooKeeper has used, as Kafka keeps that version.
     """
     date = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms / 1000))
     node_key = "node.id" if version else "broker.id"

@@ -1,9 +1,9 @@
 """Opens the metadata log when a node starts: the recovery of `__cluster_metadata-0`, and the replay into the image.
 
-    the log       recovered whole at every start, whether the last shutdown was clean or not, as Kafka does
+    the log       all of it is recovered at every start, even after a clean shutdown, as in Kafka
     a snapshot    if the latest one is ahead of the log end, by epoch, then by offset, the log is dropped, and begins
                   anew at the snapshot's offset
-    the image     the latest snapshot, then the log after it; with one voter all of it is committed
+    the image     is built from the latest snapshot, then the log after it; with one voter all records are committed
 
 Source: KafkaRaftLog.createLog and truncateToLatestSnapshot, KRaftControlRecordStateMachine, MetadataLoader.
 """
@@ -32,7 +32,7 @@ from kcli.metadata_log.snapshot_file import read_snapshot
 class Replay:
     """Replays the batches of a snapshot and of a log into images and the quorum.
 
-    last_timestamp_ms: the timestamp of the last record; bytes_since_snapshot: the size of the batches after the latest
+    last_timestamp_ms: the timestamp of the last record. bytes_since_snapshot: the size of the batches after the latest
     snapshot.
     """
 
@@ -42,8 +42,8 @@ class Replay:
     bytes_since_snapshot: int = 0
 
     def run(self, log: PartitionLog, snapshots: Snapshots) -> None:
-        """Replay the latest snapshot and the log after it. Raises UnreadableInput, with the place, for damage and
-        contradictions."""
+        """Replay the latest snapshot and the log after it. Raises UnreadableInput, with the place, for damage and for
+        records that contradict each other."""
         latest = snapshots.latest
         if latest is not None:
             path = snapshots.path(latest)
@@ -62,7 +62,8 @@ class Replay:
                 self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
                 self.last_timestamp_ms = batch.timestamp_ms
                 self.bytes_since_snapshot += batch.size_bytes
-        if highest > log.log_end_offset + 1:  # as Kafka, which starts on repeated batches and gaps, but not on this
+        # like Kafka, which starts despite repeated batches and gaps, but not in this case
+        if highest > log.log_end_offset + 1:
             reason = f"offset {highest:,} is beyond the log's end, {log.log_end_offset:,}"
             raise UnreadableInput(str(highest_path), reason)
 
@@ -77,7 +78,7 @@ class Replay:
 
 
 def open_log(directory: Path, disk: Disk, config: MetadataLogConfig, now_ms: int) -> tuple[PartitionLog, Snapshots]:
-    """Return the recovered log and its snapshots; both are created where there are none. Raises StartRefused,
+    """Return the recovered log and its snapshots. The log is created if it does not exist. Raises StartRefused,
     UnreadableInput, OSError."""
     disk.make_directory(directory)
     refused = metadata_topic_id_refusal(directory)

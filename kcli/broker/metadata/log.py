@@ -1,15 +1,17 @@
-"""The metadata log of a node, `__cluster_metadata-0`, and its metadata image: the base class of the two kinds.
+"""The metadata log of a node, `__cluster_metadata-0`, and its metadata image: the base class for a single voter and for
+a quorum.
 
-    append   by the active controller: encode records, apply them to the draft, write them; once they are committed they
+    append   the active controller encodes records, applies them to the draft, writes them; once they are committed they
              are applied to the image, and the listeners are called
     image    the committed metadata, on every node; responses to clients and the state of partitions come from it
-    draft    the image and the uncommitted records: the active controller decides on it, so that each decision takes
+    draft    the image with the uncommitted records: the active controller decides by it, so that each decision takes
              uncommitted ones into account; other nodes have no draft
     upkeep   snapshots, retention; the active controller writes a NoOpRecord after metadata.max.idle.interval.ms without
              a record
 
-A node that is the only voter commits records by itself (alone.py), other nodes by their quorum (replicated.py). Source:
-KafkaRaftClient, QuorumController, MetadataLoader; KIP-500, KIP-595, KIP-630, KIP-868.
+If a node is the only voter, records are committed once they are on its disk (alone.py), else once a majority of the
+voters has them (replicated.py). Source: KafkaRaftClient, QuorumController, MetadataLoader; KIP-500, KIP-595, KIP-630,
+KIP-868.
 """
 
 from __future__ import annotations
@@ -55,15 +57,15 @@ NO_OP: Final[Record] = ("NoOpRecord", 0, {})
 BEGIN_PARTS: Final[Record] = (BEGIN[0], 0, {"name": "Records of several batches"})
 
 Listener = Callable[[Sequence[Record]], None]
-"""Called with records once they are committed and in the image."""
+"""A function that is called with records once they are committed and in the image."""
 
 logger = logging.getLogger("kcli.broker")
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Records, or control records, that are not committed yet. first_offset: the offset of the first; done: gets the
-    offset of the last at the commit."""
+    """Records, or control records, that are not committed yet. first_offset: the offset of the first record. done: a
+    future that gets the offset of the last record at the commit."""
 
     records: Sequence[Record]
     first_offset: int
@@ -122,7 +124,7 @@ class MetadataLog(ABC):
         self._log, self._snapshots = open_log(log_directory / METADATA_DIRECTORY, self._disk, self.config, now_ms)
 
     def _start_upkeep(self, bytes_since: int) -> None:
-        """bytes_since: the size of the batches after the latest snapshot."""
+        """Begin to watch whether a snapshot is due. bytes_since: the size of the batches after the latest snapshot."""
         now_ms = self._clock.now_ms()
         self._upkeep = Upkeep(self._disk, self._snapshots, self.config, bytes_since=bytes_since, now_ms=now_ms)
 
@@ -143,17 +145,17 @@ class MetadataLog(ABC):
     @property
     @abstractmethod
     def leader_id(self) -> int | None:
-        """The id of the active controller, None where it is unknown."""
+        """The id of the active controller; None if unknown."""
 
     @property
     @abstractmethod
     def leader_address(self) -> tuple[str, int] | None:
-        """The host and port of the active controller's listener for brokers, None where it is unknown."""
+        """The host and port of the active controller's listener for brokers; None if unknown."""
 
     @property
     @abstractmethod
     def epoch(self) -> int:
-        """The leader epoch of the quorum that this node knows."""
+        """The latest leader epoch of the quorum that this node knows."""
 
     @property
     @abstractmethod
@@ -162,13 +164,13 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None]:
-        """Return a function that raises kraft.version to the level that it is given. That function may raise Refused; a
-        later `append` waits for the commit of the new level."""
+        """Return a function that raises kraft.version to a given level. That function may raise Refused. A later
+        `append` waits for the commit of the new level."""
 
     @property
     @abstractmethod
     def view(self) -> QuorumView:
-        """The state of the quorum as this node knows it as the leader, for DescribeQuorum. Raises NotController."""
+        """Return the state of the quorum, which only its leader knows, for DescribeQuorum. Raises NotController."""
 
     @property
     def high_watermark(self) -> int:
@@ -188,11 +190,11 @@ class MetadataLog(ABC):
     # appending
 
     def append(self, records: Sequence[Record]) -> asyncio.Future[int]:
-        """Append records, all or none of them; they are in the draft at once.
+        """Append all of the records or none; they are in the draft when this method returns.
 
-        Return a future with the offset of the last record, which is done once the records are committed, in the image,
-        and the listeners were called; without records, once all earlier ones are. The future raises MetadataLogFailed,
-        or NotController where another node became the active controller before the commit.
+        Return a future with the offset of the last record, which is done once the records are committed and in the
+        image, and the listeners were called; if `records` is empty, once this holds for all earlier records. The future
+        raises MetadataLogFailed, or NotController if another node became the active controller before the commit.
 
         Raises FormatError, RecordTooLarge and TooManyRecords, after which nothing has changed; InconsistentRecord,
         after which the log has failed; MetadataLogFailed, MetadataLogClosed, NotController.
@@ -221,10 +223,10 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def _appended(self, one: Append) -> None:
-        """Begin to write records that are in the queue and in the draft already."""
+        """Begin to write the records of `one`, which are in the queue and in the draft already."""
 
     def _prepare(self, image: MetadataImage, records: Sequence[Record]) -> tuple[list[Record], list[bytearray]]:
-        """Return the records with all their fields, as a replay reads them, and the batches to write."""
+        """Return the records with all their fields, as a replay decodes them, and the encoded batches to write."""
         values = [encode(record) for record in records]
         record_bytes_max = self.config.batch_bytes_max - HEADER_BYTES - OVERHEAD_BYTES
         for value, (name, _, _) in zip(values, records, strict=True):
@@ -241,7 +243,7 @@ class MetadataLog(ABC):
         return [decode_value(value) for value in values], batches
 
     async def _in_thread(self, work: Callable[[], object]) -> None:
-        """Run `work`, which waits for the disk, in a thread; at once where the disk does not wait."""
+        """Run `work`, which waits for the disk, in a thread; or without a thread if the disk does not wait."""
         if self._waits:
             await asyncio.get_running_loop().run_in_executor(self._executor, work)
         else:
@@ -274,7 +276,7 @@ class MetadataLog(ABC):
             self.on_failure(error)
 
     def _end_queue(self, error: Exception) -> None:
-        """Fail the uncommitted appends with `error`."""
+        """Let the uncommitted appends fail with `error`."""
         for each in self._queue:
             if not each.done.done():
                 each.done.set_exception(error)
@@ -284,8 +286,9 @@ class MetadataLog(ABC):
     # upkeep
 
     def take_snapshot(self) -> asyncio.Future[None]:
-        """Write a snapshot of the image soon; one snapshot is written at a time. The future is done when it is written,
-        or when that has failed, which is logged; it is cancelled where the log fails before."""
+        """Write a snapshot of the image soon; only one snapshot is written at a time. Return a future that is done when
+        the snapshot is written, or when writing it has failed, which is logged. The future is cancelled if the log
+        fails before."""
         if self._snapshot is None:
             self._snapshot = asyncio.get_running_loop().create_future()
             self._take_turns()
@@ -300,8 +303,8 @@ class MetadataLog(ABC):
         return self._snapshot is not None and self._upkeep.writing is None and not self.image.in_transaction
 
     async def _begin_snapshot(self) -> None:
-        """Take the image's records, a slice in each turn of the event loop, and let a thread write them. No records may
-        be applied to the image until the slices are taken."""
+        """Copy the image's records, a slice in each turn of the event loop, and let a thread write them. No records may
+        be applied to the image until the last slice is copied."""
         done, self._snapshot = self._snapshot, None
         assert done is not None, "a snapshot was requested"
         records: list[Record] = []
@@ -323,18 +326,19 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def _snapshot_at(self) -> tuple[SnapshotId, Sequence[Pair]]:
-        """The id of a snapshot of the image, and the control records of its header."""
+        """Return the id of a snapshot of the current image, and the control records of the snapshot's header."""
 
     @abstractmethod
     def _snapshot_written(self, which: SnapshotId) -> None:
-        """Called when the writing of a snapshot has ended. Where it has failed, the snapshot is not in `snapshots`."""
+        """Called when the writing of a snapshot has ended. If it has failed, the snapshot is not in `snapshots`."""
 
     @abstractmethod
     def _clean_soon(self) -> None:
-        """Apply retention in a turn of the event loop soon."""
+        """Apply retention in one of the next turns of the event loop."""
 
     def start_background(self) -> None:
-        """Write a NoOpRecord after each metadata.max.idle.interval.ms without a record (0: never); apply retention."""
+        """From now on write a NoOpRecord after each metadata.max.idle.interval.ms without a record (0: never), and
+        apply retention periodically."""
         if self.config.max_idle_interval_ms:
             self._expect_records()
         self._clean_sometimes()

@@ -1,13 +1,14 @@
-"""The quorum of the metadata log with this node as its only voter: its voters and its epoch.
+"""The quorum of the metadata log with this node as its only voter: the voter and the leader epoch.
 
     kraft.version 0   the voters are those of controller.quorum.voters, known by their ids
     kraft.version 1   the voters are in control records of the log, known by id and directory (KIP-853)
-    the upgrade to 1  both records in one batch, with this node as the only voter; it cannot be undone
+    upgrade to 1      writes kraft.version and the voters, with this node as the only voter, in one batch; it cannot be
+                      undone
     at each start     a new epoch begins, above that of quorum-state and that of the log: it is written to quorum-state,
-                      then a LeaderChange record is appended as the first of the epoch
+                      then a LeaderChange record is appended as the first record of the epoch
 
-With kraft.version 1 the records of kraft.version and of the voters follow the LeaderChange where the log does not have
-them yet: a directory that was formatted with --standalone has them in its first snapshot. Source: QuorumState,
+With kraft.version 1 the records of kraft.version and of the voters follow the LeaderChange if the log does not have
+them yet; a directory that was formatted with --standalone has them in its first snapshot. Source: QuorumState,
 LeaderState, KRaftControlRecordStateMachine.
 """
 
@@ -38,13 +39,13 @@ logger = logging.getLogger("kcli.broker")
 
 
 class NotTheOnlyVoter(KcliError):
-    """The voters in the log are not exactly this node with this directory: it may not lead by itself."""
+    """The voters in the log are not exactly this node with this directory, so that it may not lead alone."""
 
 
 @dataclass
 class Quorum(QuorumRecords):
-    """The quorum by the control records of the log. endpoints: this node's endpoints as the voter of kraft.version
-    1."""
+    """The state of the quorum according to the control records of the log. endpoints: this node's endpoints as a voter
+    with kraft.version 1."""
 
     node_id: int
     directory_id: str
@@ -53,14 +54,14 @@ class Quorum(QuorumRecords):
 
     @property
     def directory(self) -> str | None:
-        """The voter's directory id; None with kraft.version 0, where voters have only their node ids."""
+        """The voter's directory id; None with kraft.version 0, if voters have only their node ids."""
         return self.directory_id if self.kraft_version else None
 
     def begin_epoch(self, disk: Disk, directory: Path, last_epoch: int, offset: int) -> list[Pair]:
-        """Become the leader of a new epoch, durably. last_epoch: that of the log's last record; offset: the log end
-        offset.
+        """Become the leader of a new epoch, durably. last_epoch: the epoch of the log's last record. offset: the log
+        end offset.
 
-        Returns the control records that begin it. Raises NotTheOnlyVoter, NoEpochLeft, StartRefused,
+        Returns the control records with which the epoch begins. Raises NotTheOnlyVoter, NoEpochLeft, StartRefused,
         UnreadableInput, OSError.
         """
         self._check_alone()

@@ -1,7 +1,7 @@
 """The quorum in a node's configuration: whether the node is the only voter, the voters, this node's endpoints.
 
-    alone     the only one of controller.quorum.voters; where it is a broker too, its controller listener is not opened,
-              and no node can join it, unless Node is joinable
+    alone     the node is the only voter in controller.quorum.voters; if it is a broker too, its controller listener is
+              not opened, and no node can join it, unless Node is joinable
     static    controller.quorum.voters: ids and addresses
     dynamic   controller.quorum.bootstrap.servers: addresses only; the voters are in the metadata log (KIP-853)
 
@@ -30,7 +30,7 @@ BOOTSTRAP = "controller.quorum.bootstrap.servers"
 
 
 def is_only_voter(config: BrokerConfig) -> bool:
-    """Whether the node is, and stays, the only voter of its quorum."""
+    """Whether the node is the only voter of its quorum, and no voter can be added."""
     voters = {parse_voter(word)[0] for word in config.words(VOTERS)}
     return config.is_controller and voters == {config.node_id} and not config.words(BOOTSTRAP)
 
@@ -43,8 +43,8 @@ def own_endpoints(config: BrokerConfig) -> Endpoints:
 
 
 def raft_config(config: BrokerConfig, directory_id: UUID, cluster_id: str, bound: Addresses) -> RaftConfig:
-    """Return raft's configuration. directory_id: that of metadata.log.dir; bound: controller listener -> the host and
-    port for other nodes."""
+    """Return raft's configuration. directory_id: the directory id of metadata.log.dir. bound: controller listener ->
+    the host and port for other nodes."""
     from kcli.raft.config import RaftConfig
 
     voters = {voter: (host, port) for voter, host, port in map(parse_voter, config.words(VOTERS))}

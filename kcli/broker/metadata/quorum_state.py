@@ -1,8 +1,9 @@
-"""Reads quorum-state when a node starts: its contents, or the reason why the node does not start with this file, and
-what to do next.
+"""Reads quorum-state when a node starts. If the node must not start with this file, the error has the reason and the
+next step.
 
-    unreadable         damaged, or of an unknown version
-    the last epoch     no higher epoch exists for an election (see kcli.raft.election); Kafka wraps around to -2^31
+    unreadable         damaged, or of an unknown version: an error
+    the last epoch     no higher epoch exists for an election (see kcli.raft.election), while Kafka wraps around to
+                       -2^31: an error
     a negative epoch   written by a Kafka that has wrapped around: the node starts, with the epoch of its log
 
 The only state of the file that the log does not have is a vote. The file may be removed while no controller runs: each
@@ -21,7 +22,7 @@ from kcli.raft.election import EPOCH_MAX
 
 
 def read_quorum_state(path: Path) -> QuorumState | None:
-    """Return the contents of the file, None where there is none. Raises StartRefused, UnreadableInput."""
+    """Return the contents of the file, None if it does not exist. Raises StartRefused, UnreadableInput."""
     if not path.exists():
         return None
     try:

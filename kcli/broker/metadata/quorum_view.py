@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class ReplicaView(NamedTuple):
-    """A replica of the metadata log. Times are milliseconds since 1970, -1 where they are unknown; the leader itself
-    is always caught up.
+    """A replica of the metadata log. Times are in milliseconds since 1970, -1 if unknown; the leader itself is always
+    caught up.
 
-    directory_id: None where it is unknown. log_end_offset: that of its last Fetch.
+    directory_id: None if unknown. log_end_offset: the fetch offset of the replica's last Fetch.
     """
 
     id: int
@@ -24,7 +24,7 @@ class ReplicaView(NamedTuple):
 
 
 class QuorumView(NamedTuple):
-    """The state of the quorum as its leader knows it. high_watermark: -1 where it is unknown yet."""
+    """The state of the quorum as its leader knows it. high_watermark: -1 while unknown."""
 
     leader_id: int
     epoch: int
@@ -36,13 +36,13 @@ class QuorumView(NamedTuple):
 def of_only_voter(
     node_id: int, directory_id: str | None, epoch: int, log_end_offset: int, high_watermark: int
 ) -> QuorumView:
-    """The view of a node that is the only voter."""
+    """Return the state of the quorum on a node that is the only voter."""
     own = ReplicaView(node_id, directory_id, log_end_offset, -1, -1)
     return QuorumView(node_id, epoch, high_watermark, (own,), ())
 
 
 def of_leader(state: Leader, log_end_offset: int) -> QuorumView:
-    """The view of the quorum's leader. log_end_offset: that of its log."""
+    """Return the state of the quorum on its leader. log_end_offset: that of the leader's log."""
 
     def views(replicas: Iterable[Replica]) -> tuple[ReplicaView, ...]:
         return tuple(

@@ -1,7 +1,7 @@
 """Other nodes' requests to raft, read from Kafka's messages, and raft's responses as Kafka's messages.
 
-A request for another partition than 0 of `__cluster_metadata` is INVALID_REQUEST. Fields that an older version lacks
-count as unknown.
+A request for another partition than 0 of `__cluster_metadata` is refused with INVALID_REQUEST. Fields that an older
+version lacks count as unknown.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NO_EPOCH: Final = -1
 
 
 class InvalidRaftRequest(Exception):
-    """The request names another partition than that of the metadata log, or several."""
+    """The request is for another partition than that of the metadata log, or for several partitions."""
 
 
 def _key(node_id: int, directory: UUID | None) -> ReplicaKey:
@@ -61,7 +61,7 @@ def _key(node_id: int, directory: UUID | None) -> ReplicaKey:
 
 
 class _Listener(Protocol):
-    """An endpoint in a request of raft's."""
+    """An endpoint in a request to raft."""
 
     @property
     def name(self) -> str: ...
@@ -72,7 +72,7 @@ class _Listener(Protocol):
 
 
 class _Topic(Protocol[Partition_co]):
-    """A topic of a request of raft's."""
+    """A topic of a request to raft."""
 
     @property
     def partitions(self) -> Sequence[Partition_co]: ...
@@ -97,7 +97,7 @@ def _endpoints(listeners: Iterable[_Listener]) -> Endpoints:
 
 
 def vote_of(call: VoteCall) -> Vote:
-    """Read a Vote. Raises InvalidRaftRequest."""
+    """Return the Vote request for raft. Raises InvalidRaftRequest."""
     partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     return Vote(
         cluster_id=call.request.cluster_id,
@@ -110,7 +110,7 @@ def vote_of(call: VoteCall) -> Vote:
 
 
 def begin_of(call: BeginQuorumEpochCall) -> BeginQuorumEpoch:
-    """Read a BeginQuorumEpoch. Raises InvalidRaftRequest."""
+    """Return the BeginQuorumEpoch request for raft. Raises InvalidRaftRequest."""
     partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     return BeginQuorumEpoch(
         cluster_id=call.request.cluster_id,
@@ -122,7 +122,7 @@ def begin_of(call: BeginQuorumEpochCall) -> BeginQuorumEpoch:
 
 
 def end_of(call: EndQuorumEpochCall) -> EndQuorumEpoch:
-    """Read the message as raft's request. Raises InvalidRaftRequest."""
+    """Return the EndQuorumEpoch request for raft. Raises InvalidRaftRequest."""
     partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     if call.version:
         successors = [_key(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates]
@@ -138,7 +138,7 @@ def end_of(call: EndQuorumEpochCall) -> EndQuorumEpoch:
 
 
 def fetch_of(call: FetchCall) -> Fetch:
-    """Read the message as raft's request. Raises InvalidRaftRequest."""
+    """Return the Fetch request for raft. Raises InvalidRaftRequest."""
     request = call.request
     name = "topic_id" if hasattr(request.topics[0] if request.topics else None, "topic_id") else "topic"
     partition = _only_partition(request.topics, name, "partition")
@@ -158,7 +158,7 @@ def fetch_of(call: FetchCall) -> Fetch:
 
 
 def fetch_snapshot_of(call: FetchSnapshotCall) -> FetchSnapshot:
-    """Read the message as raft's request. Raises InvalidRaftRequest."""
+    """Return the FetchSnapshot request for raft. Raises InvalidRaftRequest."""
     partition = _only_partition(call.request.topics, "name", "partition")
     return FetchSnapshot(
         cluster_id=call.request.cluster_id,
@@ -171,7 +171,7 @@ def fetch_snapshot_of(call: FetchSnapshotCall) -> FetchSnapshot:
 
 
 def add_of(call: AddRaftVoterCall) -> AddRaftVoter:
-    """Read an AddRaftVoter."""
+    """Return the AddRaftVoter request for raft."""
     request = call.request
     return AddRaftVoter(
         cluster_id=request.cluster_id,
@@ -183,13 +183,13 @@ def add_of(call: AddRaftVoterCall) -> AddRaftVoter:
 
 
 def remove_of(call: RemoveRaftVoterCall) -> RemoveRaftVoter:
-    """Read a RemoveRaftVoter."""
+    """Return the RemoveRaftVoter request for raft."""
     voter = _key(call.request.voter_id, call.request.voter_directory_id)
     return RemoveRaftVoter(cluster_id=call.request.cluster_id, voter=voter)
 
 
 def update_of(call: UpdateRaftVoterCall) -> UpdateRaftVoter:
-    """Read an UpdateRaftVoter."""
+    """Return the UpdateRaftVoter request for raft."""
     request = call.request
     return UpdateRaftVoter(
         cluster_id=request.cluster_id,
@@ -205,7 +205,7 @@ def update_of(call: UpdateRaftVoterCall) -> UpdateRaftVoter:
 
 
 def _nodes(call: Call, answer: Answer) -> tuple[Any, ...]:
-    """The leader's endpoint for the listener of the request."""
+    """Return the leader's endpoint for the listener of the request, as the only item, or an empty tuple if unknown."""
     found = address(answer.endpoints, call.listener)
     if found is None or answer.leader_id < 0 or not call.has(call.messages.response_name, "node_endpoints"):
         return ()
@@ -228,17 +228,17 @@ def _respond(call: Call, answer: Answer, **partition: Any) -> Message:
 
 
 def vote_response(call: VoteCall, answer: Answer) -> Message:
-    """The response to Vote."""
+    """Return the response to Vote."""
     return _respond(call, answer, vote_granted=isinstance(answer, VoteAnswer) and answer.granted)
 
 
 def epoch_response(call: BeginQuorumEpochCall | EndQuorumEpochCall, answer: Answer) -> Message:
-    """The response to BeginQuorumEpoch and EndQuorumEpoch."""
+    """Return the response to BeginQuorumEpoch or EndQuorumEpoch."""
     return _respond(call, answer)
 
 
 def fetch_response(call: FetchCall, answer: Answer) -> Message:
-    """The response to Fetch."""
+    """Return the response to Fetch."""
     assert isinstance(answer, FetchAnswer), "of Fetch"
     if answer.top_error != ErrorCode.NONE:
         return call.respond(error_code=answer.top_error, session_id=0, responses=())
@@ -267,7 +267,7 @@ def fetch_response(call: FetchCall, answer: Answer) -> Message:
 
 
 def fetch_snapshot_response(call: FetchSnapshotCall, answer: Answer) -> Message:
-    """The response to FetchSnapshot."""
+    """Return the response to FetchSnapshot."""
     assert isinstance(answer, FetchSnapshotAnswer), "of FetchSnapshot"
     if answer.top_error != ErrorCode.NONE:
         return call.respond(error_code=answer.top_error, topics=())
@@ -287,13 +287,13 @@ def fetch_snapshot_response(call: FetchSnapshotCall, answer: Answer) -> Message:
 
 
 def voter_response(call: AddRaftVoterCall | RemoveRaftVoterCall, answer: Answer) -> Message:
-    """The response to AddRaftVoter and RemoveRaftVoter."""
+    """Return the response to AddRaftVoter or RemoveRaftVoter."""
     message = answer.message if isinstance(answer, VoterAnswer) else None
     return call.respond(error_code=answer.top_error, error_message=message)
 
 
 def update_response(call: UpdateRaftVoterCall, answer: Answer) -> Message:
-    """The response to UpdateRaftVoter."""
+    """Return the response to UpdateRaftVoter."""
     found = address(answer.endpoints, call.listener)
     host, port = ("", 0) if found is None else (found.host, found.port)
     leader = call.new("CurrentLeader", leader_id=answer.leader_id, leader_epoch=answer.epoch, host=host, port=port)

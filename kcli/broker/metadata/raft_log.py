@@ -1,4 +1,4 @@
-"""The metadata log and quorum-state, as the protocols in kcli.raft.log. The caller flushes the log."""
+"""The metadata log and quorum-state behind the protocols of kcli.raft.log. The caller flushes the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OVERHEAD_BYTES: Final = 12
 
 
 class RaftMetadataLog:
-    """The metadata log as raft reads, appends to and truncates it."""
+    """Implements raft's reads, appends and truncations of the metadata log."""
 
     def __init__(self, log: PartitionLog, snapshots: Snapshots, disk: Disk, clock: Clock) -> None:
         self._log, self._snapshots, self._disk, self._clock = log, snapshots, disk, clock
@@ -74,7 +74,7 @@ class RaftMetadataLog:
         try:
             self._log.append_as_follower(records, epoch, self._clock.now_ms())
         except AppendRefused:
-            return  # damaged on the network: it is fetched again
+            return  # the batch was damaged on the network, and is fetched again
 
     def begin_epoch(self, epoch: int) -> None:
         self._log.start_epoch(epoch)
@@ -132,7 +132,7 @@ class RaftMetadataLog:
 
 
 def end_of(data: bytes) -> int:
-    """Return the offset after the last whole batch."""
+    """Return the offset after the last whole batch in `data`."""
     position = last = 0
     while position < len(data):
         last = position
@@ -141,7 +141,8 @@ def end_of(data: bytes) -> int:
 
 
 class FetchedSnapshot:
-    """A snapshot that is fetched from the leader in pieces: its file has the suffix `.part` until it is complete."""
+    """A snapshot that is fetched from the leader in pieces. Its file has the suffix `.part` until the snapshot is
+    complete."""
 
     def __init__(self, snapshots: Snapshots, disk: Disk, which: SnapshotId) -> None:
         self.id = OffsetAndEpoch(*which)
@@ -181,7 +182,7 @@ class QuorumStateFile:
         self._path, self._disk = directory / FileKind.QUORUM_STATE, disk
 
     def load(self) -> QuorumState | None:
-        """Read the file. Raises StartRefused, UnreadableInput."""
+        """Return the contents of the file, None if it does not exist. Raises StartRefused, UnreadableInput."""
         return read_quorum_state(self._path)
 
     def save(self, state: QuorumState) -> None:

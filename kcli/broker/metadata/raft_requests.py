@@ -1,7 +1,7 @@
 """Raft's requests to other nodes as Kafka's messages, and the responses to them.
 
-All are for partition 0 of `__cluster_metadata`. WIRES has the versions, which are those of 4.3: a node without them
-cannot take part in the quorum.
+All requests are for partition 0 of `__cluster_metadata`. WIRES has their versions, which are those of Kafka 4.3: a node
+without these versions cannot take part in the quorum.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ TOPIC_ID: Final = to_uuid(METADATA_TOPIC_ID)
 
 
 class Wire(NamedTuple):
-    """One kind of request: its API, version and fields, and the function that reads its response, given the listener's
-    name."""
+    """One kind of request. It has the API, version and fields of the request, and a function that converts the
+    response, given the listener's name."""
 
     api: str
     version: int
@@ -215,13 +215,13 @@ class _Led(Protocol):
 
 
 def _partition(topics: Iterable[_Topic[Partition_co]]) -> Partition_co | None:
-    """The first partition; None where the response has none."""
+    """Return the first partition; None if the response has none."""
     return next((partition for topic in topics for partition in topic.partitions), None)
 
 
 def _common(response: object, code: ErrorCode, leader: _Leader, listener: str) -> dict[str, Any]:
-    """Return the fields that raft's answers to all these responses have. code: the partition's error code. leader: the
-    part of the response with leader_id and leader_epoch."""
+    """Return the fields that are common to raft's answers made of these responses. code: the partition's error code.
+    leader: the part of the response with leader_id and leader_epoch."""
     endpoints = tuple(
         Endpoint(listener, each.host, each.port)
         for each in getattr(response, "node_endpoints", ())
@@ -232,8 +232,8 @@ def _common(response: object, code: ErrorCode, leader: _Leader, listener: str) -
 
 
 def _answer(make: Callable[..., Answer], fields: Callable[[Any], dict[str, Any]]) -> Callable[[_Led, str], Answer]:
-    """Return the reader of a response whose partition has the leader. make: the class of raft's answer. fields: returns
-    the answer's further fields, from the partition."""
+    """Return a function that converts a response whose partition has the leader. make: the class of raft's answer.
+    fields: returns the answer's further fields, given the partition."""
 
     def read(response: _Led, listener: str) -> Answer:
         partition = _partition(response.topics)

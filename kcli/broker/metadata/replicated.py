@@ -1,12 +1,12 @@
 """The metadata log of a node in a quorum: raft decides its contents, the high watermark and the leader.
 
-    start     open the log; the image is that of the latest snapshot; take part in the quorum (driver.py)
-    advance   after each event of raft: apply the committed records, at most READ_BYTES in a turn of the event loop;
+    start     open the log; load the image of the latest snapshot; take part in the quorum (driver.py)
+    advance   after each event of raft, apply the committed records, at most READ_BYTES in a turn of the event loop;
               then handle a change of the leader
-    lead      once all records before this node's epoch are committed and in the image: copy the image to the draft,
+    lead      when all records before this node's epoch are committed and in the image, copy the image to the draft,
               write the first records of an active controller, call on_leadership
-    resign    uncommitted appends fail with NotController, the draft is dropped, on_leadership is called
-    snapshot  a fetched snapshot replaces the image
+    resign    let uncommitted appends fail with NotController, drop the draft, call on_leadership
+    snapshot  replace the image by that of a fetched snapshot
 
 Brokers are observers: they follow in the same way, and never lead. Source: KafkaRaftClient, QuorumController,
 MetadataLoader.
@@ -81,7 +81,7 @@ class ReplicatedMetadataLog(MetadataLog):
         self._applied = 0
         self._applied_epoch = 0
         self._unreported: list[Record] = []
-        self._leads: int | None = None  # the epoch in which this node is the active controller
+        self._leads: int | None = None  # the epoch in which this node is the active controller, else None
         self._known_leader: tuple[int | None, int] = (None, 0)
         self._is_advancing = self._must_advance = self._is_held = False
         self._moved: list[asyncio.Future[None]] = []
@@ -130,7 +130,7 @@ class ReplicatedMetadataLog(MetadataLog):
 
     @property
     def driver(self) -> RaftDriver:
-        """The driver of raft: time, disk and network."""
+        """The driver of raft, which connects it with the clock, the disk and the network."""
         assert self._driver is not None, "started"
         return self._driver
 
@@ -185,7 +185,7 @@ class ReplicatedMetadataLog(MetadataLog):
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the image has all records below the high watermark. False while that is unknown."""
+        """Whether the image has all records below the high watermark. False while the high watermark is unknown."""
         high_watermark = self._raft.high_watermark if self._driver is not None else None
         return high_watermark is not None and self._applied >= high_watermark
 
@@ -208,13 +208,13 @@ class ReplicatedMetadataLog(MetadataLog):
             await self.moved()
 
     def moved(self) -> asyncio.Future[None]:
-        """A future that is done at the next change of the image or of the leader."""
+        """Return a future that is done at the next change of the image or of the leader."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._moved.append(future)
         return future
 
     def stand_for_election(self) -> None:
-        """Stand for election at once where no leader is known."""
+        """Stand for election at once if no leader is known."""
         if self._driver is not None:
             driver = self._driver
             driver.do(lambda: self._raft.stand_for_election(driver.now_ms))
@@ -228,7 +228,7 @@ class ReplicatedMetadataLog(MetadataLog):
     # following
 
     def _advance(self) -> None:
-        """Apply committed records, and handle a change of the leader; repeat where raft has advanced meanwhile."""
+        """Apply committed records, and handle a change of the leader. Repeat this if raft has advanced meanwhile."""
         if self._is_advancing:
             self._must_advance = True
             return
@@ -278,7 +278,7 @@ class ReplicatedMetadataLog(MetadataLog):
             self._take_turns()
 
     def _apply_own(self, high_watermark: int) -> None:
-        """Apply the committed appends of this node, which are in the queue, without reading the log."""
+        """Apply the committed appends of this node from the queue, without reading the log."""
         count = 0
         for each in self._queue:
             if each.end_offset > high_watermark:
@@ -297,7 +297,7 @@ class ReplicatedMetadataLog(MetadataLog):
             if not each.done.done():
                 each.done.set_result(each.end_offset - 1)
         if not self._queue:
-            self._applied = high_watermark  # the other records below it are control records
+            self._applied = high_watermark  # all other records below the high watermark are control records
 
     def _apply_log(self, high_watermark: int) -> None:
         before = self._applied
@@ -331,8 +331,8 @@ class ReplicatedMetadataLog(MetadataLog):
                 self._fail(error)
 
     def _reload(self) -> None:
-        """Replace the image by that of a fetched snapshot, which has the state of all records below the new log start
-        offset."""
+        """Replace the image by that of a fetched snapshot, which contains the state of all records below the new log
+        start offset."""
         image = MetadataImage()
         self._unreported.clear()
         self._load_snapshot(image)

@@ -1,7 +1,8 @@
-"""The snapshots of a node's metadata log: kcli.metadata_log.snapshot_file has the form of their files.
+"""The snapshots of a node's metadata log. Their format is in kcli.metadata_log.snapshot_file.
 
-A snapshot is written as `.part`, synced, made read-only, renamed. One that is no longer needed has the suffix
-`.deleted` for a minute. Source: FileRawSnapshotWriter, KafkaRaftLog, Snapshots; KIP-630.
+A snapshot is written to a file with the suffix `.part`, which is synced, made read-only and renamed. A snapshot that is
+no longer needed keeps the suffix `.deleted` for a minute. Source: FileRawSnapshotWriter, KafkaRaftLog, Snapshots;
+KIP-630.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ READ_ONLY = 0o400
 
 
 class Retention(NamedTuple):
-    """metadata.max.retention.bytes and metadata.max.retention.ms; -1: no limit."""
+    """The limits metadata.max.retention.bytes and metadata.max.retention.ms; -1 for no limit."""
 
     bytes_max: int
     ms_max: int
@@ -36,7 +37,7 @@ class Snapshots:
         self.ids: list[SnapshotId] = []
 
     def load(self, log_start_offset: int) -> None:
-        """List the snapshots on disk. Partial and deleted ones, and those below the log start offset, are removed.
+        """List the snapshots on disk. Remove partial and deleted snapshots, and those below the log start offset.
         Raises StartRefused, OSError."""
         for path in sorted(self.directory.iterdir()):
             name = parse(path.name)
@@ -49,14 +50,16 @@ class Snapshots:
             else:
                 self.ids.append(SnapshotId(name.base_offset, name.epoch))
         self.ids.sort()
-        if self.latest is not None and self.path(self.latest).is_dir():  # checked before the snapshot replaces the log
+        # check this before the snapshot replaces the log
+        if self.latest is not None and self.path(self.latest).is_dir():
             raise StartRefused(f"{self.directory.name}/{self.latest.file_name}", "the latest snapshot is a directory")
         if log_start_offset and not self.ids:
             reason = f"the log begins at {log_start_offset:,}, and no snapshot has what was before"
             raise StartRefused(self.directory.name, reason)
 
     def _remove(self, path: Path) -> None:
-        """Remove what has the name of a snapshot: a file, or an empty directory, as Java's Files.deleteIfExists."""
+        """Remove whatever has the name of a snapshot: a file, or an empty directory, as Java's Files.deleteIfExists
+        does."""
         if path.is_dir() and not path.is_symlink():
             self._disk.remove_directory(path)
         else:
@@ -64,7 +67,7 @@ class Snapshots:
 
     @property
     def latest(self) -> SnapshotId | None:
-        """The latest snapshot; None where there is none."""
+        """The latest snapshot; None if there is none."""
         return self.ids[-1] if self.ids else None
 
     def path(self, snapshot: SnapshotId) -> Path:
@@ -74,7 +77,7 @@ class Snapshots:
     def write(self, snapshot: SnapshotId, batches: Iterator[bytearray]) -> int:
         """Write a snapshot, in a thread; call `added` afterwards.
 
-        Return its size in bytes. Raises OSError, after which no file is left.
+        Return the snapshot's size in bytes. If OSError is raised, no file is left.
         """
         path = self.path(snapshot)
         part = path.with_name(f"{path.name}.part")
@@ -93,13 +96,13 @@ class Snapshots:
         return size
 
     def added(self, snapshot: SnapshotId) -> None:
-        """Add a snapshot that was written to the list."""
+        """Add a snapshot whose file was written to the list of snapshots."""
         self.ids.append(snapshot)
         self.ids.sort()
 
     def forget_before(self, snapshot: SnapshotId) -> list[Path]:
-        """Give the snapshots before this one the suffix `.deleted`. Return their files, to be removed later. Raises
-        OSError."""
+        """Give the files of the snapshots before `snapshot` the suffix `.deleted`. Return these files, which are to be
+        removed later. Raises OSError."""
         older = [each for each in self.ids if each < snapshot]
         self.ids = [each for each in self.ids if each >= snapshot]
         renamed = []
@@ -110,8 +113,8 @@ class Snapshots:
         return renamed
 
     def oldest_is_due(self, limits: Retention, log_bytes: int, now_ms: int) -> bool:
-        """Whether retention deletes the oldest snapshot, with the log up to the next one, by total size or by age.
-        Raises UnreadableInput."""
+        """Whether retention, by total size or by age, is to delete the oldest snapshot and the log up to the next
+        snapshot. Raises UnreadableInput."""
         if len(self.ids) < 2:
             return False
         total = log_bytes + sum(self.path(each).stat().st_size for each in self.ids)
@@ -121,7 +124,8 @@ class Snapshots:
 
 
 def last_timestamp_ms(path: Path) -> int:
-    """The timestamp, ms, of the last record below a snapshot's offset, from its header. Raises UnreadableInput."""
+    """Return the timestamp, in ms, of the last record below a snapshot's offset, as the snapshot's header has it.
+    Raises UnreadableInput."""
     value = next(read_snapshot(path)).controls[0].value
     timestamp: int = value["lastContainedLogTimestamp"]
     return timestamp

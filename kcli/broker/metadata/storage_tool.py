@@ -1,12 +1,13 @@
-"""`kcli format`: the options of `kafka-storage format`, with a server.properties, and its refusals.
+"""`kcli format`: it has the options of `kafka-storage format`, reads a server.properties, and refuses what Kafka
+refuses.
 
-    features    those of --release-version, or of 4.3; --feature replaces single ones
+    features    those of --release-version, or of 4.3; --feature replaces single features
     quorum      static    controller.quorum.voters, which is not written to disk
                 dynamic   --standalone or --initial-controllers: kraft.version 1, and the voters in a first snapshot of
                           the metadata log (KIP-853); a voter's metadata directory has the id by which it votes
                 observer  --no-initial-controllers: the node fetches the voters from other nodes
-    users       --add-scram, behind the features in bootstrap.checkpoint
-    formatted   a directory that has meta.properties; a second run skips it only with --ignore-formatted
+    users       --add-scram: their records follow the features in bootstrap.checkpoint
+    formatted   directories that have meta.properties; a second run skips them only with --ignore-formatted
 
 Messages are Kafka's. Source: StorageTool, Formatter, DynamicVoters; KIP-853, KIP-900, KIP-1022.
 """
@@ -46,8 +47,8 @@ class FormatRefused(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """The options of `kafka-storage format`. features: `name=level` each; initial_controllers: None for none;
-    scram_users: as scram_argument describes them. `repr` has no password."""
+    """The options of `kafka-storage format`. features: a text `name=level` for each. initial_controllers: None without
+    that option. scram_users: as scram_argument describes them. `repr` has no password."""
 
     cluster_id: str
     ignore_formatted: bool = False
@@ -61,7 +62,7 @@ class FormatOptions:
 
 @dataclass(frozen=True, slots=True)
 class FormattedDirectory:
-    """A log directory that was formatted. kind: Kafka's name for its use."""
+    """A log directory that was formatted. kind: Kafka's name for what the directory is used for."""
 
     path: Path
     kind: str
@@ -111,7 +112,7 @@ def _users(arguments: Sequence[str], metadata_version: int) -> list[Record]:
 
 
 def _voters(config: BrokerConfig, options: FormatOptions) -> VoterSet | None:
-    """The voters to write to a first snapshot of the metadata log; None where the options ask for no such snapshot.
+    """Return the voters to write to a first snapshot of the metadata log; None if the options ask for no such snapshot.
     Raises UsageError."""
     is_static = bool(config.words(VOTERS))
     if is_static and (options.standalone or options.initial_controllers is not None):
@@ -177,7 +178,7 @@ def _voter(node_id: int, directory_id: str, where: Endpoint) -> VoterNode:
 
 
 def _levels(options: FormatOptions, *, may_be_dynamic: bool, is_dynamic: bool) -> dict[str, int]:
-    """The levels of the features without kraft.version, in the order in which they are written."""
+    """Return the levels of all features but kraft.version, in the order in which they are written."""
     requested = _parse_features(options.features)
     version = _metadata_version(options.release_version, requested.pop(METADATA_VERSION, None))
     known = sorted(SUPPORTED_FEATURES.keys() - {METADATA_VERSION})

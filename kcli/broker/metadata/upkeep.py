@@ -1,8 +1,10 @@
-"""Snapshots and retention of a metadata log: both are due by bytes or by time.
+"""Snapshots and retention of a metadata log. Both depend on a size in bytes and on a time.
 
-    snapshot   metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms (0: not by time)
-    clean      metadata.max.retention.bytes, metadata.max.retention.ms (-1: no limit); the latest snapshot stays
-    files      deleted files keep the suffix `.deleted` for a minute
+    snapshot   is written after metadata.log.max.record.bytes.between.snapshots or metadata.log.max.snapshot.interval.ms
+               (0: not by time)
+    clean      deletes by metadata.max.retention.bytes and metadata.max.retention.ms (-1: no limit); never the latest
+               snapshot
+    files      of deleted snapshots and segments keep the suffix `.deleted` for a minute
 
 Source: SnapshotGenerator, KafkaRaftLog.maybeClean.
 """
@@ -23,12 +25,12 @@ from kcli.metadata_log.snapshot_file import SnapshotId
 
 
 class Upkeep:
-    """The snapshots and deletions of one metadata log. Its tasks run in the event loop, a thread writes files."""
+    """The snapshots and deletions of one metadata log. Its tasks run in the event loop; a thread writes files."""
 
     def __init__(
         self, disk: Disk, snapshots: Snapshots, config: MetadataLogConfig, *, bytes_since: int, now_ms: int
     ) -> None:
-        """bytes_since: the size of the batches after the latest snapshot."""
+        """bytes_since: the size of the batches after the latest snapshot, in bytes."""
         self.snapshots = snapshots
         self.writing: asyncio.Task[None] | None = None
         self._disk = disk
@@ -38,7 +40,7 @@ class Upkeep:
         self._removals: dict[asyncio.TimerHandle, Callable[[], None]] = {}
 
     def appended(self, size_bytes: int) -> None:
-        """Count an appended batch."""
+        """Count the size of an appended batch, so that a snapshot may become due."""
         self._bytes_since += size_bytes
 
     def is_snapshot_due(self, now_ms: int) -> bool:
@@ -65,8 +67,8 @@ class Upkeep:
             self.writing = None
 
     def clean(self, log: PartitionLog, now_ms: int) -> None:
-        """Delete old snapshots, and the segments below the oldest that stays. Where the oldest cannot be read, all
-        stay, as in Kafka. Raises OSError."""
+        """Delete old snapshots, and the segments below the oldest remaining snapshot. If the oldest snapshot cannot be
+        read, delete none, as in Kafka. Raises OSError."""
         while self._oldest_is_due(log.size, now_ms):
             keep = self.snapshots.ids[1]
             if not log.delete_records(keep.offset):

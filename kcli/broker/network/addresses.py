@@ -1,4 +1,4 @@
-"""The listeners of a node: the addresses it binds, and those it advertises to clients and to other nodes."""
+"""The listeners of a node: the addresses that it binds, and those that it advertises to clients and to other nodes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresse
     """Bind the node's `listeners`. Return the advertised addresses of its client listeners, and those of its controller
     listeners. A listener that `advertised.listeners` leaves out is bound and not advertised, as in Kafka.
 
-    alone: the node is its whole cluster, and its controller listeners stay unbound. Raises CannotServe where an address
-    cannot be bound, or where a broker has no listener for clients.
+    alone: whether the node is the only one of its cluster: then its controller listeners are not bound. Raises
+    CannotServe if an address cannot be bound, or if a broker has no listener for clients.
     """
     to_advertise = (*config.advertised_listeners, *config.advertised_controller_listeners)
     configured = {each.listener: (each.host, each.port) for each in to_advertise}
@@ -46,6 +46,6 @@ def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresse
 
 
 def own_name(host: str) -> str:
-    """Return the host to advertise for a listener: `host` itself, or this computer's name where `host` is empty or a
-    wildcard address."""
+    """Return the host to advertise for a listener: `host`, or this computer's name if `host` is empty or a wildcard
+    address."""
     return socket.getfqdn() if host in ("0.0.0.0", "::", "") else host  # noqa: S104  (compared, not bound)

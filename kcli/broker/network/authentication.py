@@ -1,16 +1,17 @@
-"""SASL on one connection: who the client is, from its first request to the end of its session.
+"""SASL on one connection: authenticates the client, from its first request to the end of its session. The states, and
+what each accepts:
 
-    START       ApiVersions, until one is answered; or SaslHandshake
-    VERSIONS    ApiVersions is answered: SaslHandshake, and nothing else
+    START       ApiVersions, until one succeeds; or SaslHandshake
+    VERSIONS    after ApiVersions: only SaslHandshake
     EXCHANGE    SaslAuthenticate; after SaslHandshake 0 the mechanism's bare messages, each with its size in front
-    BARRED      the handshake of a re-authentication has named another mechanism: whatever follows fails
+    BARRED      the handshake of a re-authentication has named another mechanism: every further request fails
     DONE        requests go to their handlers, until the session ends; a SaslHandshake begins a re-authentication
     FAILED      no request is handled any more
 
-A request that the state does not list closes the connection at once (HangUp), but for EXCHANGE, where it is answered
-with ILLEGAL_SASL_STATE. A failure is answered, and the connection closed, only after
-connection.failed.authentication.delay.ms. Source: SaslServerAuthenticator, KafkaChannel; KIP-43, KIP-152, KIP-306,
-KIP-368.
+A request that the state does not list closes the connection at once (HangUp), except in EXCHANGE, which responds with
+ILLEGAL_SASL_STATE. After a failure, the response is sent and the connection closed only when
+connection.failed.authentication.delay.ms is over. Source: SaslServerAuthenticator, KafkaChannel; KIP-43, KIP-152,
+KIP-306, KIP-368.
 """
 
 from __future__ import annotations
@@ -51,24 +52,25 @@ from kcli.security.sasl import AuthenticationFailed, Login, SaslServer, Unanswer
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
 REAUTH_PAUSE_S: Final = 1.0
-"""The least time between the beginnings of two re-authentications."""
+"""The shortest time, in seconds, between the beginnings of two re-authentications of a client."""
 SESSION_MS_MAX: Final = 2**53
-"""The longest session, ms: 285,000 years."""
+"""The longest session, in ms: 285,000 years."""
 SIZE_BYTES: Final = 4
 VARINT_BYTES_MAX: Final = 5
 ERROR_MESSAGE_MAX: Final = 2**15 - 1
-"""The longest error message of a response, in bytes: it may contain an authorization id that the client has sent."""
+"""The longest error message of a response, in bytes. A message may contain an authorization id that the client has
+sent, and so be too long."""
 FLEXIBLE_SINCE: Final = 2
 """The first flexible version of SaslAuthenticate."""
 REASON_MAX: Final = 200
-"""The greatest number of characters of a failure's reason that are logged: it may contain names that the client has
+"""The greatest number of characters of a failure's reason that are logged, as it may contain names that the client has
 sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism of a listener. new_server: makes the server's side of an exchange. reauth_ms: the longest session in
-    ms; 0 for sessions that do not end."""
+    """A SASL mechanism of a listener. new_server: a function that returns the server's side of a new exchange.
+    reauth_ms: the longest session in ms; 0 for sessions that do not end."""
 
     new_server: Callable[[], SaslServer]
     reauth_ms: int
@@ -76,9 +78,10 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """The configuration that all connections of a listener share. mechanisms: Mechanism by name. receive_max_bytes: the
-    largest request of a client that is not authenticated yet. delay_s: seconds from a failure until its response.
-    names: the mechanisms' names in the order in which SaslHandshake lists them, that of a Java HashMap."""
+    """The configuration that all connections of a listener share. mechanisms: name -> Mechanism. receive_max_bytes: the
+    size, in bytes, of the largest request of a client that is not authenticated yet. delay_s: the time, in seconds,
+    from a failure until its response. names: the names of the mechanisms in the order in which SaslHandshake lists
+    them, that of a Java HashMap."""
 
     mechanisms: Mapping[str, Mechanism]
     receive_max_bytes: int
@@ -91,7 +94,7 @@ class SaslListener:
 
 class Step(NamedTuple):
     """The result of a SASL request. answer: the frame to send, b"" for none. failure: the reason for which the
-    connection is closed after the delay, with `answer` as its last frame; None where the connection goes on."""
+    connection is closed after the delay, with `answer` as its last frame; None if the connection stays open."""
 
     answer: bytes
     failure: str | None = None
@@ -110,15 +113,16 @@ START, VERSIONS, EXCHANGE, BARRED, DONE, FAILED = _State
 
 
 def load_messages() -> None:
-    """Import the messages of an authentication, which takes milliseconds: `Authentication` answers without a wait."""
+    """Import the message classes that an authentication needs. This takes milliseconds, so it is done before
+    `Authentication`, which runs on the event loop, needs them."""
     for key in (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE):
         for version in range(APIS[key].least, APIS[key].most + 1):
             messages(key, version)
 
 
 class Authentication:
-    """The principal of one client. principal: User:ANONYMOUS until the client has logged in. with_token: whether it has
-    logged in with a delegation token."""
+    """The authentication of one client. principal: User:ANONYMOUS until the client has logged in. with_token: whether
+    the client has logged in with a delegation token."""
 
     __slots__ = (
         "_began_s",
@@ -138,12 +142,12 @@ class Authentication:
         self.principal = ANONYMOUS
         self.with_token = False
         self.is_again = False
-        """Whether this is, or was, a re-authentication."""
+        """Whether the current exchange, or the last one, is a re-authentication."""
         self._state = START
         self._server: SaslServer | None = None
         self._mechanism = ""
         self._has_headers = False
-        self._ends_s: float | None = None  # when the session ends
+        self._ends_s: float | None = None  # when the session ends, in seconds
         self._began_s: float | None = None  # when the last re-authentication began
 
     @property
@@ -153,26 +157,26 @@ class Authentication:
 
     @property
     def refusal(self) -> str | None:
-        """Why the mechanism refuses the client, while the client has yet to send the message that ends the exchange
-        (OAUTHBEARER); else None."""
+        """The reason why the mechanism (OAUTHBEARER) refuses the client, while the client has yet to send the message
+        that ends the exchange; else None."""
         refusal = None if self._server is None else self._server.refusal
         return None if refusal is None else self._failure(refusal)
 
     @property
     def receive_max_bytes(self) -> int:
-        """The largest request, in bytes, that is accepted from a client that is not authenticated."""
+        """The size, in bytes, of the largest request that is accepted from a client that is not authenticated."""
         return self._listener.receive_max_bytes
 
     @property
     def delay_s(self) -> float:
-        """The time from a failure until its response, seconds."""
+        """The time from a failure until its response, in seconds."""
         return self._listener.delay_s
 
     def take(self, frame: memoryview, now_s: float, now_ms: int) -> Step | None:
-        """Handle a request if it belongs to an authentication, and return the result; return None for a request that
-        the API's handler is to answer. frame: the request, without the size in front.
+        """Handle a request if it belongs to an authentication, and return the result. Return None for any other
+        request, which the handler of its API is to handle. frame: the request, without its length.
 
-        now_s: the time of a monotonic clock; now_ms: the time since 1970. Raises HangUp, BadRequest.
+        now_s: the time of a monotonic clock, in seconds. now_ms: the time in ms since 1970. Raises HangUp, BadRequest.
         """
         if self._state is EXCHANGE:
             return self._exchange(frame, now_s, now_ms)
@@ -199,8 +203,8 @@ class Authentication:
         return self._ends_s is not None and (self._began_s is None or now_s - self._began_s >= REAUTH_PAUSE_S)
 
     def _look_at_versions(self, frame: memoryview, header: RequestHeader) -> None:
-        """Enter VERSIONS after an ApiVersions that is answered without an error; after one that is answered with an
-        error the client may send another."""
+        """Enter VERSIONS after an ApiVersions request without an error; after an error the client may send another
+        ApiVersions."""
         if APIS[API_VERSIONS].least <= header.version <= APIS[API_VERSIONS].most and names_software(
             read_body(messages(API_VERSIONS, header.version), frame, header)
         ):
@@ -248,8 +252,8 @@ class Authentication:
         return Step(_respond(header, ErrorCode.NONE, "", answer, session_ms))
 
     def _evaluate(self, message: bytes, now_s: float, now_ms: int) -> tuple[bytes, int]:
-        """Give a message to the mechanism. Return its answer, and the length of the session in ms, 0 for no end, or
-        while the exchange goes on. Raises AuthenticationFailed, HangUp."""
+        """Pass a message to the mechanism. Return the mechanism's message, and the length of the session in ms: 0 if
+        the session does not end, or while the exchange goes on. Raises AuthenticationFailed, HangUp."""
         assert self._server is not None, "made at the handshake"
         try:
             answer = self._server.step(message)
@@ -271,7 +275,7 @@ class Authentication:
         return answer, session_ms or 0
 
     def _session_ms(self, login: Login, now_ms: int) -> int | None:
-        """How long the session lasts; None for no end."""
+        """Return how long the session lasts, in ms; None if it does not end."""
         reauth_ms = self._listener.mechanisms[self._mechanism].reauth_ms
         ends = [reauth_ms] if reauth_ms > 0 else []
         if login.expires_ms is not None:
@@ -287,12 +291,13 @@ class Authentication:
         return f"{during} failed: {reason[:REASON_MAX]}"
 
 
-# SaslHandshake and SaslAuthenticate are read and laid out here, not through kio, whose objects take as long as the
-# exchange, and which takes a third of a second for the tagged fields that fit into sasl.server.max.receive.size.
+# SaslHandshake and SaslAuthenticate are decoded and encoded here, not by kio: creating kio's objects takes as long as
+# the whole exchange, and kio needs a third of a second for the tagged fields that fit into
+# sasl.server.max.receive.size.
 
 
 def _asked_mechanism(frame: memoryview, position: int) -> str:
-    """The mechanism of a SaslHandshake. Raises BadRequest."""
+    """Return the mechanism that a SaslHandshake names. Raises BadRequest."""
     begin = position + 2
     length = int.from_bytes(frame[position:begin], signed=True)
     if length < 0 or begin + length > len(frame):
@@ -301,8 +306,8 @@ def _asked_mechanism(frame: memoryview, position: int) -> str:
 
 
 def _auth_bytes(frame: memoryview, header: RequestHeader) -> bytes:
-    """The message in a SaslAuthenticate: int32 length, bytes; from version 2 on a varint of the length + 1, and tagged
-    fields behind the header and the message. Raises BadRequest."""
+    """Return the SASL message in a SaslAuthenticate: int32 length, bytes; from version 2 on a varint of the length + 1,
+    and tagged fields behind the header and the message. Raises BadRequest."""
     position = header.position
     try:
         if header.version < FLEXIBLE_SINCE:
@@ -322,8 +327,8 @@ def _auth_bytes(frame: memoryview, header: RequestHeader) -> bytes:
 
 
 def _respond(header: RequestHeader, code: ErrorCode, error_message: str, answer: bytes, session_ms: int) -> bytes:
-    """The frame of a SaslAuthenticateResponse: error code, error message, message, from version 1 on the length of the
-    session in ms."""
+    """Return the frame of a SaslAuthenticateResponse: error code, error message, SASL message, and from version 1 on
+    the length of the session in ms."""
     text = error_message[:ERROR_MESSAGE_MAX].encode()[:ERROR_MESSAGE_MAX]
     if header.version >= FLEXIBLE_SINCE:
         body = b"".join((
@@ -340,14 +345,15 @@ def _respond(header: RequestHeader, code: ErrorCode, error_message: str, answer:
 
 @cache
 def _handshake_answer(kind: Messages, code: ErrorCode, mechanisms: tuple[str, ...]) -> bytes:
-    """The answer to a SaslHandshake with correlation id 0; it is the same for all clients of a listener."""
+    """Return the response to a SaslHandshake, with correlation id 0; apart from that id it is the same for all clients
+    of a listener."""
     return kind.encode(0, kind.new(kind.response_name, {"error_code": code, "mechanisms": mechanisms}))
 
 
 def _illegal(frame: memoryview, header: RequestHeader) -> bytes:
-    """The response with ILLEGAL_SASL_STATE to a request that does not belong to an authentication. b"" where the
-    request has no response (Produce with acks=0), and where making one would hold the event loop: the request is long,
-    or the messages of its API are not imported yet. Raises BadRequest."""
+    """Return the response with ILLEGAL_SASL_STATE to a request that does not belong to an authentication. Return b"" if
+    the request has no response (Produce with acks=0), or if making the response would block the event loop, because the
+    request is long or the messages of its API are not imported yet. Raises BadRequest."""
     kind = imported(header.api_key, header.version)
     if kind is None or len(frame) > LONG_BYTES:
         return b""

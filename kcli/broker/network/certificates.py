@@ -1,10 +1,11 @@
-"""The keys and trusted certificates of a running node, read again when they change. The same configurations of a
-listener secure the connections that it accepts, and those that this node makes to that listener of other nodes.
+"""The keys and trusted certificates of a running node, which are read again when they change. The configurations of a
+listener secure the connections that the listener accepts, and those that this node makes to the listener of that name
+of other nodes.
 
     a file changes            the change is noticed within LOOK_S, and applied once the file is unchanged for LOOK_S
     a configuration changes   listener.name.<listener>.ssl.keystore.* and ssl.truststore.*: applied at once
     the change is invalid     the listener and the connections to other nodes keep the former keys and certificates, and
-                              one line says why
+                              one log line has the reason
 
 Open connections are not affected. kcli/tls/replacement.py decides which certificates may replace others. Source:
 SslChannelBuilder.reconfigure, SslFactory, BrokerBlockingSender; KIP-226.
@@ -35,28 +36,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 LOOK_S: Final = 2.0
-"""The time between two looks at the files, seconds."""
+"""The time between two checks of the files, in seconds."""
 State = tuple[int, int, int] | None
-"""The time of change, size and inode of a file; None where there is none."""
+"""The modification time, size and inode of a file; None if there is no file."""
 
 
 class _Sources(NamedTuple):
-    """What a context is made of: the settings, and the states of their files."""
+    """The inputs of a listener's TLS contexts: the settings, and the states of their files."""
 
     settings: Mapping[str, str]
     files: tuple[State, ...]
 
 
 class _Made(NamedTuple):
-    """New contexts of a listener, and of connections to that listener of other nodes; None where there are none."""
+    """New TLS contexts: of a listener, and of connections to that listener of other nodes; each is None if there is
+    none."""
 
     listener: TlsContext | None
     outbound: TlsContext | None
 
 
 class Certificates:
-    """The keys and trusted certificates of one node. outbound: how the node connects to other nodes, by the name of
-    their listener. `start` needs a running event loop."""
+    """The keys and trusted certificates of one node. outbound: how the node connects to a listener of other nodes, by
+    the name of that listener. `start` needs a running event loop."""
 
     def __init__(self, config: BrokerConfig, server: Server, outbound: Mapping[str, Outbound], clock: Clock) -> None:
         self._config, self._server, self._clock = config, server, clock
@@ -83,7 +85,7 @@ class Certificates:
 
     async def check(self, config: BrokerConfig) -> None:
         """Check that the keys and certificates of another configuration may replace the current ones. Raises
-        InvalidConfig, which names the listener and the reason."""
+        InvalidConfig, whose message has the listener and the reason."""
         for name in self._tried:
             security = listener_security(config, name)
             if dict(security.tls) != dict(self._tried[name].settings):
@@ -98,7 +100,7 @@ class Certificates:
             await self._look()
 
     async def _look(self, *, at_once: bool = False) -> None:
-        """Read the files, and apply those that have changed. at_once: without waiting until a file is unchanged for
+        """Read the files, and apply those that have changed. at_once: whether not to wait until a file is unchanged for
         LOOK_S."""
         for name, tried in list(self._tried.items()):
             security = listener_security(self._config, name)
@@ -126,8 +128,8 @@ class Certificates:
             log.warning("listener %s: %s", name, warning)
 
     def _made(self, config: BrokerConfig, security: ListenerSecurity) -> _Made:
-        """Return new contexts of a listener, made from the current files. Raises InvalidTlsSetting, also where they may
-        not replace the current ones, and OSError."""
+        """Return new TLS contexts of a listener, made from the current files. Raises OSError, and InvalidTlsSetting for
+        invalid files or if the new certificates may not replace the current ones."""
         name = security.listener
         now = dt.datetime.fromtimestamp(self._clock.now_ms() / 1000, dt.UTC)
 

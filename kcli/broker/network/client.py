@@ -1,19 +1,19 @@
 """Connections from this node to other nodes through sockets, on the event loop.
 
-    connecting   at the first call, and again after a lost connection, RECONNECT_BACKOFF_S after the last attempt at the
-                 earliest; calls wait for the attempt, and raise Unanswered if it fails
-    handshake    of TLS, where the other node's listener has it
+    connecting   a call connects if there is no connection, at the earliest RECONNECT_BACKOFF_S after the last attempt;
+                 calls wait for the attempt, and raise Unanswered if it fails
+    handshake    the TLS handshake, if the other node's listener has TLS
     hello        one ApiVersions request per connection: the versions that the other node speaks
-    login        by SASL, where the listener requires it (outbound.py)
+    login        by SASL, if the listener requires it (outbound.py)
     ready        requests are sent as calls are made; responses are matched to them by correlation id
 
-Where TLS or the login fails, the next attempts follow after twice the time, up to REFUSED_BACKOFF_MAX_S, and one line
-is logged in LOG_AGAIN_S for an address and a reason, whatever the number of channels. Before a session ends, one call
-logs in again on the same connection, and those after it wait.
+If TLS or the login fails, the delay before the next attempt doubles each time, up to REFUSED_BACKOFF_MAX_S. In
+LOG_AGAIN_S one line is logged for each address and reason, whatever the number of channels. Before a session ends, the
+next call logs in again on the same connection, and the calls after it wait.
 
-A request that times out ends the connection, since this node cannot know whether the other one has handled it. A
-response that comes in more than one read is read into a buffer of its own size, and the records of a Fetch response
-stay views of that buffer. Source: NetworkClient, Selector.
+A request that times out ends the connection, since this node cannot know whether the other node has handled the
+request. A response that needs more than one read is read into a buffer of its own size, and the records of a Fetch
+response stay views of that buffer. Source: NetworkClient, Selector.
 """
 
 from __future__ import annotations
@@ -59,30 +59,31 @@ LOG_AGAIN_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0
 HELLO_VERSION: Final = 3
 UNKNOWN_BYTES_MAX: Final = 1 << 20
-"""The largest response that is received before the other node has proved who it is."""
+"""The size, in bytes, of the largest response that is accepted before the other node is authenticated."""
 LAID_OUT: Final = ("fetch", fetch_request.VERSION)
 HELLO: Final = {"client_software_name": "kcli", "client_software_version": "4.3"}
 
 
 class SocketNetwork:
-    """The Network that opens SocketChannels, and closes all of them when it is closed. outbound: how it connects to
-    all nodes."""
+    """The Network that opens SocketChannels, and closes them when it is closed. outbound: how this node connects to
+    other nodes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, outbound: Outbound = IN_THE_CLEAR) -> None:
         self.loop = loop
         self._outbound = outbound
         self._handshakes = Handshakes(loop, TlsBuffers()) if outbound.tls is not None else None
         self._channels: set[SocketChannel] = set()
-        self._refusals: dict[str, tuple[str, float]] = {}  # address -> the reason that was logged, and when
+        self._refusals: dict[str, tuple[str, float]] = {}  # address -> the reason that was logged last, and when
 
     def channel(self, host: str, port: int, client_id: str) -> SocketChannel:
-        """A new channel to an address; no other caller shares it."""
+        """Return a new channel to an address; no other caller shares it."""
         channel = SocketChannel(self, host, port, client_id)
         self._channels.add(channel)
         return channel
 
     async def secured(self, sock: socket.socket, host: str) -> socket.socket | TlsSocket:
-        """Shake hands with the node at the other end of a connection, where it has TLS. Raises LoginFailed."""
+        """Make the TLS handshake on a connection to another node, if the node's listener has TLS. Return the TlsSocket,
+        or `sock` without TLS. Raises LoginFailed."""
         if self._outbound.tls is None:
             return sock
         assert self._handshakes is not None, "made with the context"
@@ -92,7 +93,7 @@ class SocketNetwork:
             raise LoginFailed(f"TLS: {error}") from None
 
     async def log_in(self, connection: _Connection, deadline: float) -> None:
-        """Log in on a connection, where the other node has SASL. Raises Unanswered. deadline: in seconds of the event
+        """Log in on a connection, if the other node requires SASL. Raises Unanswered. deadline: in seconds of the event
         loop's clock."""
         if self._outbound.login is None:
             return
@@ -106,8 +107,8 @@ class SocketNetwork:
         connection.login_due = None if again_s is None else self.loop.time() + again_s
 
     def refused(self, address: str, reason: str) -> None:
-        """Log that a node refuses this node's login, or that this node does not trust its certificate; the same reason
-        once in LOG_AGAIN_S for an address."""
+        """Log that another node refuses this node's login, or that this node does not trust the other's certificate.
+        For each address the same reason is logged only once in LOG_AGAIN_S."""
         known, logged_at = self._refusals.get(address, ("", 0.0))
         now = self.loop.time()
         if reason != known or now - logged_at >= LOG_AGAIN_S:
@@ -115,11 +116,11 @@ class SocketNetwork:
             log.warning("this node cannot log in to the one at %s: %s", address, reason)
 
     def let_in(self, address: str) -> None:
-        """Note a successful login at an address: the next refusal there is logged at once."""
+        """Note a successful login at an address, so that the next refusal there is logged at once."""
         self._refusals.pop(address, None)
 
     def forget(self, channel: SocketChannel) -> None:
-        """Remove a closed channel, so that `close` leaves it alone."""
+        """Remove a closed channel from the channels that `close` closes."""
         self._channels.discard(channel)
 
     def close(self) -> None:
@@ -129,7 +130,8 @@ class SocketNetwork:
 
 
 class SocketChannel:
-    """A channel through a socket: connects at the first call, and again after the connection is lost."""
+    """A channel through a socket. It connects at the first call, and again at the next call after the connection was
+    lost."""
 
     def __init__(self, network: SocketNetwork, host: str, port: int, client_id: str) -> None:
         self.address = f"{host}:{port}"
@@ -143,9 +145,9 @@ class SocketChannel:
         self._backoff_s = RECONNECT_BACKOFF_S
 
     async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Any:
-        """Send a request, connecting first where needed, and return the response. Raises Unanswered.
+        """Send a request, after connecting if necessary, and return the response. Raises Unanswered.
 
-        version None: the newest version that both nodes speak.
+        version: None for the newest version that both nodes speak.
         """
         known = api_named(api)
         deadline = self._loop.time() + timeout_s
@@ -173,7 +175,8 @@ class SocketChannel:
         if attempt.cancelled():
             raise Unanswered(f"{self.address}: closed")
         error = attempt.exception()
-        if error is not None:  # one exception per caller: each raise would lengthen the traceback of a shared one
+        # a new exception for each caller: each raise would lengthen the traceback of a shared exception
+        if error is not None:
             kind = LoginFailed if isinstance(error, LoginFailed) else Unanswered
             raise kind(f"{self.address}: {self._without_address(error)}") from error
         return attempt.result()
@@ -182,7 +185,7 @@ class SocketChannel:
         return _reason(error).removeprefix(f"{self.address}: ")
 
     async def _attempt(self) -> _Connection:
-        """Connect, or log in again. Raises Unanswered, OSError, TimeoutError."""
+        """Connect and log in; or log in again on an open connection. Raises Unanswered, OSError, TimeoutError."""
         try:
             connection = self._connection
             if connection is None or connection.is_closed:
@@ -248,7 +251,7 @@ class SocketChannel:
         raise last
 
     def close(self) -> None:
-        """Close the channel; calls without a response raise Unanswered."""
+        """Close the channel. Calls that wait for a response raise Unanswered."""
         self._is_closed = True
         self._network.forget(self)
         if self._connecting is not None:
@@ -259,15 +262,15 @@ class SocketChannel:
 
 
 class _Connection:
-    """One socket: sends requests, and gives each response to the caller that waits for its correlation id."""
+    """One socket. Sends requests, and passes each response to the caller that waits for its correlation id."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sock: socket.socket | TlsSocket, client_id: str, address: str
     ) -> None:
         self.versions: dict[int, tuple[int, int]] = {}
         self.is_closed = False
-        self.login_due: float | None = None  # when to log in again, seconds of the event loop's clock; None: never
-        self.is_known = False  # whether hello and login are over
+        self.login_due: float | None = None  # when to log in again, in seconds of the event loop's clock; None: never
+        self.is_known = False  # whether ApiVersions and login are done
         self._loop = loop
         self._socket = sock
         self._tls = sock if isinstance(sock, TlsSocket) else None
@@ -277,7 +280,7 @@ class _Connection:
         self._is_writing = False
         self._pending: dict[int, tuple[Messages, asyncio.Future[Any]]] = {}
         self._last_id = 0
-        self._rest = b""  # the bytes of a response whose size is not received yet
+        self._rest = b""  # the first bytes of a response whose length is not yet received
         self._frame: memoryview | None = None  # a partly received response, in a buffer of its own size
         self._filled = 0
         loop.add_reader(self._fd, self._readable)
@@ -285,11 +288,11 @@ class _Connection:
 
     @property
     def must_log_in(self) -> bool:
-        """Whether the session ends soon."""
+        """Whether this node must log in again, as its session ends soon."""
         return self.login_due is not None and self._loop.time() >= self.login_due
 
     async def hello(self, deadline: float) -> None:
-        """Send ApiVersions, and keep the versions that the other node speaks. Raises Unanswered. deadline: in seconds
+        """Send ApiVersions, and store the versions that the other node speaks. Raises Unanswered. deadline: in seconds
         of the event loop's clock."""
         kind = messages(API_VERSIONS, HELLO_VERSION)
         answer: ApiVersionsResponse = await self.call(kind, new_request(kind, HELLO), deadline)
@@ -336,7 +339,8 @@ class _Connection:
     # reading
 
     def _read_on(self) -> None:
-        """Read again soon where OpenSSL has bytes that the event loop does not see on the socket."""
+        """Read again in the next iteration of the event loop if OpenSSL has bytes that the event loop does not see on
+        the socket."""
         if self._tls is not None and self._tls.has_unread and not self.is_closed:
             self._loop.call_soon(self._readable)
 
@@ -354,7 +358,7 @@ class _Connection:
         self._read_on()
 
     def _read(self) -> None:
-        """Read what the socket has, a share of it. Raises BlockingIOError, OSError."""
+        """Read the available bytes of the socket, up to a limit. Raises BlockingIOError, OSError."""
         for _ in range(READS_AT_ONCE):
             if self._frame is None:
                 data = self._socket.recv(SCRATCH_BYTES)
@@ -362,7 +366,7 @@ class _Connection:
                 if count:
                     self._take(self._rest + data if self._rest else data)
                 if 0 < count < SCRATCH_BYTES and self._frame is None:
-                    return  # the socket had no more
+                    return  # the socket had no more bytes
             else:
                 count = self._socket.recv_into(self._frame[self._filled :])
                 self._fill(count)
@@ -372,8 +376,8 @@ class _Connection:
                 return
 
     def _take(self, data: bytes) -> None:
-        """Handle the whole responses in the bytes; the rest of a partial one is then read into a buffer of its own
-        size."""
+        """Handle the whole responses in the bytes. The remaining bytes of an incomplete response are then read into a
+        buffer of that response's size."""
         view, position = memoryview(data), 0
         while not self.is_closed:
             behind = position + SIZE_BYTES
@@ -404,7 +408,7 @@ class _Connection:
     def _answered(self, frame: memoryview) -> None:
         kind, answer = self._pending.pop(correlation_of(frame), (None, None))
         if kind is None or answer is None or answer.done():
-            return  # its caller does not wait any more
+            return  # the response's caller does not wait for it any more
         try:
             response = read_response(kind, frame)
         except Unanswered as error:
@@ -414,7 +418,7 @@ class _Connection:
             answer.set_result(response)
 
     def close(self, reason: str, kind: type[Unanswered] = Unanswered) -> None:
-        """Close the socket; requests without a response raise Unanswered of that kind, with the reason."""
+        """Close the socket. Requests that wait for a response raise an Unanswered of class `kind` with the reason."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -430,7 +434,8 @@ class _Connection:
 
 
 def _retrieve_exception(attempt: asyncio.Task[_Connection]) -> None:
-    """Mark the failure of a connection attempt as retrieved: asyncio complains otherwise where no call waits for it."""
+    """Mark the failure of a connection attempt as retrieved: asyncio complains otherwise if no call waits for the
+    attempt."""
     if not attempt.cancelled():
         attempt.exception()
 

@@ -1,9 +1,10 @@
 """Limits the warnings that clients cause: at most one log line for each kind of warning in COMPLAINT_S seconds.
 
-A kind is what is refused, at which listener, and the reason. The first warning of a kind is logged at once; later ones
-are counted, and logged as one line when COMPLAINT_S seconds are over, or when the server stops, with their number and
-the detail of the last one (such as the client's address). A reason may contain text that a client chooses (the subject
-of its certificate): KINDS_MAX kinds are counted separately at a time; beyond them all reasons share one line.
+The kind of a warning consists of what is refused, the listener, and the reason. The first warning of a kind is logged
+at once; later ones are counted, and logged as one line when COMPLAINT_S seconds are over, or when the server stops,
+with their number and the detail of the last one (such as the client's address). A reason may contain text that a client
+chooses (the subject of its certificate); therefore at most KINDS_MAX kinds are counted separately, and all further
+reasons share one line.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ class _Kind:
 
 
 class Complaints:
-    """The warnings of one server. now_s: a monotonic clock, in seconds."""
+    """The warnings of one server. now_s: a function that returns the time of a monotonic clock, in seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def add(self, what: str, kind: str, detail: str = "") -> None:
-        """Log `what: kind, detail`, or count it until the kind is due again."""
+        """Log `what: kind, detail`; or only count the warning if one of its kind was logged less than COMPLAINT_S
+        ago."""
         key, counts = (what, kind), "since the last such line"
         if key not in self._kinds and len(self._kinds) >= KINDS_MAX:
             key, counts = (what, ""), "for this and other reasons since the last such line"
@@ -47,8 +49,9 @@ class Complaints:
             self._log(found)
 
     def report(self, *, at_end: bool = False) -> None:
-        """Log the counted warnings of each kind whose last line is COMPLAINT_S old, and forget kinds without a warning
-        since their last line. Called every few seconds. at_end: log all kinds, however old their last line."""
+        """Log the counted warnings of each kind whose last line is COMPLAINT_S old, and forget the kinds that had no
+        warning since their last line. Called every few seconds. at_end: log all kinds, however old their last lines
+        are."""
         for key, kind in list(self._kinds.items()):
             if not at_end and self._now_s() - kind.logged_at_s < COMPLAINT_S:
                 continue

@@ -1,39 +1,39 @@
-"""One client's connection: it reads requests, gives them to their handlers and sends the responses in the order of the
+"""One client's connection. It reads requests, passes them to their handlers and sends the responses in the order of the
 requests.
 
-The state of a connection is whether it takes its next request (decodes it and calls its handler), and if not, what it
-waits for:
+To take a request means to decode it and to call its handler. The state of a connection says whether the next request is
+taken, and if not, what it waits for:
 
     READING   requests are taken: from the bytes received, then from the socket
     YIELDING  the connection has used up its turn (TURN_NS, TURN_BYTES): the event loop serves other connections first
-    WAITING   the next request waits for a response: to a request that a thread decodes, to one that is not answered at
-              once (a Fetch without data, a JoinGroup), or to all the Produce requests in front of it
+    WAITING   the next request waits for a response: to a request that a thread decodes, to a request whose response
+              takes time (a Fetch without data, a JoinGroup), or to all the Produce requests in front of it
     MUTED     the client is throttled: its response is sent, but until the throttle time is over no request is taken
     STARVED   no memory for the next request is left (request_memory.py): the rest of that request stays in the socket
-              until other requests are answered
+              until the responses to other requests are sent
     SENDING   the client reads its responses more slowly than they are made: no request is taken until all are sent
     DRAINING  the broker stops: no request is taken any more, the responses to earlier requests are still sent
     CLOSED    the client or the broker has closed the connection, or it has failed
 
-TRANSITIONS has every change of state: the state and an event give the next state. An event that a state does not list
-leaves the state as it is. Each transition back to READING is followed by a check for another obstacle, whose event is
-then applied: a connection that was WAITING when its client was throttled becomes MUTED once the response is complete
-(`_go_on`).
+TRANSITIONS has every change of state: the state and an event give the next state. An event that is not listed for a
+state leaves the state as it is. Each transition back to READING is followed by a check for another obstacle, whose
+event is then applied: a connection that was WAITING when its client was throttled becomes MUTED once the response is
+complete (`_go_on`).
 
-The bytes of requests that are not taken stay in the socket: that is the back-pressure on the client, and it bounds the
-broker's memory.
+The bytes of requests that are not taken stay in the socket. This slows down the client, and bounds the broker's memory.
 
 Responses that cannot be sent yet are in one queue, `_pending`, in the order of their requests. Produce requests join
 the queue behind Produce requests whose batches wait for followers (LATE_MAX at most), so that one Fetch of a follower
-reads all those batches; any other request waits until the queue is empty. A request that is answered at once needs no
-task, no future and no place in the queue.
+reads all those batches; any other request waits until the queue is empty. A request whose response is made at once
+needs no task, no future and no place in the queue.
 
-On a listener of SASL the requests go through the connection's Authentication (authentication.py) first. A failed one
-leaves the connection DRAINING until connection.failed.authentication.delay.ms is over. Over TLS the event loop does not
-see bytes that OpenSSL holds already: the connection goes on reading by itself (`_read_on`).
+On a SASL listener the requests go through the connection's Authentication (authentication.py) first. A failed
+authentication leaves the connection DRAINING until connection.failed.authentication.delay.ms is over. Over TLS the
+event loop does not see bytes that OpenSSL has received already, so the connection reads them without waiting for the
+socket (`_read_on`).
 
-Source: SocketServer's Processor, which mutes a channel while its request is answered; KIP-219 (a throttled client gets
-its response at once).
+Source: SocketServer's Processor, which mutes a channel until the response to its request is sent; KIP-219 (a throttled
+client gets its response at once).
 """
 
 from __future__ import annotations
@@ -79,15 +79,16 @@ NOTHING: Final = memoryview(b"")
 TURN_NS: Final = 2_000_000
 TURN_BYTES: Final = 256 << 10
 """A connection's turn ends after TURN_NS nanoseconds, divided by the number of connections whose turns ended before all
-their requests were taken, or after TURN_BYTES bytes of unsent responses. It takes one request at least."""
+their requests were handled, or after TURN_BYTES bytes of unsent responses. At least one request is handled in each
+turn."""
 WAITING_APIS: Final = frozenset(api.key for api in APIS.values() if api.name in {"fetch", "join_group", "sync_group"})
 """The APIs whose requests may wait for data or for other clients, up to a time that the client sets."""
 LATE_MAX: Final = 32
-"""The greatest number of Produce requests of one connection that wait for their responses at a time."""
+"""The greatest number of Produce requests of one connection that may wait for their responses at a time."""
 
 
 class State(StrEnum):
-    """Whether the connection takes its next request, and if not, the event that it waits for."""
+    """Whether the next request of the connection is handled now; if not, the event that it waits for."""
 
     READING = "reading"
     YIELDING = "yielding"
@@ -137,15 +138,15 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
     DRAINING: {CLOSE: CLOSED},
     CLOSED: {},
 }
-"""State and event -> the next state; an event that is not listed leaves the state as it is."""
+"""State and event -> the next state. An event that is not listed for a state leaves the state as it is."""
 
 
 class _Pending:
     """A place in the queue of responses. call: the request; None for a plain Produce request, which is not decoded, and
-    while a thread decodes the request. answer: the response, a
-    Later, or an awaitable. task: awaits or encodes the response; None where no task does, and once it is done.
-    began_ns: when the handler was called. size_bytes: the bytes of request memory (request_memory.py) that the request
-    holds until it is answered."""
+    while a thread decodes the request. answer: the response, a Later, or an awaitable. task: the task that awaits or
+    encodes the response; None without such a task, and once it is done. began_ns: when the handler was called.
+    size_bytes: the bytes of request memory (request_memory.py) that the request occupies until its response is
+    sent."""
 
     __slots__ = ("answer", "began_ns", "call", "size_bytes", "task")
 
@@ -156,12 +157,12 @@ class _Pending:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the response can be sent once all responses in front of it are sent."""
+        """Whether the response can be sent as soon as all responses in front of it are sent."""
         return self.task is None and (not isinstance(self.answer, Later) or self.answer.future.done())
 
     @property
     def holds_up_all(self) -> bool:
-        """Whether no further request is taken before this response is sent, not even a Produce request."""
+        """Whether no further request is handled before this response is sent, not even a Produce request."""
         return self.task is not None or (self.call is not None and self.call.header.api_key != PRODUCE)
 
     def give_up(self) -> None:
@@ -175,11 +176,11 @@ class _Pending:
 
 
 class Connection:
-    """A client's socket, with its state, its pending responses and its unsent ones. Only the event loop's thread uses
-    it.
+    """A client's socket, with its state, its pending responses and its unsent responses. Only the event loop's thread
+    uses this object.
 
-    client_host, peer: the client's address as Java writes it, without and with its port; listener: the name of its
-    listener; principal: who the client is; last_active: when bytes were last received or sent, in seconds of the
+    client_host, peer: the client's address as Java writes it, without and with its port. listener: the name of its
+    listener. principal: the client's principal. last_active: when bytes were last received or sent, in seconds of the
     event loop's clock.
     """
 
@@ -220,7 +221,7 @@ class Connection:
         principal: str = ANONYMOUS,
         authentication: Authentication | None = None,
     ) -> None:
-        """authentication: of a client that has to log in by SASL, None where it has not."""
+        """authentication: that of a client that has to log in by SASL, else None."""
         self._server = server
         self._loop = server.loop
         self._socket = sock
@@ -237,13 +238,13 @@ class Connection:
         self._apis = CONTROLLER_APIS if listener in server.config.controller_listener_names else BROKER_APIS
         self.last_active = server.loop.time()
         self._state = READING
-        self._rest = bytearray()  # the received bytes of requests that are not taken yet
-        self._needed_bytes = SIZE_BYTES  # how many of these bytes complete the next request, or its size field
-        self._taken_bytes = 0  # the request memory that the next request holds
+        self._rest = bytearray()  # the received bytes of requests that are not handled yet
+        self._needed_bytes = SIZE_BYTES  # how many bytes _rest needs for the whole next request, or for its length
+        self._taken_bytes = 0  # the request memory that the next request occupies
         self._pending: deque[_Pending] = deque()
         self._out = Outgoing(sock)
-        self._timer: asyncio.TimerHandle | None = None  # ends the throttle time of the client
-        self._is_reading = self._is_writing = False  # whether the event loop watches the socket
+        self._timer: asyncio.TimerHandle | None = None  # fires when the client's throttle time ends
+        self._is_reading = self._is_writing = False  # whether the socket is registered for reads, for writes
         self._listen()
 
     def close(self, reason: str = "", *, level: int = logging.DEBUG) -> None:
@@ -272,7 +273,7 @@ class Connection:
         self._server.forget(self)
 
     def drain(self) -> None:
-        """Take no request any more; the responses to earlier requests are still sent."""
+        """Handle no further request. The responses to earlier requests are still sent."""
         self._enter(DRAIN)
         self._pause()
 
@@ -283,18 +284,19 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the response to any request is not sent yet."""
+        """Whether any request is still without a sent response."""
         return bool(self._pending) or bool(self._out)
 
     # the state
 
     def _enter(self, event: Event) -> None:
-        """Change the state as TRANSITIONS says for this event; an event that is not listed there changes nothing."""
+        """Change the state as TRANSITIONS says for this event. An event that is not listed for the state changes
+        nothing."""
         self._state = TRANSITIONS[self._state].get(event, self._state)
 
     def _go_on(self, event: Event) -> None:
-        """Apply an event that may lead back to READING. Where it does, and nothing else holds up the next request, take
-        the requests received meanwhile, then watch the socket again."""
+        """Apply an event that may lead back to READING. If it does, and nothing else delays the next request, handle
+        the requests that were received meanwhile, then wait for further bytes on the socket."""
         if self._state is READING:
             return
         self._enter(event)
@@ -329,13 +331,14 @@ class Connection:
             self._is_reading = False
 
     def _read_on(self) -> None:
-        """Read again soon where OpenSSL has bytes that the event loop does not see on the socket."""
+        """Read again in the next iteration of the event loop if OpenSSL has bytes that the event loop does not see on
+        the socket."""
         if self._tls is not None and self._tls.has_unread and self._is_reading:
             self._loop.call_soon(self.poll)
 
     def poll(self) -> None:
-        """Read the socket if it is watched, to notice a reset that uvloop has not reported: where a reset comes
-        together with the client's last bytes, uvloop reports only the bytes."""
+        """Read the socket if it is registered for reads, to notice a reset that uvloop has not reported: if a reset
+        arrives together with the client's last bytes, uvloop reports only the bytes."""
         if self._is_reading:
             self._readable()
 
@@ -361,14 +364,14 @@ class Connection:
 
     @property
     def _is_sparing(self) -> bool:
-        """Whether to receive so few bytes at a time that they need no request memory: the client has not logged in, and
-        no memory is taken for its next request yet."""
+        """Whether to receive so few bytes at a time that they need no request memory: True if the client has not logged
+        in, and no memory is reserved for its next request yet."""
         return self._memory is self._server.login_memory and not self._taken_bytes
 
     def _check_peer_closed(self) -> None:
-        """Close the connection if the client has closed its end, unless a request that it sent before is still to be
-        handled or answered. Bytes that the client sends stay in the socket, which is not watched any more: no request
-        is taken in this state."""
+        """Close the connection if the client has closed its end, unless a request that the client sent before is still
+        to be handled or to get its response. Bytes that the client sends now stay in the socket, which is no longer
+        registered for reads, as no request is handled in this state."""
         try:
             if self._socket.recv(1, socket.MSG_PEEK) or not self._only_waits:
                 self._pause()
@@ -386,8 +389,8 @@ class Connection:
         return not self._rest and last is not None and last.header.api_key in WAITING_APIS
 
     def _take(self, data: memoryview) -> None:
-        """Take the requests in the bytes kept earlier and in `data`, as long as the state is READING, and keep the
-        bytes behind them."""
+        """Handle the requests in the bytes kept earlier (`_rest`) and in `data`, as long as the state is READING, and
+        keep the remaining bytes."""
         if self._rest:
             self._rest += data
             if len(self._rest) < self._needed_bytes:
@@ -421,7 +424,7 @@ class Connection:
             try:
                 self._request(data[behind:position])
             except (BadRequest, HangUp) as error:
-                self._flush()  # the requests in front of it have their answers
+                self._flush()  # the responses to the requests in front of it have been queued
                 self._fail(None, error)
             except Exception as error:  # noqa: BLE001  (as in _handle: a connection that stays open is never answered)
                 self._fail(None, error)
@@ -435,7 +438,8 @@ class Connection:
             self._take_memory()
 
     def _take_memory(self) -> None:
-        """Reserve request memory for the next request, where its size is known; wait (STARVED) where none is free."""
+        """Reserve request memory for the next request, if its size is known. If no memory is free, change to
+        STARVED."""
         if self._taken_bytes or self._needed_bytes == SIZE_BYTES:
             return
         if self._memory is self._server.login_memory and self._needed_bytes <= LONG_BYTES:
@@ -450,8 +454,8 @@ class Connection:
         self._go_on(FREED)
 
     def _pass_on(self, taken_bytes: int) -> None:
-        """Give back the request memory of the last request, or, where its response is pending, leave that to the time
-        when it is answered. Once the client has logged in, its later requests use the memory that logged-in clients
+        """Free the request memory of the last request. If its response is pending, the memory is freed when the
+        response is sent. Once the client has logged in, its later requests use the memory that logged-in clients
         share."""
         if taken_bytes and self._pending:
             self._pending[-1].size_bytes += taken_bytes
@@ -467,14 +471,14 @@ class Connection:
         self._go_on(NEXT_TURN)
 
     def _may_join(self, data: memoryview, behind: int) -> bool:
-        """Whether the request at byte `behind` of the data may be taken while responses are pending: a Produce request
-        may, unless LATE_MAX responses are pending."""
+        """Whether the request at byte `behind` of the data may be handled while responses are pending: only a Produce
+        request may, and only if fewer than LATE_MAX responses are pending."""
         return len(self._pending) < LATE_MAX and int.from_bytes(data[behind : behind + 2]) == PRODUCE
 
     # answering
 
     def _request(self, frame: memoryview) -> None:
-        """Decode a request and give it to its handler. frame: without the size in front. Raises BadRequest, HangUp."""
+        """Decode a request and call its handler. frame: the request without its length. Raises BadRequest, HangUp."""
         authentication = self._authentication
         if authentication is not None:
             if len(frame) > LONG_BYTES and not authentication.is_done:
@@ -501,17 +505,17 @@ class Connection:
         self._handle(api, kind, header, read_body(kind, frame, header), frame)
 
     def _hold_up(self, reading: Coroutine[Any, Any, None]) -> None:
-        """Take no further request until a task has read the current one, whose place in the queue is the last. reading:
-        the task's coroutine, which removes that place and answers the request."""
+        """Handle no further request until a task has decoded the current one, whose place in the queue is the last.
+        reading: the task's coroutine, which removes that place and handles the request."""
         place = _Pending(None, None, 0)
         place.task = self._loop.create_task(reading)
         self._pending.append(place)
         self._enter(HELD_UP)
 
     def _answer_at_once(self, frame: memoryview) -> bool:
-        """Queue the response to a plain request, which is made of its bytes alone. While responses are pending, only
-        Produce requests come here (`_may_join`). False: the request has to be decoded and handled, and nothing has been
-        done. Raises HangUp."""
+        """Queue the response to a plain request, which can be handled from its bytes without decoding. While responses
+        are pending, this can only be a Produce request (`_may_join`). Return False, without having done anything, for a
+        request that has to be decoded. Raises HangUp."""
         try:
             answer = self._server.at_once(frame, self)
         except HangUp:
@@ -530,14 +534,15 @@ class Connection:
         return True
 
     def _request_max_bytes(self) -> int:
-        """The size, in bytes, of the largest request that is accepted now: before the login, a smaller one."""
+        """The size, in bytes, of the largest request that is accepted now; it is smaller before the client has logged
+        in."""
         if self._authentication is None or self._authentication.is_done:
             return self._server.config.socket_request_max_bytes
         return self._authentication.receive_max_bytes
 
     def _refuse_size(self, length: int) -> None:
-        """Close the connection as a request is too large: at once, or, if the client is not authenticated, after the
-        delay of a failed authentication. length: of the request, in bytes."""
+        """Close the connection because a request is too large: at once or, if the client is not authenticated, after
+        the delay of a failed authentication. length: the length of the request, in bytes."""
         if self._authentication is None or self._authentication.is_done:
             reason = f"a request of {length:,} bytes, socket.request.max.bytes is {self._max_bytes:,}"
             self.close(reason, level=logging.WARNING)
@@ -549,8 +554,8 @@ class Connection:
         return authentication.take(memoryview(frame), self._loop.time(), self._server.requests.now_ms())
 
     async def _log_in_later(self, authentication: Authentication, frame: bytes) -> None:
-        """Handle a long SASL request, which takes up to 10 ms, in a turn (Server.login_turns), so that those of many
-        clients together do not block the event loop."""
+        """Handle a long SASL request, which takes up to 10 ms, in a turn (Server.login_turns), so that the requests of
+        many clients together do not block the event loop."""
         await self._server.login_turns.next()
         place = self._pending.pop()
         try:
@@ -583,14 +588,14 @@ class Connection:
         self.close(reason, level=logging.INFO)
 
     async def _read_apart(self, api: Api, header: RequestHeader, frame: bytearray) -> None:
-        """Decode a request in a thread, then handle it: a long one, or the first one of an API's version, whose classes
-        and handler the thread imports first, which takes up to 60 ms."""
+        """Decode a request in a thread, then handle it. This is done for a long request, and for the first one of an
+        API's version: the thread then first imports the classes and the handler, which takes up to 60 ms."""
         try:
             kind, request = await apart(_import_and_read, self._server.requests.load, header, frame)
         except Exception as error:  # noqa: BLE001  (as in _handle)
             self._fail(api, error)
             return
-        decoded = self._pending.pop()  # the place of the decoded request, the last in the queue
+        decoded = self._pending.pop()  # remove the place of the decoded request, the last in the queue
         self._handle(api, kind, header, request, frame)
         self._pass_on(decoded.size_bytes)
         self._flush()
@@ -604,9 +609,9 @@ class Connection:
         request: Message | None,
         frame: memoryview | bytearray,
     ) -> None:
-        """Call the handler of a request, then send its response, or queue it behind the pending responses. request
-        None: ApiVersions of a version above the newest known one, which is answered in version 0. frame: the
-        bytes of the request."""
+        """Call the handler of a request, then send its response, or queue it behind the pending responses. request:
+        None for an ApiVersions request above the newest known version, whose response has version 0. frame: the bytes
+        of the request."""
         now_ms = self._server.requests.now_ms()
         call = Call(
             kind,
@@ -630,7 +635,7 @@ class Connection:
                 if api.key != PRODUCE:
                     self._enter(HELD_UP)
             elif not isinstance(answer, Laid) and (isawaitable(answer) or has_long_list(answer)):
-                if api.key == PRODUCE:  # its batches may be views of the scratch buffer
+                if api.key == PRODUCE:  # the request's batches may be views of the scratch buffer
                     self._server.renew_scratch()
                 pending = _Pending(call, answer, began_ns)
                 pending.task = self._loop.create_task(self._complete(pending, call))
@@ -644,7 +649,7 @@ class Connection:
             self._fail(api, error)
 
     async def _complete(self, pending: _Pending, call: Call) -> None:
-        """Wait for a response, encode a long one in a thread, then send it. The next request may be taken after
+        """Wait for a response, encode a long response in a thread, then send it. The next request may be handled after
         that."""
         answer = pending.answer
         try:
@@ -684,8 +689,8 @@ class Connection:
             self._go_on(ANSWERED)
 
     def _answer(self, call: Call, response: Answer, began_ns: int) -> None:
-        """Queue a response to be sent, and mute the client if it is throttled. response None: a Produce request with
-        acks=0, which has no answer."""
+        """Queue a response to be sent, and mute the client if it is throttled. response: None for a Produce request
+        with acks=0, which has no response."""
         throttle_ms = self._throttle_ms(call, began_ns)
         if isinstance(response, Laid):
             if throttle_ms:
@@ -697,8 +702,8 @@ class Connection:
             self._mute(throttle_ms)
 
     def _fail(self, api: Api | None, error: BaseException) -> None:
-        """Close the connection, and log why: the bytes are no request (BadRequest), the handler refuses (HangUp), was
-        cancelled, or has failed. api None: the request could not be decoded."""
+        """Close the connection, and log the reason: the bytes are no request (BadRequest), or the handler has raised
+        HangUp, was cancelled, or has failed. api: None if the request could not be decoded."""
         name = "a request" if api is None else api.name
         if isinstance(error, BadRequest):
             self.close(f"not a request: {error}", level=logging.WARNING)
@@ -719,7 +724,8 @@ class Connection:
         return max(call.throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began_ns))
 
     def _mute(self, throttle_ms: int) -> None:
-        """Take no request for the throttle time; where an earlier throttle time ends later, until that one ends."""
+        """Handle no request until the throttle time is over. If an earlier throttle time ends later, handle none until
+        that time is over."""
         delay_s = throttle_ms / 1000
         if self._timer is not None:
             delay_s = max(delay_s, self._timer.when() - self._loop.time())
@@ -734,7 +740,8 @@ class Connection:
     # writing
 
     def _flush(self) -> None:
-        """Send as much of the queued responses as the socket takes; the rest follows when the socket is writable."""
+        """Send as much of the queued responses as the socket takes. The remaining bytes are sent when the socket is
+        writable."""
         if not self._out or self.is_closed:
             return
         try:
@@ -767,8 +774,8 @@ class Connection:
 
 def _import_and_read(load: Callable[[int], None], header: RequestHeader, frame: bytearray) -> tuple[Messages, Message]:
     """Return the message classes of a request's API and version, and the decoded request. load: imports the API's
-    handler. frame: writable, as batches are views of it, and an append writes their offsets into it. Raises
-    BadRequest."""
+    handler. frame: must be writable, as the request's batches are views of it, and an append writes offsets into them.
+    Raises BadRequest."""
     kind = messages(header.api_key, header.version)
     load(header.api_key)
     return kind, read_body(kind, memoryview(frame), header)

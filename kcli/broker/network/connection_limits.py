@@ -1,18 +1,18 @@
-"""How many connections there may be, and how fast new ones may come.
+"""Limits on the number of connections, and on the rate of new connections.
 
     max.connections                 connections of all client listeners together, and of all controller listeners
                                     together; with a listener's prefix, of that listener
-    max.connection.creation.rate    new connections a second, of the same: an average over quota.window.num windows
+    max.connection.creation.rate    new connections a second of these: an average over quota.window.num windows
     max.connections.per.ip          connections of one address, with max.connections.per.ip.overrides
     connection_creation_rate        new connections a second of one address: a client quota
 
-A new connection beyond one of the first two limits waits, and so do later ones of the same listener. If the broker has
-several client listeners, the inter-broker listener is bound only by the limits with its own prefix: beyond the total of
-max.connections, its new connection replaces the connection that was idle for the longest time. A connection beyond
-max.connections.per.ip is closed at once; one beyond connection_creation_rate after the throttle time, one window at
-most.
+A new connection beyond one of the first two limits waits, and so do later connections to the same listener. If the
+broker has several client listeners, the inter-broker listener is bound only by the limits with its own prefix: beyond
+the total of max.connections, its new connection replaces the connection that was idle for the longest time. A
+connection beyond max.connections.per.ip is closed at once; a connection beyond connection_creation_rate is closed after
+the throttle time, which is one window at most.
 
-No I/O and no clock. Source: ConnectionQuotas of SocketServer; KIP-402, KIP-612.
+This module does no I/O and reads no clock. Source: ConnectionQuotas of SocketServer; KIP-402, KIP-612.
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ if TYPE_CHECKING:
 
 CREATION_RATE: Final = "connection_creation_rate"
 _ADDRESSES_MAX: Final = 10_000
-"""The greatest number of addresses whose creation rates are kept; beyond that all are dropped, and counted anew."""
+"""The greatest number of addresses whose creation rates are known. When there are more, the rates of all are dropped
+and counted anew."""
 
 
 class ConnectionLimits:
-    """The connections of one node, counted. A host is an address, as Java writes it."""
+    """Counts the connections of one node. A host is an address, as Java writes it."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         brokers = {each.listener for each in config.listeners} - set(config.controller_listener_names)
         self._protected = config.inter_broker_listener if len(brokers) > 1 else ""
-        self._totals: Counter[bool] = Counter()  # whether of controller listeners -> connections
+        # True for the controller listeners together, False for the client listeners -> number of connections
+        self._totals: Counter[bool] = Counter()
         self._per_listener: Counter[str] = Counter()
         self._per_host: Counter[str] = Counter()
-        self._rates: dict[str | bool, Rate] = {}  # listener -> its rate; False, True as in _totals
+        # listener -> its rate of new connections; False, True -> as in _totals
+        self._rates: dict[str | bool, Rate] = {}
         self._host_rates: dict[str, Rate] = {}
         self._quotas: dict[str, float] = {}
         self._default_quota: float = INT_MAX
@@ -67,12 +70,12 @@ class ConnectionLimits:
         self._overrides_text = None
 
     def unresolved(self) -> set[str]:
-        """Return the names of hosts for which there is a limit, and whose addresses are not known yet."""
+        """Return the host names for which there is a limit, and whose addresses are not known yet."""
         named = self._quotas.keys() | self._config.max_connections_per_ip_overrides.keys()
         return {name for name in named if name not in self._addresses and not _is_address(name)}
 
     def resolved(self, name: str, addresses: Iterable[str]) -> None:
-        """Set the addresses of a host that `unresolved` has named."""
+        """Set the addresses of a host name that `unresolved` has returned."""
         self._addresses[name] = list(addresses)
         self._overrides_text = None
 
@@ -80,7 +83,7 @@ class ConnectionLimits:
 
     def wait_ms(self, listener: str, now_ms: int) -> int:
         """Count a new connection in the rate of its listener, and in that of all client listeners or all controller
-        listeners. Return how long the connection has to wait, ms."""
+        listeners. Return the time, in ms, that the connection has to wait."""
         limits: list[tuple[str | bool, int]] = [(listener, self._config.creation_rate_of(listener))]
         if listener != self._protected:
             limits.append((self._is_controllers(listener), self._config.number("max.connection.creation.rate")))
@@ -100,8 +103,8 @@ class ConnectionLimits:
         )
 
     def refusal_ms(self, host: str, now_ms: int) -> int:
-        """Count a new connection in the rate of its address. Return after how many ms it is to be closed, 0 for one
-        that may stay."""
+        """Count a new connection in the rate of its address. Return the time, in ms, after which the connection is to
+        be closed; 0 if it may stay."""
         bound = self._host_value(host, self._quotas, self._default_quota)
         if bound >= INT_MAX:
             return 0
@@ -121,14 +124,14 @@ class ConnectionLimits:
         return self._per_host[host] < self._host_value(host, self._overrides, self._config.max_connections_per_ip)
 
     def add(self, listener: str, host: str) -> bool:
-        """Count a connection. Return whether another one, of another listener, has to be closed for it."""
+        """Count a connection. Return whether another connection, to another listener, has to be closed for it."""
         self._totals[self._is_controllers(listener)] += 1
         self._per_listener[listener] += 1
         self._per_host[host] += 1
         return listener == self._protected and self._totals[False] > self._config.max_connections
 
     def remove(self, listener: str, host: str) -> None:
-        """Count a connection no longer."""
+        """Subtract a closed connection from the counts."""
         self._totals[self._is_controllers(listener)] -= 1
         self._per_listener[listener] -= 1
         self._per_host[host] -= 1
@@ -150,7 +153,8 @@ class ConnectionLimits:
         return min(rate.throttle_ms(bound, now_ms), self._window_ms)
 
     def _host_value(self, host: str, values: Mapping[str, float], default: float) -> float:
-        """The configured value for an address, under the address itself or one of its names."""
+        """Return the value in `values` for an address, under the address itself or under a host name that has it;
+        `default` if there is none."""
         if not values:
             return default
         if host in values:

@@ -1,14 +1,14 @@
 """How this node connects to the nodes behind a listener: its TLS context, and its login by SASL.
 
-    TLS handshake    the certificate of the other node, and its host name unless
-                     ssl.endpoint.identification.algorithm is empty; this node shows its own certificate where the other
+    TLS handshake    verifies the certificate of the other node, and its host name unless
+                     ssl.endpoint.identification.algorithm is empty; this node sends its own certificate if the other
                      node requests it
     ApiVersions      once a connection
     SaslHandshake    the mechanism
-    SaslAuthenticate PLAIN or SCRAM, until the other node has authenticated this one
+    SaslAuthenticate PLAIN or SCRAM, until the other node has authenticated this node
 
-Where the other node ends sessions (connections.max.reauth.ms), this node logs in again after SESSION_PART of the
-session's length, plus a random part of up to SESSION_JITTER of it: the next request then waits for a SaslHandshake and
+If the other node ends sessions (connections.max.reauth.ms), this node logs in again after SESSION_PART of the session's
+length, plus a random part of up to SESSION_JITTER of that length: the next request then waits for a SaslHandshake and
 SaslAuthenticate on the same connection. An Outbound is made from config/security.py before the node writes anything to
 disk, so that a node whose files cannot be used does not start.
 
@@ -44,7 +44,8 @@ REASON_MAX: Final = 200
 
 @dataclass(slots=True)
 class Outbound:
-    """tls: the context for new connections, None without TLS; certificates.py replaces it. login: None without SASL."""
+    """How this node connects to a listener of other nodes. tls: the context for new connections, None without TLS;
+    certificates.py replaces it when a file changes. login: None without SASL."""
 
     tls: TlsContext | None = None
     login: ClientLogin | None = None
@@ -54,8 +55,8 @@ IN_THE_CLEAR: Final = Outbound()
 
 
 def outbound(security: OutgoingSecurity, now: dt.datetime) -> Outbound:
-    """Return how this node connects to the listener that `security` describes. now: with a time zone. Raises
-    CannotServe."""
+    """Return how this node connects to the listener that `security` describes. now: the current time, with a time zone.
+    Raises CannotServe."""
     listener = security.security.listener
     try:
         tls = client_context(security.security.tls, now) if security.security.has_tls else None
@@ -67,13 +68,13 @@ def outbound(security: OutgoingSecurity, now: dt.datetime) -> Outbound:
 
 
 Ask = Callable[..., Awaitable[Any]]
-"""Sends a request of SASL, by the name of its API and with its fields, and returns the response."""
+"""A function that sends a SASL request, given the name of its API and its fields, and returns the response."""
 
 
 async def log_in(login: ClientLogin, ask: Ask) -> float | None:
-    """Log in on a connection. Return after how many seconds to log in again, None for never.
+    """Log in on a connection. Return the time, in seconds, after which to log in again; None for never.
 
-    ask: see Ask. Raises LoginFailed, with the other node's reason, and what `ask` raises.
+    ask: sends a SASL request (see Ask). Raises LoginFailed with the other node's reason, and what `ask` raises.
     """
     answer = await ask("sasl_handshake", mechanism=login.mechanism)
     if error_of(answer) != ErrorCode.NONE:
@@ -88,8 +89,8 @@ async def log_in(login: ClientLogin, ask: Ask) -> float | None:
         if code != ErrorCode.NONE:
             error_message = answer.error_message or code.name
             raise LoginFailed(f"SASL {login.mechanism}: {error_message[:REASON_MAX]}")
-        session = getattr(answer, "session_lifetime", None)  # since version 1
-        try:  # in a thread: the other node chooses how often SCRAM hashes the password
+        session = getattr(answer, "session_lifetime", None)  # the response has it from version 1 on
+        try:  # in a thread, as the other node chooses how often SCRAM hashes the password
             message = await asyncio.to_thread(_next, conversation, bytes(answer.auth_bytes))
         except NotTrusted as error:
             raise LoginFailed(
@@ -102,7 +103,7 @@ async def log_in(login: ClientLogin, ask: Ask) -> float | None:
 
 def _next(conversation: Conversation, said: bytes) -> bytes | None:
     """Return the next message to send in a SASL exchange, None at its end. said: the other node's last message. Raises
-    NotTrusted where the other node does not prove that it knows the password."""
+    NotTrusted if the other node does not prove that it knows the password."""
     try:
         return conversation.send(said)
     except StopIteration:

@@ -2,7 +2,7 @@
 
 A region up to COPY_LIMIT_BYTES is read into memory and sent together with other bytes in one call; a larger one is sent
 by sendfile(2), uncopied, or through the TLS socket, which encrypts it. The file of an unsent region stays open even if
-its segment is deleted meanwhile: its descriptor is duplicated once a send has to wait.
+its segment is deleted meanwhile, as its descriptor is duplicated when a send has to wait.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from kcli.log.live.segments import FileRegion
 
 COPY_LIMIT_BYTES = 32 << 10
 SENT_TOGETHER = 64
-"""The greatest number of parts in one call of sendmsg(2), which takes up to 1,024."""
+"""The greatest number of parts that are sent with one call of sendmsg(2), which accepts up to 1,024."""
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
 HAS_SENDFILE = hasattr(os, "sendfile")
 
 
 class TornRegion(OSError):
-    """A log file ends before the end of a region whose length the response has already announced."""
+    """A log file ends before the end of a region, although the response already contains the region's length."""
 
 
 class _Pending:
-    """A region that is partly sent. fd, position, left: the descriptor, and the next byte and the number of bytes to
-    send. owned: whether fd is a duplicate, to be closed here."""
+    """A region that is partly sent. fd: the file's descriptor. position: the next byte to send. left: the number of
+    bytes to send. owned: whether fd is a duplicate that is to be closed here."""
 
     __slots__ = ("fd", "left", "owned", "position")
 
@@ -50,8 +50,8 @@ class _Pending:
 
 
 class Outgoing:
-    """A queue of unsent parts of responses, which are written to a non-blocking socket. size_bytes: of all unsent
-    parts."""
+    """A queue of unsent parts of responses, which are written to a non-blocking socket. size_bytes: the size of all
+    unsent parts."""
 
     __slots__ = ("_is_tls", "_parts", "_sendfile", "_socket", "size_bytes")
 
@@ -66,7 +66,7 @@ class Outgoing:
         return bool(self._parts)
 
     def add(self, parts: list[Part]) -> None:
-        """Queue parts of responses; small regions are read at once. Raises TornRegion, OSError."""
+        """Queue parts of responses. Small regions of log files are read now. Raises TornRegion, OSError."""
         for part in parts:
             if not isinstance(part, FileRegion):
                 self._add_bytes(part)
@@ -99,7 +99,7 @@ class Outgoing:
         return not self._parts
 
     def _send_together(self) -> None:
-        """Send the parts in front of the next region in one call, up to SENT_TOGETHER of them."""
+        """Send the parts in front of the next large region in one call, at most SENT_TOGETHER of them."""
         together: list[memoryview] = []
         for part in self._parts:
             if isinstance(part, _Pending) or len(together) == SENT_TOGETHER:
@@ -121,7 +121,7 @@ class Outgoing:
             self._parts.popleft()
 
     def _send_region(self, part: _Pending) -> bool:
-        """Send some of a region. Return whether the socket takes no more."""
+        """Send a part of a region. Return whether the socket is full."""
         sent = self._sendfile(part.fd, part.position, part.left)
         if sent == 0:
             raise TornRegion(f"a log file ends {part.left:,} bytes before what a client was promised")
@@ -144,7 +144,7 @@ class Outgoing:
 
 
 def read_region(region: FileRegion) -> bytes:
-    """The bytes of a region. Raises TornRegion, OSError."""
+    """Return the bytes of a region. Raises TornRegion, OSError."""
     data = os.pread(region.fd, region.length, region.position)
     if len(data) != region.length:
         raise TornRegion(f"{region.path}: {region.length:,} bytes promised at {region.position:,}, {len(data):,} there")

@@ -1,10 +1,10 @@
 """Requests of this node to the other nodes of its cluster, through protocols that tests implement without sockets.
 
-    Network   opens channels: SocketNetwork (client.py) through sockets, a simulation on the event loop alone
-    Channel   sends requests to one address, for one purpose: a request that waits (a Fetch) holds up those behind it
+    Network   opens channels: SocketNetwork (client.py) does so through sockets, a simulation for tests without
+    Channel   sends requests to one address, for one purpose, as a request that waits (a Fetch) delays those behind it
 
-The fields of a request are plain values (wire/plain_values.py). Its version is the newest that both nodes speak,
-unless the caller names one. Source: NetworkClient, KIP-511.
+The fields of a request are plain values (wire/plain_values.py). Its version is the newest that both nodes speak, unless
+the caller names one. Source: NetworkClient, KIP-511.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FETCH = 1
 
 
 class Unanswered(KcliError):
-    """A request has no response: the node could not be connected to, the connection was lost, or the time was over."""
+    """A request got no response: connecting to the node failed, the connection was lost, or the timeout was over."""
 
 
 class VersionMismatch(Unanswered):
@@ -37,46 +37,48 @@ class VersionMismatch(Unanswered):
 
 
 class LoginFailed(Unanswered):
-    """The TLS handshake or the SASL login has failed. The network has logged it."""
+    """The TLS handshake or the SASL login has failed, which the Network has logged."""
 
 
 class Peer(Protocol):
-    """A node that takes requests of this one: a given node, or the active controller, whichever node that is."""
+    """A destination of this node's requests: a given node, or the active controller, whichever node that is."""
 
     async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Any:
         """Send a request and return its response (typed Any: the caller annotates its type). Raises Unanswered.
 
-        api: its name in the table of APIs. version None: the newest that both nodes speak. fields: plain values.
+        api: its name in wire/apis.py. version: None for the newest that both nodes speak. fields: plain values
+        (wire/plain_values.py).
         """
         ...
 
 
 class Channel(Peer, Protocol):
-    """A Peer at one address: connects at the first call, and again after the connection is lost."""
+    """A Peer at one address. It connects at the first call, and again at the next call after the connection was
+    lost."""
 
     def close(self) -> None:
-        """Close the channel; calls without a response raise Unanswered."""
+        """Close the channel. Calls that wait for a response raise Unanswered."""
 
 
 class Network(Protocol):
     """Opens channels to other nodes."""
 
     def channel(self, host: str, port: int, client_id: str) -> Channel:
-        """A new channel to an address; no other caller shares it."""
+        """Return a new channel to an address; no other caller shares it."""
         ...
 
 
 class NoNetwork:
-    """The Network of a node that is its whole cluster: it opens no channel."""
+    """The Network of a node that is the only one of its cluster; it opens no channel."""
 
     def channel(self, host: str, port: int, client_id: str) -> Channel:  # noqa: ARG002  (the signature of Network)
-        """Raises Unanswered: there is no other node."""
+        """Raise Unanswered, as there is no other node."""
         raise Unanswered(f"{host}:{port}: this node is alone")
 
 
 @cache
 def api_named(name: str) -> Api:
-    """The API of that name in the table of APIs. Raises KeyError."""
+    """Return the API of that name in wire/apis.py. Raises KeyError."""
     found = next((api for api in APIS.values() if api.name == name), None)
     if found is None:
         raise KeyError(name)
@@ -85,7 +87,7 @@ def api_named(name: str) -> Api:
 
 def newest_version(api: Api, advertised: Mapping[int, tuple[int, int]]) -> int:
     """The newest version of an API that both nodes speak. advertised: API key -> the lowest and highest version that
-    the other node speaks. Raises VersionMismatch where there is no common version."""
+    the other node speaks. Raises VersionMismatch if there is none."""
     least, most = advertised.get(api.key, (0, -1))
     version = min(most, api.most)
     if version < max(least, api.least):
@@ -104,12 +106,12 @@ def check_version(api: Api, version: int, advertised: Mapping[int, tuple[int, in
 
 
 def new_request(kind: Messages, fields: Mapping[str, Any]) -> Any:
-    """A request object made of plain values, by field name."""
+    """Return a request object made of plain values, by field name."""
     return message(kind.request_type, fields)
 
 
 def request_frame(kind: Messages, client_id: str, correlation_id: int, request: Message | bytes) -> bytes:
-    """The frame of a request, with its size in front. request: an object of kio's, or its encoded body."""
+    """Return the frame of a request, which begins with its length. request: an object of kio's, or the encoded body."""
     buffer = io.BytesIO()
     name = client_id.encode()
     buffer.write(struct.pack(">ihhih", 0, kind.api_key, kind.version, correlation_id, len(name)))
@@ -127,13 +129,13 @@ def request_frame(kind: Messages, client_id: str, correlation_id: int, request: 
 
 
 def correlation_of(frame: memoryview) -> int:
-    """The correlation id of a response. frame: without the size in front."""
+    """Return the correlation id of a response. frame: the response without its length."""
     return int.from_bytes(frame[:4], signed=True)
 
 
 def read_response(kind: Messages, frame: memoryview) -> Any:
-    """The decoded response. frame: without the size in front; the records of a Fetch response are views of it. Raises
-    Unanswered where it cannot be decoded."""
+    """Return the decoded response. frame: the response without its length; the records of a Fetch response are views of
+    the frame. Raises Unanswered if the response cannot be decoded."""
     position = 5 if kind.header_is_flexible else 4
     try:
         if kind.api_key == FETCH and kind.version >= fetch_response.LEAST:
@@ -145,5 +147,5 @@ def read_response(kind: Messages, frame: memoryview) -> Any:
 
 
 def error_of(response: Message) -> ErrorCode:
-    """The top-level error code of a response; ErrorCode.NONE where the response has no such field."""
+    """Return the top-level error code of a response; ErrorCode.NONE if the response has no such field."""
     return ErrorCode(getattr(response, "error_code", ErrorCode.NONE))

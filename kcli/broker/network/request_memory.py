@@ -1,14 +1,14 @@
 """The memory of the requests of all connections (queued.max.request.bytes).
 
-    take   a request whose first bytes have come takes its size, if any byte is free: the last one may take more than is
-           free, so that the largest request is not refused for ever
-    give   once it is answered, or its connection is closed, its size is free again
-    wait   a connection whose request got no memory is called once some is free, in the order of waiting
+    take   reserves the size of a request whose first bytes have arrived, if any byte is free; the last such request may
+           take more than is free, so that the largest request is not refused for ever
+    give   frees the size again when the response is sent, or the connection is closed
+    wait   calls a connection whose request got no memory when memory is free, in the order of waiting
 
-A request that comes whole with one read takes nothing: no more is read until it is answered. Without a limit (-1, the
-default) memory grows with the bytes that have come, not with the sizes that are announced. Clients that have not logged
-in share a separate memory, whose size bounds what they take up together; Kafka has no such bound. Source:
-SimpleMemoryPool, not strict; KIP-72.
+A request that arrives whole with one read reserves nothing, as no more is read until its response is sent. Without a
+limit (-1, the default) memory grows with the bytes that have arrived, not with the lengths that are announced. Clients
+that have not logged in share a separate memory, which bounds what they occupy together; Kafka has no such bound.
+Source: SimpleMemoryPool, not strict; KIP-72.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collections.abc import Callable
 
 
 class RequestMemory:
-    """The memory of requests. free_bytes: may be negative; None without a limit."""
+    """The memory that requests may occupy. free_bytes: how much is free; may be negative; None without a limit."""
 
     def __init__(self, size_bytes: int) -> None:
-        """size_bytes: the limit, 0 or less for none."""
+        """size_bytes: the limit, in bytes; 0 or less for no limit."""
         self.free_bytes: int | None = size_bytes if size_bytes > 0 else None
         self._waiting: dict[Callable[[], None], None] = {}
 
     def take(self, count: int) -> bool:
-        """Take `count` bytes if any byte is free. Return whether they were taken."""
+        """Reserve `count` bytes if any byte is free. Return whether they were reserved."""
         if self.free_bytes is None:
             return True
         if self.free_bytes <= 0:
@@ -34,7 +34,7 @@ class RequestMemory:
         return True
 
     def give(self, count: int) -> None:
-        """Give back bytes that were taken, and call connections that wait while there are free ones."""
+        """Free `count` reserved bytes, and call waiting connections as long as any byte is free."""
         if self.free_bytes is None:
             return
         self.free_bytes += count
@@ -44,9 +44,9 @@ class RequestMemory:
             freed()
 
     def wait(self, freed: Callable[[], None]) -> None:
-        """Call `freed` once bytes are free."""
+        """Call `freed` when bytes are free."""
         self._waiting[freed] = None
 
     def forget(self, freed: Callable[[], None]) -> None:
-        """Do not call `freed` any more: its connection waits no longer."""
+        """Undo `wait`: do not call `freed`."""
         self._waiting.pop(freed, None)

@@ -1,4 +1,4 @@
-"""The listeners of a node as they are secured: their TLS contexts, and the mechanisms by which their clients log in.
+"""The security of a node's listeners: their TLS contexts, and the mechanisms by which their clients log in.
 
 They are made from config/security.py before the node writes anything to disk, so that a node whose files cannot be used
 does not start.
@@ -43,9 +43,9 @@ COUNTED_EVERY_MS: Final = 1000
 
 @dataclass(slots=True)
 class Users:
-    """What the mechanisms read from the node. credentials: returns the UserScramCredentialRecords of the metadata
-    image, by mechanism code and user name; empty until the image is loaded. tokens: the delegation tokens, None where
-    they are not enabled. decoy_key: see ScramUsers; `cluster_key` makes it."""
+    """The data of the node that the SASL mechanisms read. credentials: returns the UserScramCredentialRecords of the
+    metadata image, by mechanism code and user name; empty until the image is loaded. tokens: the delegation tokens,
+    None if they are not enabled. decoy_key: the result of `cluster_key`, for ScramUsers."""
 
     now_ms: Callable[[], int]
     credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
@@ -79,8 +79,8 @@ class Users:
         )
 
     def _usual_iterations(self, mechanism: scram.ScramMechanism) -> int:
-        """The number of iterations that most users have with that mechanism, counted once a second at most; the
-        mechanism's minimum without users."""
+        """The number of iterations that most users have with that mechanism, or the mechanism's minimum if there are no
+        users. Counted at most once a second."""
         now_ms = self.now_ms()
         counted_ms, usual = self._usual.get(mechanism.name, (None, 0))
         if counted_ms is None or abs(now_ms - counted_ms) >= COUNTED_EVERY_MS:
@@ -93,17 +93,17 @@ class Users:
 
 
 def cluster_key(cluster_id: str, secret_key: str) -> bytes:
-    """Return the key for the salts that clients get for unknown users (ScramUsers); they are the same on all nodes of a
-    cluster. secret_key: delegation.token.secret.key, "" where it is not set. Without it, a client that knows the
-    cluster id can distinguish such a salt from that of an existing user; but the broker sends the cluster id only after
-    a login."""
+    """Return the key for the salts that clients get for unknown users (ScramUsers), which are the same on all nodes of
+    a cluster. secret_key: delegation.token.secret.key, "" if it is not set. Without a secret key, a client that knows
+    the cluster id can distinguish such a salt from that of an existing user; but the broker sends the cluster id only
+    after a login."""
     return hmac.digest(secret_key.encode(), f"salts of {cluster_id}".encode(), "sha256")
 
 
 @dataclass(frozen=True, slots=True)
 class SecuredListener:
-    """A listener that is not PLAINTEXT. tls: None without TLS. sasl: None where clients do not log in by SASL.
-    endpoint: where the keys of its OAUTHBEARER tokens are fetched, None where they are not fetched."""
+    """A listener that is not PLAINTEXT. tls: None without TLS. sasl: None if clients do not log in by SASL. endpoint:
+    from which the keys that verify OAUTHBEARER tokens are fetched; None if no keys are fetched."""
 
     tls: TlsContext | None
     mapping: PrincipalMapping
@@ -111,14 +111,15 @@ class SecuredListener:
     endpoint: KeyEndpoint | None = None
 
     def principal_of(self, sock: TlsSocket) -> str:
-        """Return the principal of a client's certificate; User:ANONYMOUS without a certificate, and where the client
-        still has to log in by SASL. Raises NoMatchingRule, InvalidDer."""
+        """Return the principal of a client's certificate; User:ANONYMOUS without a certificate, or if the client still
+        has to log in by SASL. Raises NoMatchingRule, InvalidDer."""
         certificate = None if self.sasl is not None else sock.peer_certificate
         return ANONYMOUS if certificate is None else user(self.mapping.name(subject_name(certificate)))
 
 
 def secured_listeners(config: BrokerConfig, users: Users) -> dict[str, SecuredListener]:
-    """Return the listeners of a node that are not PLAINTEXT, by name. Raises CannotServe."""
+    """Return listener name -> SecuredListener for the listeners of a node that are not PLAINTEXT. Raises
+    CannotServe."""
     now = dt.datetime.fromtimestamp(users.now_ms() / 1000, dt.UTC)
     found: dict[str, SecuredListener] = {}
     for each in config.listeners:
@@ -135,8 +136,8 @@ def secured_listeners(config: BrokerConfig, users: Users) -> dict[str, SecuredLi
 
 
 def _secured(config: BrokerConfig, security: ListenerSecurity, users: Users, now: dt.datetime) -> SecuredListener:
-    """Return one listener that is not PLAINTEXT; log warnings about its TLS settings. Raises InvalidTlsSetting,
-    InvalidConfig."""
+    """Return the SecuredListener of one listener that is not PLAINTEXT, and log warnings about its TLS settings. Raises
+    InvalidTlsSetting, InvalidConfig."""
     tls = None
     if security.has_tls:
         tls = listener_context(security.tls, now)
@@ -162,7 +163,7 @@ def _token_keys(
     security: ListenerSecurity, now: dt.datetime, hide: Callable[[str], str]
 ) -> tuple[TokenKeys, KeyEndpoint | None]:
     """Return the keys that verify OAUTHBEARER tokens, and the endpoint from which they are fetched, None for keys in a
-    file. hide: removes secrets from the text of an error. Raises InvalidConfig."""
+    file. hide: a function that removes secrets from the text of an error. Raises InvalidConfig."""
     from kcli.broker.network.token_keys import KeyEndpoint, token_keys
 
     keys = token_keys(security, now, hide)
@@ -172,7 +173,8 @@ def _token_keys(
 def _new_server(
     security: ListenerSecurity, mechanism: str, users: Users, keys: TokenKeys | None
 ) -> Callable[[], SaslServer]:
-    """Return the function that makes the server's side of a SASL exchange with the mechanism. Raises InvalidConfig."""
+    """Return a function that returns the server's side of a new SASL exchange with the mechanism. Raises
+    InvalidConfig."""
     module = security.login(mechanism)
     if mechanism == plain.MECHANISM:
         passwords = passwords_of(module)

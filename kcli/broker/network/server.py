@@ -1,12 +1,12 @@
 """The sockets of a broker: it listens, accepts as many connections as its configuration allows, and closes idle ones.
 
-Through a listener of TLS a client's connection begins with its handshake, which a task of its own awaits; it counts as
-a connection from its accept on.
+On a TLS listener, a client's connection begins with a TLS handshake, which runs in its own task; it counts as a
+connection as soon as it is accepted.
 
-Which connections wait or are refused is decided in connection_limits.py. Names of configurations are Kafka's:
+The module connection_limits.py decides which connections wait or are refused. Names of configurations are Kafka's:
 connections.max.idle.ms, socket.request.max.bytes, queued.max.request.bytes, socket.listen.backlog.size,
-socket.send.buffer.bytes. It matters: with a send buffer that the system sizes, a client that reads as fast as the
-broker sends got only a fifth to a half of the throughput, on two busy cores. Source: SocketServer.
+socket.send.buffer.bytes. The last one matters: with a send buffer that the system sizes, a client that reads as fast as
+the broker sends got only a fifth to a half of the throughput, on two busy cores. Source: SocketServer.
 """
 
 from __future__ import annotations
@@ -50,33 +50,35 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 SCRATCH_BYTES = 256 << 10
 ACCEPT_NS = 10_000_000
-"""The longest time for which waiting connections are accepted in one go, in nanoseconds: the listen backlog
-(socket.listen.backlog.size) is small, and a client that finds it full tries again only after a second."""
+"""The longest time, in nanoseconds, for which waiting connections are accepted without a break. It is long because the
+listen backlog (socket.listen.backlog.size) is small, and a client that finds it full tries again only after a
+second."""
 RETRY_ACCEPT_S = 0.1
 IDLE_CHECK_S = 5.0
 REFUSED_MAX = 1000
-"""The greatest number of refused connections that wait to be closed; beyond it, they are closed at once."""
+"""The greatest number of refused connections that wait to be closed. When so many wait, further ones are closed at
+once."""
 LOGIN_BYTES = 64 << 20
-"""The memory, in bytes, for the requests above LONG_BYTES (16 KiB) of all clients together that have not logged in."""
+"""The memory, in bytes, for the requests above LONG_BYTES (16 KiB) of all clients that have not logged in."""
 
 
 class Requests(Protocol):
-    """Answers the requests that come through a server's connections: the Router of dispatch/routing.py."""
+    """Handles the requests that come through a server's connections: the Router of dispatch/routing.py."""
 
     @property
     def quotas(self) -> Quotas:
-        """The client quotas, with what each client has used of them."""
+        """The client quotas, and how much of them each client has used."""
 
     def now_ms(self) -> int:
         """The current time in ms since 1970: the time at which a request is received."""
 
     def at_once(self, frame: memoryview, client: Client) -> Laid | Later | None:
-        """The response to a plain request, made of its bytes alone; None, with nothing changed, where it has to be
-        decoded and handled. frame: without the size in front."""
+        """Return the response to a plain request, which can be handled from its bytes without decoding. Return None,
+        and change nothing, for a request that has to be decoded. frame: the request without its length."""
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """The response to a request, or an awaitable of it. wire/answers.py lists the forms of a response besides an
-        object of kio's."""
+        """Return the response to a request, or an awaitable of it. wire/answers.py lists the types that a response may
+        have besides kio's classes."""
 
     def load(self, api_key: int) -> None:
         """Import the handler of that API. Called in a thread."""
@@ -84,9 +86,9 @@ class Requests(Protocol):
 
 @dataclass(eq=False, slots=True)
 class _Held:
-    """An accepted connection that waits, as the creation rate or the number of connections is at its limit. listening:
-    the listener's socket. is_due: the wait for the creation rate is over; the connection waits only for
-    max.connections."""
+    """An accepted connection that waits because the creation rate or the number of connections is at its limit.
+    listening: the listener's socket. is_due: whether the wait for the creation rate is over, so that the connection
+    waits only for max.connections."""
 
     listening: socket.socket
     client: socket.socket
@@ -100,7 +102,7 @@ def _not_at_once(_frame: memoryview, _client: Client) -> Laid | Later | None:
 
 
 class Server:
-    """Listening sockets and the connections that came through them. All in the event loop's thread."""
+    """Listening sockets and the connections that came through them. Used in the event loop's thread only."""
 
     def __init__(
         self,
@@ -108,21 +110,22 @@ class Server:
         loop: asyncio.AbstractEventLoop,
         secured: Mapping[str, SecuredListener] | None = None,
     ) -> None:
-        """secured: the listeners that are not PLAINTEXT, by name."""
+        """secured: listener name -> SecuredListener, for the listeners that are not PLAINTEXT."""
         self.loop = loop
         self.config = config
         self._secured = dict(secured or {})
         self._handshakes = Handshakes(loop, TlsBuffers()) if self._secured else None
-        self._shaking: dict[asyncio.Task[None], str] = {}  # handshakes under way -> their listeners
+        self._shaking: dict[asyncio.Task[None], str] = {}  # task of a TLS handshake -> its listener
         self.renew_scratch()
         self.memory = RequestMemory(config.queued_max_request_bytes)
         self.login_memory = RequestMemory(LOGIN_BYTES)
-        """The memory of the long requests of clients that have to log in by SASL, and have not done so."""
+        """The memory for the long requests of clients that have to log in by SASL, and have not logged in yet."""
         self.login_turns = Turns()
-        """The turns in which these long requests are handled: one request in each round of the event loop."""
+        """The turns in which the long requests of such clients are handled: one request in each iteration of the event
+        loop."""
         self.connections: set[Connection] = set()
         self.yielding = 0
-        """How many connections wait for their next turn."""
+        """The number of connections that wait for their next turn."""
         self.at_once: Callable[[memoryview, Client], Laid | Later | None] = _not_at_once
         self._handle: Handle
         self._requests: Requests | None = None
@@ -132,17 +135,18 @@ class Server:
         self._refused: dict[socket.socket, asyncio.TimerHandle] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
         self.files_to_come: Callable[[], int] = lambda: 0
-        """Returns the number of file descriptors that log files not open yet will need; see process/descriptors.py."""
+        """Returns the number of file descriptors that will be needed for log files that are not open yet; see
+        process/descriptors.py."""
         self._complaints = Complaints(loop.time)
 
     def renew_scratch(self) -> None:
-        """Give the server a new scratch buffer, into which the connections receive bytes one after another. Called
-        where a waiting request keeps views of the current buffer."""
+        """Give the server a new scratch buffer, into which the connections receive bytes one after another. Called if a
+        waiting request has views of the current buffer."""
         self.scratch = memoryview(room(SCRATCH_BYTES))
 
     @property
     def tls_listeners(self) -> dict[str, TlsContext]:
-        """The contexts with which the listeners of TLS shake hands, by the listener's name."""
+        """Return the contexts with which TLS listeners make handshakes, by the listener's name."""
         return {name: each.tls for name, each in self._secured.items() if each.tls is not None}
 
     def replace_tls(self, listener: str, context: TlsContext) -> None:
@@ -151,14 +155,14 @@ class Server:
 
     @property
     def requests(self) -> Requests:
-        """The component that answers the requests; set by `serve`."""
+        """The object that handles the requests; set by `serve`."""
         assert self._requests is not None, "no connection is accepted before"
         return self._requests
 
     @property
     def handle(self) -> Handle:
-        """The function that answers a request: `requests.handle`, unless kcli.testing has replaced it. While it is
-        replaced, every request goes through the replacement, and none is answered at once."""
+        """The function that returns the response to a request: `requests.handle`, unless kcli.testing has replaced it.
+        While it is replaced, every request is decoded and goes through the replacement."""
         return self._handle
 
     @handle.setter
@@ -166,9 +170,8 @@ class Server:
         self._handle, self.at_once = handle, _not_at_once
 
     def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
-        """Listen on an address, and return the host and port bound. Port 0: a free port; host "": all addresses, those
-        of IPv6 too where the system has them. The address :: accepts IPv4 connections, too, as
-        in Java.
+        """Listen on an address, and return the host and port bound. port: 0 for a free port. host: "" for all
+        addresses, those of IPv6 too if the system has them. The address :: accepts IPv4 connections, too, as in Java.
 
         Clients that connect wait in the listen backlog until `serve`. Raises OSError.
         """
@@ -189,8 +192,8 @@ class Server:
         return bound_host, bound_port
 
     def serve(self, requests: Requests, listeners: Collection[str] | None = None) -> None:
-        """Accept connections through those listeners, None: through all of them. Called once for each listener.
-        requests: answers the clients' requests."""
+        """Accept connections through `listeners`, None for all. Called once for each listener. requests: handles the
+        clients' requests."""
         if self._requests is not requests:
             self._requests, self._handle, self.at_once = requests, requests.handle, requests.at_once
         for sock, listener in self._listening:
@@ -206,7 +209,7 @@ class Server:
                 client, peer = sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # the socket stays readable: accept again after a pause
+            except OSError as error:  # accept again after a pause, as the socket stays readable
                 self._complaints.add("connections are not accepted", error_text(error), f", at {listener}")
                 self.loop.remove_reader(sock.fileno())
                 self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)
@@ -218,7 +221,7 @@ class Server:
             self._connect(client, peer, listener)
 
     def _connect(self, client: socket.socket, peer: tuple[str, int], listener: str) -> None:
-        """Begin to read from an accepted connection; close it where there are too many."""
+        """Begin to read from an accepted connection, or close it if there are too many."""
         host = host_address(peer[0])
         peer = host, peer[1]
         refusal_ms = self.limits.refusal_ms(host, self.requests.now_ms())
@@ -261,19 +264,20 @@ class Server:
         self._refused[client] = self.loop.call_later(after_ms / 1000, close)
 
     def _hold(self, held: _Held, wait_ms: int) -> None:
-        """Let an accepted connection wait, and accept no further one at its listener: those stay in the backlog."""
+        """Let an accepted connection wait, and accept no further connection of its listener, so that those stay in the
+        backlog."""
         self._complaints.add("connections wait", f"max.connections or max.connection.creation.rate, at {held.listener}")
         self._held.append(held)
         self.loop.remove_reader(held.listening.fileno())
 
-        def is_due() -> None:  # a flag, as a timer may fire early by the loop's own clock
+        def is_due() -> None:  # a flag, as a timer may fire before its time by the loop's own clock
             held.is_due = True
             self._admit()
 
         self.loop.call_later(wait_ms / 1000, is_due)
 
     def _admit(self) -> None:
-        """Go on with the connections that have waited, as far as there is room for them now."""
+        """Begin to read from the connections that have waited, as far as there is room for them now."""
         for held in [each for each in self._held if each.is_due and self.limits.has_room(each.listener)]:
             if self.limits.has_room(held.listener):
                 self._held.remove(held)
@@ -282,7 +286,8 @@ class Server:
 
     def _close_idle(self, listener: str) -> None:
         """Close the connection that was idle for the longest time, among those of the client listeners other than
-        `listener`, that of the new connection; where there is none, give up the oldest of their TLS handshakes."""
+        `listener`, which has a new connection. If there is no such connection, abort the oldest TLS handshake on one of
+        those listeners."""
         spared = (listener, *self.config.controller_listener_names)
         others = [each for each in self.connections if each.listener not in spared]
         shaking = next((task for task, of in self._shaking.items() if of not in spared), None)
@@ -292,8 +297,8 @@ class Server:
             shaking.cancel()
 
     def take_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Apply the quotas of addresses in the metadata image, and the limits in the configuration; look up the
-        addresses of host names in them."""
+        """Apply the quotas of IP addresses in the metadata image, and the limits in the configuration. Look up the
+        addresses of the host names in both."""
         self.limits.update(quotas)
         if self._held:
             self.loop.call_soon(self._admit)
@@ -326,10 +331,11 @@ class Server:
         authentication = None if sasl is None else Authentication(sasl)
         connection = Connection(self, sock, peer, listener, principal=principal, authentication=authentication)
         self.connections.add(connection)
-        connection.poll()  # mostly the first request is there already
+        connection.poll()  # usually the first request has arrived already
 
     async def _shake(self, sock: socket.socket, peer: tuple[str, int], listener: str, secured: SecuredListener) -> None:
-        """Await a client's TLS handshake, then begin to read. Raises HandshakeFailed, NoMatchingRule, InvalidDer."""
+        """Make the TLS handshake of a client's connection, then begin to read. Raises HandshakeFailed, NoMatchingRule,
+        InvalidDer."""
         assert secured.tls is not None, "a listener of TLS"
         assert self._handshakes is not None, "made with the listeners"
         shaken = await self._handshakes.accept(sock, secured.tls)
@@ -341,7 +347,8 @@ class Server:
         self._begin(shaken, peer, listener, principal)
 
     def _shaken(self, task: asyncio.Task[None], sock: socket.socket, host: str) -> None:
-        """Handle the end of a TLS handshake: if it has failed, close the socket, and count the connection no longer."""
+        """Handle the end of a TLS handshake: if it has failed, close the socket, and subtract the connection from the
+        counts."""
         listener = self._shaking.pop(task)
         error = None if task.cancelled() else task.exception()
         if error is None and not task.cancelled():
@@ -394,13 +401,13 @@ class Server:
             self._complaints.report(at_end=True)
 
     def _drop_held(self, listeners: Collection[str] | None) -> None:
-        """Close the connections that wait at those listeners, None: at all."""
+        """Close the connections that wait at `listeners`, None for all listeners."""
         for held in [each for each in self._held if listeners is None or each.listener in listeners]:
             self._held.remove(held)
             held.client.close()
 
     def drain(self, listeners: Collection[str]) -> None:
-        """Take no request any more that comes through those listeners; the responses to earlier requests are still
+        """Handle no further request that comes through `listeners`. The responses to earlier requests are still
         sent."""
         for connection in self.connections:
             if connection.listener in listeners:

@@ -1,10 +1,11 @@
-"""TLS handshakes, which do not hold the event loop: signing and verifying run in threads.
+"""TLS handshakes, which do not block the event loop: signing and verifying run in threads.
 
-A handshake that is not done after HANDSHAKE_S is given up. Until a connection has sent its first whole record, it costs
-a coroutine and the bytes that it has sent; then OpenSSL takes 45 to 80 kB for it. At most HANDSHAKES_MAX handshakes
-have memory of OpenSSL's at a time: one more ends the oldest of them. So 10,000 connections that never finish their
-handshake are bounded in memory, and keep out no client that finishes within milliseconds. At most STEPS_AT_ONCE steps
-of handshakes run at a time, so that many new clients do not delay those that are connected.
+A handshake that is not done after HANDSHAKE_S is aborted. Until a client has sent its first whole record, its
+connection costs a coroutine and the bytes that it has sent; then OpenSSL needs 45 to 80 kB for it. At most
+HANDSHAKES_MAX handshakes have memory of OpenSSL's at a time: a further one aborts the oldest of them. So 10,000
+connections that never finish their handshake need only bounded memory, and keep out no client that finishes within
+milliseconds. At most STEPS_AT_ONCE steps of handshakes run at a time, so that many new clients do not delay those that
+are connected.
 
 A client may resume a session of TLS 1.2 for two hours, as long as its own certificate is valid. The intermediate
 certificates and the authority are not verified again, unless the trust store has changed, which makes a new context
@@ -32,34 +33,34 @@ HANDSHAKES_MAX: Final = 1_000
 HEADER_BYTES: Final = 5
 RECEIVED_AT_ONCE: Final = 16 << 10
 STEPS_AT_ONCE: Final = 32
-_CHANGE_CIPHER, _DATA = 20, 23  # the least and the greatest content type of a record
+_CHANGE_CIPHER, _DATA = 20, 23  # the lowest and the highest content type of a TLS record
 _MAJOR_VERSION: Final = 3
 _THREADS: Final = ThreadPoolExecutor(2, "handshakes")
 
 
 class HandshakeFailed(KcliError):
-    """A handshake that did not lead to a connection, and why, in one line. The socket is closed."""
+    """A handshake has failed. The message has the reason, in one line. The socket is closed."""
 
 
 class Handshakes:
-    """The handshakes of one event loop that are not done yet. buffers: for the TlsSockets that they result in. most:
+    """The TLS handshakes of one event loop that are under way. buffers: for the TlsSockets that they result in. most:
     the greatest number of handshakes that have memory of OpenSSL's at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffers: TlsBuffers, *, most: int = HANDSHAKES_MAX) -> None:
         self._loop, self._buffers, self._most = loop, buffers, most
         self._steps = asyncio.Semaphore(STEPS_AT_ONCE)
-        self._deadlines: dict[asyncio.Timeout, None] = {}  # of the handshakes in OpenSSL's memory, oldest first
-        self._given_up: set[asyncio.Timeout] = set()  # deadlines of handshakes that made room for others
+        self._deadlines: dict[asyncio.Timeout, None] = {}  # of handshakes that have memory of OpenSSL's, oldest first
+        self._given_up: set[asyncio.Timeout] = set()  # deadlines of handshakes that were aborted
 
     async def accept(self, sock: socket.socket, context: TlsContext, *, timeout_s: float = HANDSHAKE_S) -> TlsSocket:
-        """Shake hands with a client that has connected. sock: non-blocking. Raises HandshakeFailed."""
+        """Make the handshake with a client that has connected. sock: non-blocking. Raises HandshakeFailed."""
         return await self._shake(sock, context, None, timeout_s)
 
     async def connect(
         self, sock: socket.socket, context: TlsContext, host: str, *, timeout_s: float = HANDSHAKE_S
     ) -> TlsSocket:
-        """Shake hands with a node that this one has connected to. sock: non-blocking; host: the name or address that
-        was connected to, which the node's certificate must have if the context checks it. Raises HandshakeFailed."""
+        """Make the handshake with a node to which this node has connected. sock: non-blocking. host: the name or
+        address of that node, which its certificate must have if the context checks it. Raises HandshakeFailed."""
         return await self._shake(sock, context, host, timeout_s)
 
     async def _shake(self, sock: socket.socket, context: TlsContext, host: str | None, timeout_s: float) -> TlsSocket:
@@ -112,7 +113,7 @@ class Handshakes:
             received = await self._records(sock)
 
     def _enter(self, deadline: asyncio.Timeout) -> None:
-        """Count one more handshake that has memory of OpenSSL's, and give up the oldest one if there are too many."""
+        """Count a handshake as having memory of OpenSSL's, and abort the oldest if there are too many."""
         if len(self._deadlines) >= self._most:
             oldest = next(iter(self._deadlines))
             del self._deadlines[oldest]
@@ -121,7 +122,8 @@ class Handshakes:
         self._deadlines[deadline] = None
 
     async def _records(self, sock: socket.socket) -> bytes:
-        """Receive one record at least, whole. Bytes that are no record are for OpenSSL to refuse."""
+        """Receive bytes until they contain at least one whole record. Bytes that are no record are returned, too, so
+        that OpenSSL refuses them."""
         received = await self._received(sock)
         record_bytes = _record_bytes(received)
         while len(received) < record_bytes:
@@ -137,8 +139,8 @@ class Handshakes:
 
 
 def _record_bytes(received: bytearray) -> int:
-    """The size of the first record, header and content, in bytes; that of the header alone while the header is not
-    received; 0 where the bytes are no record."""
+    """Return the size of the first record, header and content, in bytes; the size of the header while the header is
+    incomplete; 0 if the bytes are no record."""
     if not _CHANGE_CIPHER <= received[0] <= _DATA or (len(received) > 1 and received[1] != _MAJOR_VERSION):
         return 0
     if len(received) < HEADER_BYTES:
@@ -148,8 +150,8 @@ def _record_bytes(received: bytearray) -> int:
 
 
 def _check_dates(session: ssl.SSLObject) -> None:
-    """Check that the peer's certificate is valid at this time: where a session of TLS 1.2 is resumed, OpenSSL does not
-    look at it again. Raises ValueError."""
+    """Check that the peer's certificate is valid at this time, as OpenSSL does not check it again when a session of TLS
+    1.2 is resumed. Raises ValueError."""
     certificate = session.getpeercert()
     if not certificate:
         return
@@ -160,7 +162,8 @@ def _check_dates(session: ssl.SSLObject) -> None:
 
 
 def _step(session: ssl.SSLObject) -> ssl.SSLError | None:
-    """Let OpenSSL go on with a handshake, in a thread. Return None once it is done, else why it is not."""
+    """Run OpenSSL's next step of a handshake, in a thread. Return None if the handshake is done, else the error that
+    says what it waits for."""
     try:
         session.do_handshake()
     except ssl.SSLError as error:

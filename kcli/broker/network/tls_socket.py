@@ -1,8 +1,8 @@
-"""A TLS connection on a non-blocking socket, with the calls of a socket that connection.py and outgoing.py make.
+"""A TLS connection on a non-blocking socket, with those methods of a socket that connection.py and outgoing.py call.
 
-OpenSSL works in memory (ssl.MemoryBIO): one call receives up to 239 KiB from the socket, and one call sends up to
-256 KiB to it. An ssl.SSLSocket, which receives and sends each record by itself, takes a tenth more CPU time for full
-records (16 KiB), and up to a third more for those of 4 KiB.
+OpenSSL works in memory (ssl.MemoryBIO): one call receives up to 239 KiB from the socket, and one call sends up to 256
+KiB to it. An ssl.SSLSocket, which receives and sends each record by itself, needs a tenth more CPU time for full
+records (16 KiB), and up to a third more for records of 4 KiB.
 
     received bytes -> _incoming -> OpenSSL -> the caller's buffer
     the caller's bytes, or a log file's -> OpenSSL -> _outgoing -> _unsent -> the socket
@@ -10,9 +10,9 @@ records (16 KiB), and up to a third more for those of 4 KiB.
 Two things differ from a plain socket:
 
 has_unread   OpenSSL may have bytes that the event loop does not see on the socket: bytes that came together with the
-             end of the handshake, more than the buffer took, the client's close_notify. While it is true, the caller
-             receives again without waiting for the socket
-sending      a call either sends all bytes that it has encrypted, and returns how many bytes of the caller's those are;
+             end of the handshake, more than fitted into the buffer, the client's close_notify. While it is true, the
+             caller receives again without waiting for the socket
+sending      a call either sends all bytes that it has encrypted, and returns how many of the caller's bytes they are;
              or it raises BlockingIOError, and the next call, which must begin with the same bytes, goes on sending
 
 Source: RFC 8446; Kafka's SslTransportLayer.
@@ -28,15 +28,15 @@ from contextlib import suppress
 from typing import Final, cast
 
 PIECE_BYTES: Final = 32 << 10
-"""The greatest number of bytes that go through OpenSSL at a time; a connection keeps a third more memory than this for
-each direction."""
+"""The greatest number of bytes that OpenSSL encrypts or decrypts at a time. For each direction a connection occupies a
+third more memory than this."""
 SENT_AT_ONCE: Final = 256 << 10
 RECORD_BYTES_MAX: Final = 5 + (16 << 10) + 256
 """The largest TLS record, in bytes: header, content, and what encryption adds."""
 
 
 class TlsBuffers:
-    """The buffers that all connections of one event loop use one after another."""
+    """Buffers for encrypted and decrypted bytes, which all connections of one event loop use one after another."""
 
     def __init__(self) -> None:
         self.received = memoryview(bytearray(SENT_AT_ONCE))
@@ -46,8 +46,8 @@ class TlsBuffers:
 class TlsSocket:
     """A socket whose TLS handshake is done. Only the event loop's thread uses it.
 
-    sock: non-blocking, closed by `close`; session, incoming, outgoing: OpenSSL's side of the connection, and the bytes
-    to it and from it.
+    sock: non-blocking, closed by `close`. session: OpenSSL's side of the connection. incoming: the encrypted bytes from
+    the peer for OpenSSL. outgoing: the encrypted bytes from OpenSSL for the peer.
     """
 
     __slots__ = (
@@ -74,11 +74,11 @@ class TlsSocket:
         self._socket, self._session, self._buffers = sock, session, buffers
         self._incoming, self._outgoing = incoming, outgoing
         self._unsent: list[bytes | memoryview] = []
-        self._owed = 0  # how many of the caller's bytes are in _unsent
-        self._peeked = b""  # a byte that `recv` has taken out of OpenSSL, for the next recv_into
+        self._owed = 0  # the number of the caller's bytes whose encrypted form is in _unsent
+        self._peeked = b""  # a byte that `recv` has read from OpenSSL, for the next recv_into
         self._is_ended = False  # whether the peer has sent close_notify
         self.has_unread = True
-        """Whether the next call of recv_into may return bytes, or 0, though the socket is not readable."""
+        """Whether the next call of recv_into may return bytes, or 0 at the end, although the socket is not readable."""
 
     def fileno(self) -> int:
         """The socket's file descriptor."""
@@ -86,12 +86,12 @@ class TlsSocket:
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """The peer's certificate (DER), which is valid; None where it has shown none."""
+        """The peer's certificate (DER), which is valid; None if the peer has sent none."""
         return self._session.getpeercert(binary_form=True)
 
     @property
     def protocol(self) -> str:
-        """The version of TLS: "TLSv1.3"."""
+        """The version of TLS, such as "TLSv1.3"."""
         return self._session.version() or ""
 
     @property
@@ -102,9 +102,9 @@ class TlsSocket:
     # receiving
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Receive bytes into the buffer. Return how many; 0 where the peer sends nothing more.
+        """Receive bytes into the buffer. Return how many; 0 if the peer sends no more bytes.
 
-        Raises BlockingIOError where none are there yet, OSError (ssl.SSLError for bytes that are no TLS).
+        Raises BlockingIOError if no bytes have arrived yet, OSError (ssl.SSLError for bytes that are no TLS).
         """
         count = len(self._peeked)
         if count:
@@ -118,15 +118,15 @@ class TlsSocket:
         return count
 
     def _receive(self, buffer: memoryview, count: int) -> int:
-        """Receive as many encrypted bytes as are sure to fit into the buffer behind `count` bytes, one record at least,
-        and decrypt them, until the socket has no more. Return how many bytes are in the buffer."""
+        """Receive as many encrypted bytes as surely fit into the buffer behind `count` bytes once they are decrypted,
+        but at least one record; repeat until the socket has no more. Return how many bytes are in the buffer."""
         received, is_first = self._buffers.received, True
         while is_first or len(buffer) - count >= 2 * RECORD_BYTES_MAX:
             size = min(len(received), max(len(buffer) - count - RECORD_BYTES_MAX, RECORD_BYTES_MAX))
             try:
                 size = self._socket.recv_into(received, size)
             except OSError as error:
-                if count:  # an error other than "no bytes yet" is raised by the next call
+                if count:  # if the error is another than "no bytes yet", the next call raises it
                     self.has_unread = not isinstance(error, (BlockingIOError, InterruptedError))
                     return count
                 raise
@@ -143,7 +143,8 @@ class TlsSocket:
         return count
 
     def _decrypt(self, buffer: memoryview, count: int) -> int:
-        """Decrypt what OpenSSL has into the buffer, behind `count` bytes. Return how many bytes are in the buffer."""
+        """Decrypt the bytes that OpenSSL has into the buffer, behind `count` bytes. Return how many bytes are in the
+        buffer."""
         read = cast("Callable[[int, memoryview], int]", self._session.read)
         size = len(buffer)
         self.has_unread = True
@@ -164,9 +165,10 @@ class TlsSocket:
         return count
 
     def recv(self, count: int, flags: int = 0) -> bytes:
-        """Receive up to `count` bytes; with socket.MSG_PEEK return one of them at most, which stays to be received.
+        """Receive up to `count` bytes. With socket.MSG_PEEK return at most one byte, which the next call receives
+        again.
 
-        b"": the peer sends nothing more. Raises as `recv_into`.
+        Returns b"" if the peer sends no more bytes. Raises the errors of `recv_into`.
         """
         buffer = memoryview(bytearray(1 if flags & socket.MSG_PEEK else count))
         received = bytes(buffer[: self.recv_into(buffer)])
@@ -182,8 +184,8 @@ class TlsSocket:
         return self.sendmsg((memoryview(data),))
 
     def sendmsg(self, parts: Sequence[memoryview], ancillary: Iterable[object] = (), flags: int = 0) -> int:  # noqa: ARG002
-        """Send the first bytes of the parts, up to SENT_AT_ONCE. Return how many were sent. ancillary, flags: as those
-        of a socket, and not used. Raises BlockingIOError, OSError."""
+        """Send the first bytes of the parts, at most SENT_AT_ONCE. Return how many were sent. ancillary, flags:
+        parameters of socket.sendmsg, which are ignored. Raises BlockingIOError, OSError."""
         if self._owed:
             return self._paid()
         if len(parts) == 1:
@@ -215,7 +217,7 @@ class TlsSocket:
         return self._paid() if size else 0
 
     def _paid(self) -> int:
-        """Send all encrypted bytes. Return the number of the caller's bytes that they stand for. Raises
+        """Send all encrypted bytes. Return the number of the caller's bytes that were encrypted in them. Raises
         BlockingIOError, OSError."""
         unsent = self._unsent
         while unsent:
@@ -238,7 +240,7 @@ class TlsSocket:
     def close(self) -> None:
         """Send close_notify, if the socket takes it, and close the socket."""
         if not self._unsent and self._socket.fileno() >= 0:
-            with suppress(OSError, ValueError):  # the peer's own close_notify is not waited for
+            with suppress(OSError, ValueError):  # do not wait for the peer's own close_notify
                 self._session.unwrap()
             self._send_rest()
         self._socket.close()

@@ -1,17 +1,17 @@
-"""The keys that verify OAUTHBEARER tokens: a JWKS in the file, or at the endpoint, of
+"""The keys that verify OAUTHBEARER tokens: a JWKS in the file, or at the HTTP endpoint, of
 sasl.oauthbearer.jwks.endpoint.url.
 
     file:///PATH    read at the start, and again when the file has changed
-    https://...     fetched at the start, every sasl.oauthbearer.jwks.endpoint.refresh.ms, and when a token names a key
-                    that is not there (for one name once in MISSING_S). A fetch that fails is repeated after
-                    retry.backoff.ms, then after twice that time, for retry.backoff.max.ms; then the keys stay as they
-                    are, and one line says why.
-    http://...      the same, over a connection that anyone on the way may change: a line at the start warns of it
+    https://...     fetched at the start, every sasl.oauthbearer.jwks.endpoint.refresh.ms, and when a token names an
+                    unknown key (once in MISSING_S for each key name). A failed fetch is repeated after
+                    retry.backoff.ms, then after twice that time and so on, for retry.backoff.max.ms; then the keys stay
+                    as they are, and the reason is logged.
+    http://...      fetched in the same way, over a connection that others can change: a warning is logged at the start
 
-As Kafka does, the node fetches only what the system property ALLOWED lists, in the environment variable KAFKA_OPTS:
-"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the system's, or those
-of the options ssl.truststore.* of the listener's login module. A node that cannot read or fetch the keys at its start
-does not start.
+As Kafka does, the node fetches only URLs that the system property ALLOWED lists, in the environment variable
+KAFKA_OPTS: "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the
+system's, or those of the options ssl.truststore.* of the listener's login module. A node that cannot read or fetch the
+keys at its start does not start.
 
 Fetches run on threads of their own, and a stop does not wait for them. Source: VerificationKeyResolverFactory,
 RefreshingHttpsJwks, Retry, ConfigurationUtils; KIP-768, KIP-1139.
@@ -51,40 +51,41 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-"""The system property of Kafka's JVM with the URLs that it may fetch."""
+"""The system property of Kafka's JVM with the URLs that may be fetched."""
 TIMEOUT_S: Final = 20.0
 """The timeout, in seconds, of connecting, of each read, and of reading the whole response."""
 DOCUMENT_MAX: Final = 512 << 10
-"""The largest JWKS document, in bytes."""
+"""The size of the largest JWKS document that is accepted, in bytes."""
 READ_BYTES: Final = 64 << 10
 TRIES_AT_START: Final = 4
 MISSING_S: Final = 60.0
 MISSING_MAX: Final = 16
 KEY_ID_MAX: Final = 1000
-"""The longest name of a missing key, in characters, for which the keys are fetched again."""
+"""The longest name of an unknown key, in characters, for which the keys are fetched again."""
 PAUSE_S: Final = 1.0
-"""The least time, in seconds, between two fetches that tokens cause: anyone may send tokens with invented key names."""
+"""The shortest time, in seconds, between two fetches that tokens cause, as anyone may send tokens with invented key
+names."""
 
 
 Hide = Callable[[str], str]
-"""Takes the secrets of config providers out of a text for people."""
+"""A function that removes the secrets of config providers from a text that people read."""
 
 
 class TokenKeys(Protocol):
-    """Keys that may be replaced while they are used."""
+    """The keys that verify tokens; they may be replaced while they are used."""
 
     def claims(self, token: str) -> dict[str, Any]:
         """Return the claims of a token whose signature is valid. Raises InvalidToken."""
 
 
 class KeysUnavailable(KcliError):
-    """An endpoint has not answered with keys; the message says why."""
+    """The keys cannot be read or fetched; the message has the reason."""
 
 
 def token_keys(security: ListenerSecurity, now: dt.datetime, hide: Hide = str) -> KeyFile | KeyEndpoint:
-    """Return the keys for a listener's tokens; a KeyEndpoint has none until `fetch_first`. now: with a time zone. hide:
-    removes secrets from the text of an error or log line. Raises InvalidConfig where the file has no keys, and where
-    the URL must not or cannot be fetched."""
+    """Return the keys for a listener's tokens. A KeyEndpoint has no keys until `fetch_first`. now: the current time,
+    with a time zone. hide: removes secrets from the text of an error or log line. Raises InvalidConfig if the file has
+    no keys, or if the URL must not or cannot be fetched."""
     url = security.of_mechanism(oauth.MECHANISM, JWKS)
     assert url is not None, "checked with the configuration"
     name = f"{oauth.MECHANISM.lower()}.{JWKS}"
@@ -108,13 +109,13 @@ def token_keys(security: ListenerSecurity, now: dt.datetime, hide: Hide = str) -
 
 
 def allowed_urls(java_options: str) -> frozenset[str]:
-    """Return the URLs that options of a JVM allow it to fetch."""
+    """Return the URLs that the JVM options in `java_options` allow to be fetched."""
     text = system_property(java_options, ALLOWED) or ""
     return frozenset(each.strip() for each in text.split(",")) - {""}
 
 
 class KeyFile:
-    """Keys in a file. Raises KeysUnavailable where it has none at the start."""
+    """Keys in a file. The constructor raises KeysUnavailable if the file has no keys."""
 
     def __init__(self, path: Path, hide: Hide = str) -> None:
         self._path, self._hide = path, hide
@@ -122,7 +123,7 @@ class KeyFile:
         self._keys = self._read()
 
     def _read(self) -> JwtKeys:
-        """Return the keys in the file. Raises KeysUnavailable."""
+        """Read the file. Return the keys in it. Raises KeysUnavailable."""
         try:
             found = self._path.stat()
             self._changed_ns = found.st_mtime_ns
@@ -147,7 +148,7 @@ class KeyFile:
 
 
 class KeyEndpoint:
-    """Keys behind an HTTPS or HTTP URL; `fetch_first`, then `start`, on the event loop. Times in seconds."""
+    """Keys behind an HTTPS or HTTP URL. Call `fetch_first`, then `start`, on the event loop. Times are in seconds."""
 
     def __init__(
         self,
@@ -162,12 +163,13 @@ class KeyEndpoint:
         self._opener = _opener(context)
         self._refresh_s, self._backoff_s, self._backoff_max_s = refresh_s, backoff_s, backoff_max_s
         self._keys: JwtKeys | None = None
-        self._missing: OrderedDict[str, float] = OrderedDict()  # name of a missing key -> time of its next fetch
+        # name of an unknown key -> time of the next fetch for it
+        self._missing: OrderedDict[str, float] = OrderedDict()
         self._is_wanted = asyncio.Event()
         self._refreshing: asyncio.Task[None] | None = None
 
     async def fetch_first(self) -> None:
-        """Fetch the keys, in TRIES_AT_START tries. Raises CannotServe."""
+        """Fetch the keys, with at most TRIES_AT_START attempts. Raises CannotServe."""
         for number in range(TRIES_AT_START):
             try:
                 self._keys = await self._fetched()
@@ -179,17 +181,17 @@ class KeyEndpoint:
                 return
 
     def start(self) -> None:
-        """Fetch the keys from now on every refresh.ms, and when a token names a key that is missing."""
+        """From now on fetch the keys every refresh.ms, and when a token names an unknown key."""
         self._refreshing = begin(self._refresh_on(), self._hide(f"{self.url} is not asked for keys of tokens any more"))
 
     def stop(self) -> None:
-        """Fetch nothing any more."""
+        """Stop fetching the keys."""
         if self._refreshing is not None:
             self._refreshing.cancel()
 
     def claims(self, token: str) -> dict[str, Any]:
-        """Return the claims of a token whose signature is valid. Raises InvalidToken; where no key is there for the
-        token, the keys are fetched again, for the next one."""
+        """Return the claims of a token whose signature is valid. Raises InvalidToken. If the token's key is unknown,
+        the keys are fetched again, so that a later token with that key is accepted."""
         from kcli.security.jwt import UnknownKey
 
         assert self._keys is not None, "fetched at the start"
@@ -237,7 +239,7 @@ class KeyEndpoint:
                 return
 
     async def _fetched(self) -> JwtKeys:
-        """Fetch the keys, in a thread of its own. Raises KeysUnavailable."""
+        """Fetch the keys in a new thread. Raises KeysUnavailable."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[JwtKeys] = loop.create_future()
 
@@ -255,14 +257,14 @@ class KeyEndpoint:
                 found = self._fetch()
             except Exception as error:  # noqa: BLE001  (raised where it is awaited)
                 failed = error
-            with suppress(RuntimeError):  # the event loop has ended
+            with suppress(RuntimeError):  # raised if the event loop has ended
                 loop.call_soon_threadsafe(take, found, failed)
 
         threading.Thread(target=fetch, name="keys of tokens", daemon=True).start()
         return await answer
 
     def _fetch(self) -> JwtKeys:
-        """Fetch the keys; runs in a thread. Raises KeysUnavailable."""
+        """Fetch the keys, in a thread. Raises KeysUnavailable."""
         from http.client import HTTPException
         from urllib.error import HTTPError
 
@@ -285,7 +287,7 @@ class KeyEndpoint:
 
 
 def _check_file(found: os.stat_result) -> None:
-    """Raises KeysUnavailable for a file that is no regular file, whose reading might not end, or that is too long."""
+    """Raise KeysUnavailable for a file that is too long, or not a regular file, as reading it might not end."""
     if not stat.S_ISREG(found.st_mode):
         raise KeysUnavailable("is no regular file")
     if found.st_size > DOCUMENT_MAX:
@@ -293,8 +295,8 @@ def _check_file(found: os.stat_result) -> None:
 
 
 def _check_length(document: bytearray, until_s: float) -> None:
-    """Check the part of a document that has been fetched. until_s: the deadline for the whole document, by
-    time.monotonic. Raises KeysUnavailable where it is over, or the document is too long."""
+    """Check the part of a document that has been fetched so far. until_s: the deadline for the whole document, by
+    time.monotonic. Raises KeysUnavailable if the deadline is over, or the document is too long."""
     if len(document) > DOCUMENT_MAX:
         raise KeysUnavailable(f"more than {DOCUMENT_MAX:,} bytes")
     if time.monotonic() > until_s:
@@ -312,7 +314,8 @@ def _keys_of(document: bytes) -> JwtKeys:
 
 
 def _reason(error: Exception) -> str:
-    """Why a fetch has failed, in one line. error: an OSError (an URLError has another one inside), or one of HTTP."""
+    """Return the reason why a fetch has failed, in one line. error: an OSError (a URLError contains another error), or
+    one of the HTTP library."""
     cause = getattr(error, "reason", error)
     if isinstance(cause, ssl.SSLError):
         return failure_text(cause)
@@ -322,8 +325,8 @@ def _reason(error: Exception) -> str:
 
 
 def _opener(context: ssl.SSLContext) -> OpenerDirector:
-    """The object that fetches a document. As Java's, it uses no proxy, and follows redirects to the same protocol
-    only."""
+    """Return the object that fetches a document. Like Java's, it uses no proxy, and follows only redirects to the same
+    protocol."""
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
     class SameProtocol(HTTPRedirectHandler):

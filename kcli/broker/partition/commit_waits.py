@@ -1,5 +1,5 @@
-"""Waits until the high watermark of a partition has passed an offset: those of producers with acks=all, of
-coordinators.
+"""Waits until the high watermark of a partition has passed an offset. Produce requests with acks=all and coordinators
+wait in this way.
 
 There is no polling: the partition calls `reached` when its high watermark moves. Source: DelayedProduce.
 """
@@ -28,8 +28,8 @@ class CommitWaits:
         return bool(self._waits)
 
     def add(self, offset: int, timeout_s: float) -> Outcome:
-        """Return a future that is done when the high watermark is `offset` at least: with the code given to `reached`,
-        with that given to `fail`, or with REQUEST_TIMED_OUT after timeout_s."""
+        """Return a future that is done when the high watermark is at least `offset`. Its result is the code given to
+        `reached`, the code given to `fail`, or REQUEST_TIMED_OUT after timeout_s."""
         loop = asyncio.get_running_loop()
         future: Outcome = loop.create_future()
         timer = loop.call_later(timeout_s, _end, future, ErrorCode.REQUEST_TIMED_OUT)
@@ -37,7 +37,7 @@ class CommitWaits:
         return future
 
     def reached(self, high_watermark: int, code: ErrorCode) -> None:
-        """End the waits whose offset is at most the high watermark. code: their result."""
+        """End the waits whose offset is at most the high watermark, with the result `code`."""
         waits = self._waits
         while waits and waits[0][0] <= high_watermark:
             _, _, future, timer = heapq.heappop(waits)
@@ -45,7 +45,7 @@ class CommitWaits:
             _end(future, code)
 
     def fail(self, code: ErrorCode) -> None:
-        """End all waits with `code`: the partition has changed its leader, is deleted or offline."""
+        """End all waits with `code`, because the partition has another leader, is deleted, or is offline."""
         waits, self._waits = self._waits, []
         for _, _, future, timer in waits:
             timer.cancel()
@@ -53,7 +53,7 @@ class CommitWaits:
 
 
 def done(code: ErrorCode) -> Outcome:
-    """A wait that has ended already, with `code`."""
+    """Return a future that is done, with the result `code`."""
     future: Outcome = asyncio.get_running_loop().create_future()
     future.set_result(code)
     return future

@@ -1,4 +1,5 @@
-"""A leader's state of its followers; from it follow the high watermark and the changes of the in-sync replicas (ISR).
+"""What a leader knows of its followers. From this follow the high watermark and the changes of the in-sync replicas
+(ISR).
 
     follower        the log end offset and log start offset of its last Fetch; the time when it was last caught up
     ISR             the in-sync replicas that the controller has committed
@@ -14,7 +15,8 @@
     shrinking       a follower in the ISR was last caught up                   the controller's commit
                     more than replica.lag.time.max.ms ago
 
-No I/O and no clock. Source: Partition, Replica, PartitionState; KIP-497, KIP-903 (broker epochs), KIP-966.
+This module does no I/O and reads no clock. Source: Partition, Replica, PartitionState; KIP-497, KIP-903 (broker
+epochs), KIP-966.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 UNKNOWN_BROKER_EPOCH = -1
 REVERTING = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
-"""Errors of AlterPartition that say that the change was not made: the committed ISR is still valid."""
+"""Errors of AlterPartition after which the change is dropped, because the controller has not made it: the committed ISR
+is still valid."""
 WAITING = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -40,22 +43,23 @@ WAITING = (
     ErrorCode.INVALID_REQUEST,
     ErrorCode.NEW_LEADER_ELECTED,
 )
-"""Errors of AlterPartition after which the change stays pending until the metadata log brings the partition's state."""
+"""Errors of AlterPartition after which the change stays pending until the metadata log has a newer state of the
+partition."""
 
 Eligible = Callable[[int, int | None], bool]
-"""(broker id, broker epoch of its last Fetch, None before the first) -> whether that broker may join the ISR: not while
-it is fenced or in controlled shutdown."""
+"""(broker id, broker epoch of the broker's last Fetch, None before the first) -> whether that broker may join the ISR.
+It may not while it is fenced or in controlled shutdown."""
 
 
 class Clock(Protocol):
-    """Has the time of a fetch session's last Fetch, fetched_ms (ms); see Follower.rest."""
+    """Has fetched_ms, the time, in ms, of a fetch session's last Fetch; see Follower.rest."""
 
     fetched_ms: int
 
 
 class Follower:
-    """One follower's state as the leader knows it. broker_epoch: that of its last Fetch, -1 where the Fetch had none,
-    None before the first Fetch."""
+    """What the leader knows of one follower. broker_epoch: the broker epoch in its last Fetch, -1 if the Fetch had
+    none, None before the first Fetch."""
 
     __slots__ = (
         "_resting",
@@ -74,8 +78,9 @@ class Follower:
         self.reset(0, UNKNOWN, is_new_leader=True, in_sync=False)
 
     def reset(self, now_ms: int, leader_end: int, *, is_new_leader: bool, in_sync: bool) -> None:
-        """Begin a leader epoch. leader_end: the leader's log end offset. A follower in the ISR counts as caught up at
-        now_ms, and so has replica.lag.time.max.ms to catch up. is_new_leader: this broker did not lead before."""
+        """Begin a leader epoch. leader_end: the leader's log end offset. in_sync: whether the follower is in the ISR;
+        if so, it counts as caught up at now_ms, and has replica.lag.time.max.ms to catch up. is_new_leader: whether
+        this broker was not the leader before."""
         self.rouse()
         self.last_caught_up_ms = now_ms if in_sync else 0
         if is_new_leader:
@@ -88,7 +93,7 @@ class Follower:
 
     def fetched(self, offset: int, start: int, now_ms: int, leader_end: int, broker_epoch: int) -> None:
         """Note a Fetch at `offset`, which acknowledges everything below `offset`. start: the follower's log start
-        offset; leader_end: the leader's log end offset now."""
+        offset. leader_end: the leader's current log end offset."""
         self._resting = None
         if offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -100,26 +105,28 @@ class Follower:
         self.broker_epoch = broker_epoch
 
     def rest(self, clock: Clock) -> None:
-        """Note that the follower is caught up. Until `rouse` it stays so with each Fetch of its session, also where the
-        Fetch does not name the partition. clock: has the time of the session's last Fetch."""
+        """Note that the follower is caught up. Until `rouse`, each Fetch of its session counts as catching up, even if
+        the Fetch does not include the partition. clock: has the time of the session's last Fetch."""
         self._resting = clock
 
     def rouse(self) -> None:
-        """Note that the leader's log grows: the follower was last caught up at the last Fetch of its session."""
+        """Note that the leader's log grows, so that the follower was last caught up at the last Fetch of its
+        session."""
         if self._resting is not None:
             self.last_fetch_ms = max(self.last_fetch_ms, self._resting.fetched_ms)
             self.last_caught_up_ms = max(self.last_caught_up_ms, self._resting.fetched_ms)
             self._resting = None
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
-        """Whether the follower has the leader's log up to leader_end, or was caught up at most lag_max_ms ago."""
+        """Whether the follower has the leader's log up to leader_end, or was caught up with the log at most lag_max_ms
+        ago."""
         return leader_end == self.log_end_offset or now_ms - self.last_caught_up_ms <= lag_max_ms
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """A change of the ISR, as AlterPartition carries it. isr: (broker id, broker epoch) pairs, -1 for an unknown epoch;
-    added: the broker that an expansion adds."""
+    """A change of the ISR, as AlterPartition contains it. isr: (broker id, broker epoch) pairs, -1 for an unknown
+    epoch. added: the broker that an expansion adds, else None."""
 
     isr: tuple[tuple[int, int], ...]
     leader_epoch: int
@@ -136,7 +143,8 @@ class IsrChange:
 class Leadership:
     """The followers, the ISR and the pending change of one partition that this broker leads.
 
-    is_alone: this broker is the only member of the maximal ISR: a record is committed once it is appended.
+    is_alone: whether this broker is the only member of the maximal ISR, so that records are committed once they are
+    appended.
     """
 
     def __init__(self, node_id: int, lag_max_ms: Callable[[], int], eligible: Eligible) -> None:
@@ -147,14 +155,14 @@ class Leadership:
         self.pending: IsrChange | None = None
         self.leader_epoch = self.partition_epoch = UNKNOWN
         self.epoch_start_offset = 0
-        self.is_alone = False  # the maximal ISR is this broker alone
+        self.is_alone = False  # whether the maximal ISR has only this broker
         self._recovery_state = 0
         self._lag_max_ms = lag_max_ms
         self._eligible = eligible
 
     def update(self, state: PartitionState, log_end: int, now_ms: int) -> bool:
-        """Set the partition's state to that in the metadata. Return False where it is older than the state of the
-        controller's last response."""
+        """Set the partition's state to that in the metadata. Return False if the state in the metadata is older than
+        that in the controller's last response."""
         if state.partition_epoch < self.partition_epoch:
             return False
         for broker_id in self.followers.keys() - set(state.replicas):
@@ -181,24 +189,24 @@ class Leadership:
         self.is_alone = isr == (self.node_id,)
 
     def appended(self) -> None:
-        """The leader's log has grown: no follower is caught up with its new end."""
+        """Note that the leader's log has grown, so that no follower is caught up with its new end."""
         for follower in self.followers.values():
             follower.rouse()
 
     def min_isr(self, configured: int) -> int:
-        """The smallest ISR that takes writes with acks=all: min.insync.replicas, but at most the number of replicas.
-        configured: min.insync.replicas."""
+        """Return the size of the ISR that writes with acks=all need: min.insync.replicas (`configured`), but at most
+        the number of replicas."""
         return min(configured, len(self.followers) + 1)
 
     def lacks_replicas(self, configured: int) -> bool:
-        """Whether the committed ISR is smaller than min_isr."""
+        """Whether the committed ISR is smaller than `min_isr(configured)`."""
         return len(self.isr) < self.min_isr(configured)
 
     def high_watermark(self, log_end: int, configured: int, now_ms: int) -> int | None:
-        """The offset up to which the maximal ISR, and the followers about to join it, have the log; None while the ISR
-        is too small for the high watermark to move.
+        """Return the offset up to which the maximal ISR, and the followers about to join it, have the log; None while
+        the ISR is too small for the high watermark to move.
 
-        log_end: the leader's log end offset; configured: min.insync.replicas.
+        log_end: the leader's log end offset. configured: min.insync.replicas.
         """
         if self.lacks_replicas(configured):
             return None
@@ -219,8 +227,8 @@ class Leadership:
     # changes of the ISR
 
     def expansion(self, follower: Follower, high_watermark: int, own_epoch: int) -> IsrChange | None:
-        """Return the change that adds the follower to the ISR, which is pending from now on; None where the follower
-        has not caught up, may not join, or another change is pending. own_epoch: this broker's broker epoch."""
+        """Return the change that adds the follower to the ISR, which is pending from now on; None if the follower has
+        not caught up or may not join, or if another change is pending. own_epoch: this broker's broker epoch."""
         if (
             self.pending is not None
             or follower.broker_id in self.isr
@@ -233,8 +241,8 @@ class Leadership:
         return change
 
     def shrinking(self, log_end: int, now_ms: int, own_epoch: int) -> IsrChange | None:
-        """Return the change that removes the lagging followers from the ISR, which is pending from now on; None where
-        no follower lags or another change is pending. own_epoch: this broker's broker epoch."""
+        """Return the change that removes the lagging followers from the ISR, which is pending from now on; None if no
+        follower lags or another change is pending. own_epoch: this broker's broker epoch."""
         if self.pending is not None:
             return None
         kept = tuple(each for each in self.isr if each == self.node_id or not self._lags(each, log_end, now_ms))
@@ -245,22 +253,22 @@ class Leadership:
         return follower is None or not follower.is_caught_up(log_end, now_ms, self._lag_max_ms())
 
     def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
-        """Return the change to the ISR `isr`, whose order is that of Kafka's hash set: the metadata log keeps this
-        order, and Kafka's tools print it."""
+        """Return the change to the ISR `isr`, in the order of Kafka's hash set: the metadata log keeps this order, and
+        Kafka's tools print it."""
         brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
         self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
         return self.pending
 
     def _broker_epoch(self, broker_id: int) -> int:
-        """The broker epoch of a replica's last Fetch; -1 where it has not fetched from this leader. It is current,
-        because a new registration of that broker changes the partition epoch."""
+        """Return the broker epoch of a replica's last Fetch; -1 if the replica has not fetched from this leader. The
+        epoch is current, because a new registration of that broker changes the partition epoch."""
         follower = self.followers.get(broker_id)
         epoch = None if follower is None else follower.broker_epoch
         return UNKNOWN_BROKER_EPOCH if epoch is None else epoch
 
     def accepted(self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]) -> bool:
-        """Set the ISR to the one that the controller has committed. Return False where the change is no longer pending,
-        or the response belongs to another leader epoch or an older partition epoch."""
+        """Set the ISR to the one that the controller has committed. Return False, and change nothing, if the change is
+        no longer pending, or if the response belongs to another leader epoch or an older partition epoch."""
         if change is not self.pending or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
         self.partition_epoch = partition_epoch

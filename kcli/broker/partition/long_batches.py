@@ -1,8 +1,8 @@
-"""Batches of a Produce request that take long to check: they are decompressed, and compressed anew, in a thread.
+"""Batches of a Produce request that take long to check. They are decompressed, and compressed again, in a thread.
 
 A batch of 200 kB may decompress to gigabytes. The headers of a request's batches give an upper bound of the bytes to
-process; where it is above AT_ONCE_BYTES, all batches of the request that are compressed, or are to be compressed, are
-checked one after the other before the first is appended. Kafka checks them in the request's own thread, and has no
+process. If the bound is above AT_ONCE_BYTES, all batches of the request that are compressed, or are to be compressed,
+are checked one after the other before the first is appended. Kafka checks them in the request's own thread, and has no
 bound.
 """
 
@@ -17,8 +17,8 @@ from kcli.log.live.validator import AppendRefused, AppendRules, CheckedBatch, ch
 from kcli.protocol.error_code import ErrorCode
 
 AT_ONCE_BYTES: Final = 4 << 20
-"""The greatest number of bytes to process for which no thread is used: the event loop checks them in a few
-milliseconds."""
+"""The greatest number of bytes that the event loop checks itself, in a few milliseconds; more bytes are checked in a
+thread."""
 REQUEST_LIMIT: Final = 16 * DEFAULT_LIMIT
 """The greatest number of bytes to which all long batches of one request together may decompress."""
 
@@ -29,8 +29,8 @@ Checked = Mapping[Place, CheckedBatch | AppendRefused]
 
 
 def long_batches(batches: Batches) -> Batches:
-    """Return the batches that are to be checked in a thread; none where all batches together need at most
-    AT_ONCE_BYTES of work."""
+    """Return the batches that are to be checked in a thread; none if all batches together have at most AT_ONCE_BYTES to
+    process."""
     work = {place: most_work_bytes(records, rules) for place, (records, rules) in batches.items()}
     if sum(work.values()) <= AT_ONCE_BYTES:
         return {}
@@ -38,7 +38,7 @@ def long_batches(batches: Batches) -> Batches:
 
 
 async def check_apart(batches: Batches, now_ms: int) -> Checked:
-    """Check the batches in threads, one after the other. Return, by place, the checked batch or its refusal."""
+    """Check the batches in threads, one after the other. Return place -> the checked batch or its refusal."""
     outcome: dict[Place, CheckedBatch | AppendRefused] = {}
     left = REQUEST_LIMIT
     for place, (records, rules) in batches.items():
@@ -51,7 +51,7 @@ async def check_apart(batches: Batches, now_ms: int) -> Checked:
             outcome[place] = found = await checked(_check, records, now_ms, rules, limit)
             left -= found.read_bytes
         except AppendRefused as refused:
-            outcome[place] = refused.with_traceback(None)  # the frames of a traceback would keep the payload alive
+            outcome[place] = refused.with_traceback(None)  # the frames of a traceback would keep the payload in memory
             left -= limit
     return outcome
 

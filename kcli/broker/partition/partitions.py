@@ -1,16 +1,17 @@
 """Partition, a replica on this broker, and Partitions, all replicas on this broker.
 
-    get, find     the replica by topic name and partition number; find raises the reason where there is none
-    log           the replica's log, opened or created at its first use
-    lane          lets a kernel append plain Produce requests to the leader's log without calling this object
-    append        as the leader: the high watermark follows at once where this replica is the only one in the ISR, else
+    get, find     return the replica by topic name and partition number; if there is none, get returns None, and find
+                  raises an error with the reason
+    log           is the replica's log, opened or created at its first use
+    lane          lets compiled code append plain Produce requests to the leader's log without calling this object
+    append        as the leader: the high watermark follows at once if this replica is the only one in the ISR, else
                   with the Fetches of its followers (kcli.broker.replication); as a follower
-    watch         a callback for every change that lets a consumer read more, and for the end of the replica;
-                  watch_end: a callback for changes that concern a follower
-    wait          until the high watermark has passed an offset
+    watch         calls a function at every change that lets a consumer read more, and at the end of the replica;
+                  watch_end: at changes that concern a follower
+    wait          waits until the high watermark has passed an offset
 
-A replica is offline when its log directory has failed: KAFKA_STORAGE_ERROR until the broker starts without the fault.
-Source: Partition, ReplicaManager.getPartitionOrError.
+A replica is offline if its log directory has failed; requests get KAFKA_STORAGE_ERROR until the broker has started
+without the fault. Source: Partition, ReplicaManager.getPartitionOrError.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ EndWatcher = Callable[[bool], object]
 
 
 class PartitionError(KcliError):
-    """A partition refuses a request. code, reason: those of the response."""
+    """A partition refuses a request. code, reason: the error code and error message of the response."""
 
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(reason)
@@ -56,11 +57,11 @@ class Partition:
 
     opener: opens or creates the log.
     on_opened: called with the log once it is open.
-    on_rolled: called when a segment was rolled, and waits to be flushed.
+    on_rolled: called when a segment was rolled, and is to be flushed.
     on_removed: called with segments whose files are to be deleted.
     on_failed: called with an I/O error of the log.
-    leadership: the followers' state, where this broker leads the partition and the partition has followers.
-    epoch_start_offset: the log end offset when this broker became the leader; None where it is not.
+    leadership: what the leader knows of its followers; None if this broker is not the leader, or there are no
+    followers. epoch_start_offset: the log end offset when this broker became the leader; None if it is not the leader.
     made: the log, as soon as any thread has created it.
     """
 
@@ -101,7 +102,7 @@ class Partition:
         directory: LogDir | None,
         opener: Callable[[Partition], PartitionLog],
     ) -> None:
-        """directory: None where the replica's log directory is offline."""
+        """directory: the replica's log directory, None if it is offline."""
         self.topic = topic
         self.number = number
         self.topic_id = topic_id
@@ -118,7 +119,7 @@ class Partition:
         self.is_offline = directory is None
         self.is_deleted = False
         self.epoch_start_offset: int | None = None
-        self.made: PartitionLog | None = None  # the log, as soon as any thread has created it
+        self.made: PartitionLog | None = None  # set as soon as any thread has created the log
         self._log: PartitionLog | None = None
         self._active_offset = -1
         self._watchers: dict[Watcher, int] = {}
@@ -147,8 +148,8 @@ class Partition:
 
     @property
     def lacks_replicas(self) -> bool:
-        """Whether the ISR is too small for a batch with acks=all: smaller than min.insync.replicas, and than the number
-        of replicas. Raises LogFailed."""
+        """Whether the ISR is too small for a batch with acks=all, as it is smaller than both min.insync.replicas and
+        the number of replicas. Raises LogFailed."""
         if self.leadership is not None:
             return self.leadership.lacks_replicas(self.log.config.min_insync_replicas)
         count = len(self.state.isr)
@@ -156,8 +157,8 @@ class Partition:
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether what is appended here is committed at once: this broker leads the partition, is its only replica,
-        and its log is open."""
+        """Whether appended records are committed at once: this broker leads the partition, is its only replica, and its
+        log is open."""
         state = self.state
         alone = (self.node_id,)
         return (
@@ -171,7 +172,7 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """The log, opened if necessary; also that of an offline replica, where it was open before. Raises LogFailed."""
+        """The log, opened if necessary. An offline replica also has its log if it was open before. Raises LogFailed."""
         return self._open() if self._log is None else self._log
 
     def open(self) -> None:
@@ -181,7 +182,7 @@ class Partition:
 
     @property
     def opened_log(self) -> PartitionLog | None:
-        """The log, None where it is not open; also that of an offline replica."""
+        """The log, None if it is not open. An offline replica also has its log if it was open before."""
         return self._log
 
     def _open(self) -> PartitionLog:
@@ -200,7 +201,7 @@ class Partition:
         return opened
 
     def opened(self, log: PartitionLog) -> None:
-        """Set the log, which was just opened; lead the partition where the metadata makes this broker its leader."""
+        """Set the log, which was just opened, and lead the partition if the metadata makes this broker its leader."""
         if self._log is None:
             self._log = log
             self._active_offset = log.active_base_offset
@@ -218,7 +219,7 @@ class Partition:
             log.start_epoch(self.leader_epoch)
 
     def failed(self, error: Exception) -> None:
-        """Report an I/O error of the log: its log directory goes offline, with every replica in it."""
+        """Report an I/O error of the log, which takes its log directory offline, with every replica in it."""
         self.on_failed(self, error)
 
     # what the metadata says
@@ -258,7 +259,8 @@ class Partition:
             host.nudge(self)
 
     def go_offline(self) -> None:
-        """Go offline, as the log directory has failed. Waits for the high watermark end with KAFKA_STORAGE_ERROR."""
+        """Take the replica offline, as its log directory has failed. Pending waits for the high watermark get the
+        result KAFKA_STORAGE_ERROR."""
         self._close_lane()
         self.is_offline = True
         self._commits.fail(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -266,7 +268,8 @@ class Partition:
         self._wake_all()
 
     def delete(self) -> None:
-        """This broker no longer has the replica. Waits for the high watermark end with NOT_LEADER_OR_FOLLOWER."""
+        """Handle the deletion of the replica from this broker. Pending waits for the high watermark get the result
+        NOT_LEADER_OR_FOLLOWER."""
         self._close_lane()
         self.is_deleted = True
         self._commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -284,8 +287,8 @@ class Partition:
         transaction_version: int = 0,
         checked: CheckedBatch | None = None,
     ) -> Appended:
-        """Append one batch, see PartitionLog.append_as_leader. Raises AppendRefused; LogFailed and OSError, which the
-        caller passes to `failed`."""
+        """Append one batch as PartitionLog.append_as_leader does. Raises AppendRefused; also LogFailed and OSError,
+        which the caller passes to `failed`."""
         if self.is_offline:
             raise LogFailed(f"{self}: its log directory is offline")
         log = self.log
@@ -302,8 +305,8 @@ class Partition:
         return appended
 
     def open_lane(self, lanes: ProduceLanes[Partition]) -> None:
-        """Let plain Produce requests append to the log of this leader, without this object, until the partition's
-        state changes. The topic is not an internal one."""
+        """Let compiled code append the batches of plain Produce requests to the log of this leader, without this
+        object, until the partition's state changes. The topic must not be an internal one."""
         log = self._log
         if self._lane is None and log is not None and not (self.is_offline or self.is_deleted) and self.is_leader:
             alone = self.leadership is None and self.state.isr == (self.node_id,)
@@ -316,15 +319,15 @@ class Partition:
             self._lane = None
 
     def plain_appended(self) -> int:
-        """Move the high watermark and wake waiting Fetches after the kernel has appended a batch to the log through the
-        lane. Returns the log start offset."""
+        """Move the high watermark and wake waiting Fetches after compiled code has appended a batch to the log (see
+        `open_lane`). Return the log start offset."""
         log = self._log
         assert log is not None, "the lane was opened for it"
         self._appended(log)
         return log.log_start_offset
 
     def producer(self, producer_id: int) -> ProducerEntry | None:
-        """The log's entry of a producer, None for an unknown producer id. Raises LogFailed."""
+        """The log's state of a producer, None for an unknown producer id. Raises LogFailed."""
         entry = producer_entry(self.log.producers.table, producer_id)
         return None if entry is None else ProducerEntry._make(entry)
 
@@ -339,7 +342,7 @@ class Partition:
             self._high_watermark_moved(log)
 
     def _advance(self, log: PartitionLog) -> None:
-        """Move the high watermark to the log end offset where this replica is the only one in the ISR."""
+        """Move the high watermark to the log end offset if this replica is the only one in the ISR."""
         leadership = self.leadership
         if leadership is None:
             if self.state.isr == (self.node_id,):
@@ -350,7 +353,7 @@ class Partition:
                 self._raise(leadership, log)
 
     def _raise(self, leadership: Leadership, log: PartitionLog) -> None:
-        """Move the high watermark to the smallest log end offset of the maximal ISR."""
+        """Move the high watermark to the smallest log end offset of the maximal ISR, if that is higher."""
         found = leadership.high_watermark(log.log_end_offset, log.config.min_insync_replicas, self.host.now_ms())
         if found is not None and found > log.high_watermark:
             log.update_high_watermark(found)
@@ -365,7 +368,7 @@ class Partition:
             self._commits.reached(log.high_watermark, self._committed_code(log))
 
     def _committed_code(self, log: PartitionLog) -> ErrorCode:
-        """The result of a wait for the high watermark: NONE, or NOT_ENOUGH_REPLICAS_AFTER_APPEND where the ISR has
+        """Return the result of a wait for the high watermark: NONE, or NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has
         become smaller than min.insync.replicas meanwhile."""
         leadership = self.leadership
         if leadership is None or leadership.min_isr(log.config.min_insync_replicas) <= len(leadership.maximal_isr):
@@ -373,9 +376,9 @@ class Partition:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def wait_committed(self, offset: int, timeout_s: float) -> Outcome:
-        """Return a future that is done when the leader's high watermark is `offset` at least. Its result is NONE,
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR; it raises
-        nothing."""
+        """Return a future that is done when the leader's high watermark is at least `offset`. Its result is NONE,
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR; the future
+        raises no exception."""
         code = self.check_leader_epoch()
         if code is not None or self._log is None:
             return done(code or ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -409,7 +412,7 @@ class Partition:
             self._high_watermark_moved(log)
 
     def shrink_isr(self) -> None:
-        """Send the controller the change that removes lagging followers from the ISR, where there are any."""
+        """Send the controller the change that removes lagging followers from the ISR, if there are any."""
         if self.leadership is not None and self._log is not None and not self.is_offline:
             host = self.host
             change = self.leadership.shrinking(self._log.log_end_offset, host.now_ms(), host.broker_epoch)
@@ -430,10 +433,11 @@ class Partition:
     def append_as_follower(
         self, data: memoryview | None, high_watermark: int, log_start_offset: int, now_ms: int
     ) -> None:
-        """Append batches as the leader has them, and follow its high watermark and log start offset.
+        """Append batches that were fetched from the leader, and update the high watermark and the log start offset to
+        the leader's.
 
-        data: batches, None for none. Raises AppendRefused, UnexpectedOffsets; LogFailed and OSError, which the caller
-        passes to `failed`.
+        data: the batches, None for none. Raises AppendRefused, UnexpectedOffsets; also LogFailed and OSError, which the
+        caller passes to `failed`.
         """
         if self.is_offline:
             raise LogFailed(f"{self}: its log directory is offline")
@@ -456,14 +460,15 @@ class Partition:
         self._wake()
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Remove all records and let the log begin at `offset`, where the leader's does. Raises LogFailed, OSError."""
+        """Remove all records and let the log begin at `offset`, the leader's log start offset. Raises LogFailed,
+        OSError."""
         self.on_removed(self, self.log.truncate_fully_and_start_at(offset, now_ms))
         self._active_offset = self.log.active_base_offset
         self._wake()
 
     def delete_records(self, offset: int) -> int:
         """Move the log start offset forward to `offset`, at most the high watermark. Return the low watermark, which
-        rises only once the followers have moved theirs.
+        rises only when the followers have moved their log start offsets.
 
         Raises OffsetOutOfRange, LogFailed, OSError.
         """
@@ -475,7 +480,7 @@ class Partition:
         return self.low_watermark
 
     def log_start_moved(self) -> None:
-        """The log start offset has moved: followers and consumers get it with their next Fetches."""
+        """Let followers and consumers get the log start offset, which has moved, with their next Fetches."""
         self._wake_followers(is_urgent=False)
         self._wake()
 
@@ -492,22 +497,23 @@ class Partition:
     # waiting
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` at every change until `unwatch`. `watcher` must not change the partition."""
+        """Call `watcher` at every change of the partition until `unwatch`. `watcher` must not change the partition."""
         self._watchers[watcher] = self._watchers.get(watcher, 0) + 1
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Take back one `watch`."""
+        """Undo one call of `watch`."""
         count = self._watchers.pop(watcher, 1)
         if count > 1:
             self._watchers[watcher] = count - 1
 
     def watch_end(self, watcher: EndWatcher) -> None:
-        """Call `watcher`, for a follower, until `unwatch_end`: with True when the log has grown or the partition's
-        state has changed, which is urgent; with False when the high watermark or the log start offset has moved."""
+        """Until `unwatch_end`, call `watcher`, which belongs to a follower: with True when the log has grown or the
+        partition's state has changed, which is urgent; with False when the high watermark or the log start offset has
+        moved."""
         self._end_watchers[watcher] = None
 
     def unwatch_end(self, watcher: EndWatcher) -> None:
-        """Take back `watch_end`."""
+        """Undo `watch_end`."""
         self._end_watchers.pop(watcher, None)
 
     def _wake(self) -> None:
@@ -527,8 +533,8 @@ class Partition:
     # which requests this replica serves
 
     def check_leader_epoch(self, epoch: int = UNKNOWN_EPOCH, *, leader_only: bool = True) -> ErrorCode | None:
-        """The error with which this replica refuses a request, None where it serves it. epoch: the leader epoch of the
-        request, -1 for none; leader_only: only the leader serves it."""
+        """Return the error with which this replica refuses a request, None if it serves the request. epoch: the leader
+        epoch in the request, -1 for none. leader_only: whether only the leader serves such requests."""
         if self.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if epoch not in (UNKNOWN_EPOCH, self.state.leader_epoch):
@@ -539,7 +545,8 @@ class Partition:
         return None
 
     def log_for(self, epoch: int = UNKNOWN_EPOCH, *, leader_only: bool = True) -> PartitionLog:
-        """The log, where this replica serves the request; see check_leader_epoch. Raises PartitionError."""
+        """Return this replica's log. Raises PartitionError if `epoch` is not the current leader epoch, if `leader_only`
+        and this replica is not the leader, or if it is offline or deleted (see check_leader_epoch)."""
         code = self.check_leader_epoch(epoch, leader_only=leader_only)
         if code is not None:
             raise PartitionError(code, f"{self}: leader epoch {epoch} in place of {self.state.leader_epoch}")
@@ -554,7 +561,7 @@ class Partitions:
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
-        self._by_name: dict[tuple[str, int], Partition] = {}  # looked up by plain tuples, see TopicPartition
+        self._by_name: dict[tuple[str, int], Partition] = {}  # looked up by plain tuples (see TopicPartition)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._by_name.values()))
@@ -563,13 +570,13 @@ class Partitions:
         return len(self._by_name)
 
     def get(self, topic: str, number: int) -> Partition | None:
-        """The partition, None where this broker has no replica of it."""
+        """Return the partition, None if this broker has no replica of it."""
         return self._by_name.get((topic, number))
 
     def look_up(self, topic: str | UUID, number: int) -> Partition | ErrorCode:
-        """The partition of a topic, by the topic's name or id; or NOT_LEADER_OR_FOLLOWER where only other brokers have
-        replicas of it, UNKNOWN_TOPIC_OR_PARTITION where the metadata image has no such partition, UNKNOWN_TOPIC_ID
-        where it has no topic with that id.
+        """Return the partition of a topic, by the topic's name or id. Return NOT_LEADER_OR_FOLLOWER if only other
+        brokers have replicas of it, UNKNOWN_TOPIC_OR_PARTITION if the metadata image has no such partition,
+        UNKNOWN_TOPIC_ID if it has no topic with that id.
 
         Source: ReplicaManager.getPartitionOrError.
         """
@@ -586,7 +593,7 @@ class Partitions:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def find(self, topic: str, number: int) -> Partition:
-        """The partition. Raises PartitionError where it is offline, unknown, or only on other brokers."""
+        """Return the partition. Raises PartitionError if it is offline, unknown, or only on other brokers."""
         partition = self.look_up(topic, number)
         if isinstance(partition, ErrorCode):
             reason = "is not on this broker" if partition == ErrorCode.NOT_LEADER_OR_FOLLOWER else "does not exist"
@@ -596,7 +603,7 @@ class Partitions:
         return partition
 
     def add(self, partition: Partition) -> None:
-        """Add a replica to this broker's."""
+        """Add a replica to the replicas of this broker."""
         self._by_name[partition.key] = partition
 
     def remove(self, partition: Partition) -> None:

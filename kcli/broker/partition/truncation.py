@@ -1,5 +1,5 @@
-"""Computes the offset at which a follower cuts its log where that diverges from the leader's log. No I/O. Source:
-AbstractFetcherThread; KIP-279."""
+"""Computes the offset at which a follower truncates its log if it diverges from the leader's log. This module does no
+I/O. Source: AbstractFetcherThread; KIP-279."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ UNKNOWN = -1
 
 
 def truncation(leader: tuple[int, int], own: tuple[int, int], log_end: int) -> int:
-    """Return the offset at which the follower's log is cut.
+    """Return the offset at which the follower's log is to be truncated.
 
-    leader: the leader's largest epoch that is at most the follower's last, and the end offset of that epoch.
-    own: the follower's largest epoch that is at most the leader's, and its end offset; -1 for none.
+    leader: the leader's largest epoch that is at most the follower's last epoch, and the end offset of that epoch.
+    own: the follower's largest epoch that is at most the leader's epoch in `leader`, and its end offset; -1 for none.
     log_end: the follower's log end offset.
 
-    Where the follower does not have the leader's epoch, its log is cut at the end of its largest earlier epoch, and the
-    next Fetch compares again (KIP-279).
+    If the follower does not have the leader's epoch, its log is truncated at the end of its largest earlier epoch, and
+    the next Fetch compares again (KIP-279).
     """
     leader_epoch, leader_end = leader
     own_epoch, own_end = own

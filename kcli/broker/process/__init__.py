@@ -1,7 +1,7 @@
-"""What all other packages of the broker use of the process and the operating system; nothing here is specific to Kafka.
+"""What the other packages of the broker use of the process and the operating system. Nothing here is specific to Kafka.
 
 clock         the current time, real or set by a test
-turns         long work on the event loop takes turns, or runs in a thread
+turns         lets long work on the event loop take turns, or runs it in a thread
 unattended    logs the failures of background tasks
 descriptors   the limit of open files, and the share of it reserved for logs
 log_lines     the program's own log on stderr

@@ -1,4 +1,4 @@
-"""The current time for all of the broker: the system's, which tests replace by one that they move."""
+"""The current time for all of the broker: that of the system's clock, which tests replace by a clock that they set."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""File descriptors: connections leave enough of them for the broker's files.
+"""File descriptors. Connections are limited so that enough of them remain for the broker's files.
 
     limit       the soft limit of the process, raised to its hard limit, as a JVM does
-    reserved    not for connections: up to UPKEEP_MAX for upkeep (checkpoints, snapshots, segments that are rolled), and
-                those of log files not open yet (a segment's log, offset index and time index). Half of the limit is
-                always for connections
-    shortage    EMFILE, ENFILE: no failure of a disk; the failed operation may be tried again
+    reserved    descriptors that connections may not use: up to UPKEEP_MAX for background work (checkpoints, snapshots,
+                segments that are rolled), and those of log files that are not open yet (a segment's log, offset index
+                and time index). Half of the limit is always for connections
+    shortage    EMFILE and ENFILE are no failures of a disk; the failed operation may be tried again
 
-The system gives a new file the lowest free descriptor: its number is about the number of descriptors in use.
+The system gives a new file the lowest free descriptor, so that the number of the descriptor is about the number of
+descriptors in use.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def raise_limit() -> None:
 
 
 def limit() -> int | None:
-    """The greatest number of descriptors of this process; None: unlimited."""
+    """The greatest number of descriptors of this process; None for no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def in_use() -> int:
-    """The number of descriptors in use; 0 where the system has no /dev/fd. Raises OSError."""
+    """Return the number of descriptors in use; 0 if the system has no /dev/fd. Raises OSError."""
     try:
         return sum(1 for _ in OPEN.iterdir())
     except FileNotFoundError:
@@ -55,19 +56,20 @@ def in_use() -> int:
 
 
 def share_in_use() -> float:
-    """The share of the limit that is in use, 0 to 1; 0 where there is no limit, or no /dev/fd. Raises OSError."""
+    """Return the share of the limit that is in use, from 0 to 1; 0 if there is no limit, or no /dev/fd. Raises
+    OSError."""
     most = limit()
     return 0.0 if most is None else in_use() / most
 
 
 def for_upkeep(most: int) -> int:
-    """The number of descriptors reserved for upkeep, where the limit is `most`."""
+    """Return the number of descriptors reserved for background work (UPKEEP_MAX or less), if the limit is `most`."""
     return min(UPKEEP_MAX, most // 8)
 
 
 def may_connect(descriptor: int, files_to_come: Callable[[], int]) -> bool:
     """Whether a connection may keep the descriptor that the system has just given it. files_to_come: returns the number
-    of descriptors that log files not open yet need."""
+    of descriptors that log files need that are not open yet."""
     most = limit()
     return most is None or descriptor < most // 2 or descriptor < most - for_upkeep(most) - files_to_come()
 

@@ -12,7 +12,8 @@ from kcli.printable import printable
 
 
 class TextLines(logging.Formatter):
-    """A line of text: time, level and message, with hidden characters escaped; below it the traceback of an error."""
+    """Formats a log record as a line of text: time, level and message, with hidden characters escaped; the traceback of
+    an error follows."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S")
@@ -25,8 +26,8 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time (UTC), level, logger, message, what else the record has as `members`, and the
-    traceback of an error."""
+    """Formats a log record as one JSON object a line: time (UTC), level, logger, message, the record's `members`, if it
+    has any, and the traceback of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -42,7 +43,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logging(*, json_lines: bool, verbose: bool) -> None:
-    """Log to stderr. verbose: log debug messages too."""
+    """Log to stderr. json_lines: as JSON instead of text. verbose: log debug messages too."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if json_lines else TextLines())
     logging.basicConfig(handlers=[handler], level=logging.DEBUG if verbose else logging.INFO)

@@ -1,11 +1,11 @@
 """Long work, on the event loop and in threads, so that a long request of one client does not delay those of others.
 
-Turns   work that takes more than a few milliseconds waits for its turn before each part: in each round of the event
-        loop one part runs, of all long work together
-Parts   work written once for both: `at_once` does all its parts together, `Turns.run` each part in a turn
+Turns   work that takes more than a few milliseconds is split into parts, each of which waits for its turn: in each
+        iteration of the event loop one part of all long work runs
+Parts   a generator with such work: `at_once` does all its parts together, `Turns.run` each part in a turn
 apart   runs a function of immutable data (a request's bytes, a response's objects) in the one thread for such work;
         Python switches threads every few milliseconds (sys.setswitchinterval), so that the event loop goes on
-checked checks a long batch in threads for batches alone, so that no other work waits for it
+checked checks a long batch in threads that only check batches, so that no other work waits for it
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 LONG_BYTES: Final = 16 << 10
-"""The size in bytes above which a request is decoded in a thread, except Produce."""
+"""The size, in bytes, above which a request (except Produce) is decoded in a thread."""
 
 LONG_ITEMS: Final = 128
-"""A response with a list above this length is encoded in a thread."""
+"""The greatest number of items of a list in a response that the event loop encodes; a response with a longer list is
+encoded in a thread."""
 STEPS_AT_ONCE: Final = 500
-"""The greatest number of items of a long list that one turn handles, at some microseconds each."""
+"""The greatest number of items of a long list that one turn handles; an item takes some microseconds."""
 
 T = TypeVar("T")
 
 Parts = Generator[None, None, T]
-"""Work that yields between its parts, and returns its result. Where it yields, anything else may change."""
+"""A generator that does work in parts: it yields between the parts, and returns the result of the work. At each yield,
+other code may change any state."""
 
 
 def at_once(work: Parts[T]) -> T:
-    """Do all parts of the work together; return its result."""
+    """Do all parts of the work together. Return the result of the work."""
     while True:
         try:
             next(work)
@@ -50,18 +52,18 @@ def has_long_list(message: Any) -> bool:
 
 
 class Turns:
-    """The turns of long work on one event loop, whose thread alone uses them."""
+    """The turns of long work on one event loop. Used only in the event loop's thread."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
     async def next(self) -> None:
-        """Wait for the next turn: the caller's code up to its next await runs in it."""
+        """Wait for the next turn. The caller's code up to its next await runs in that turn."""
         async with self._lock:
             await asyncio.sleep(0)
 
     async def run(self, work: Parts[T]) -> T:
-        """Do each part of the work in a turn; return its result."""
+        """Do each part of the work in a turn. Return the result of the work."""
         while True:
             await self.next()
             try:
@@ -84,15 +86,16 @@ _BATCH_THREADS = ThreadPoolExecutor(2, "long-batches")
 
 
 async def apart(work: Callable[..., T], *arguments: Any) -> T:
-    """Run `work` in the thread for long requests. Return its result, or raise its exception."""
+    """Run `work` in the thread for long requests. Return the result of `work`, or raise its exception."""
     return await asyncio.get_running_loop().run_in_executor(_ONE_THREAD, work, *arguments)
 
 
 async def checked(work: Callable[..., T], *arguments: Any) -> T:
-    """Run `work` on a batch in a thread for batches. Return its result, or raise its exception."""
+    """Run `work` on a batch in a thread that only checks batches. Return the result of `work`, or raise its
+    exception."""
     return await asyncio.get_running_loop().run_in_executor(_BATCH_THREADS, work, *arguments)
 
 
 async def apart_if(is_long: bool, work: Callable[..., T], *arguments: Any) -> T:
-    """The result of `work`, which runs in the thread for long requests if it is long, else at once."""
+    """Return the result of `work`, which runs in the thread for long requests if `is_long`, else at once."""
     return await apart(work, *arguments) if is_long else work(*arguments)

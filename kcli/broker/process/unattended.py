@@ -1,11 +1,11 @@
-"""The failures of background tasks, and of the steps of a stop: they are logged, and not lost.
+"""Logs the failures of background tasks, and of the steps of a stop, which would be lost otherwise.
 
-    begin     runs a background task, logs its failure and calls back its owner
-    Steps     steps that all run, even after one has failed
-    attend    logs exceptions that no code has handled, of tasks and of callbacks on the event loop
+    begin     runs a background task, logs its failure and calls a function of its owner
+    Steps     steps that all run, even after one of them has failed
+    attend    logs exceptions of tasks and callbacks on the event loop that no code has handled
 
-A failure of a disk or the network, or a fault in the data of a file or a peer, is one line in the log. A bug is
-logged with its traceback.
+A failure of a disk or the network, or a fault in the data of a file or a peer, is one line in the log. A bug is logged
+with its traceback.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ log = logging.getLogger("kcli.broker")
 Owner = Callable[[BaseException], None]
 
 _running: set[asyncio.Task[None]] = set()
-"""The running tasks, kept here since the event loop keeps only weak references to them."""
+"""The running tasks. They are referenced here because the event loop keeps only weak references to them."""
 
 
 def unexpected(error: BaseException) -> BaseException | None:
-    """The error if it may be a bug, whose traceback is to be logged; None for an error of the system or of data."""
+    """Return the error if it may be a bug, so that its traceback is to be logged; None for an error of the system or of
+    data."""
     return None if isinstance(error, KcliError | FormatError | OSError) else error
 
 
 def report(what: str, error: BaseException) -> None:
-    """Log an error. what: names the failed operation at the beginning of the line."""
+    """Log an error. what: the failed operation, with which the log line begins."""
     log.error("%s: %s", what, error_text(error), exc_info=unexpected(error))
 
 
 def begin(work: Coroutine[Any, Any, None], what: str, failed: Owner = lambda _: None) -> asyncio.Task[None]:
-    """Run a coroutine as a task. If it raises an exception, that is logged as `what`, and `failed` is called with
-    it."""
+    """Run a coroutine as a task. If it raises an exception, the exception is logged as `what`, and `failed` is called
+    with the exception."""
     task = asyncio.get_running_loop().create_task(work)
     _running.add(task)
     task.add_done_callback(partial(_ended, work, what, failed))
@@ -62,7 +63,8 @@ class Steps:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Run the body of a `with` statement as one step: its exception is logged as `what`, kept and not raised."""
+        """Run the body of a `with` statement as one step. An exception in the body is logged as `what` and added to
+        `failures`, and not raised."""
         try:
             yield
         except Exception as error:  # noqa: BLE001  (whatever it is, the other steps are to be taken)

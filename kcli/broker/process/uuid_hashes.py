@@ -1,8 +1,8 @@
 """Hashes of UUIDs that clients cannot foresee.
 
 A client chooses the topic ids in its requests. Python hashes a UUID as its number modulo 2^61 - 1, so that one request
-with thousands of ids of one hash would make every dict and set of them quadratic: 400 KB held the event loop for 27 s.
-Bytes are hashed by SipHash under the process's random key.
+with thousands of ids of one hash would make every dict and set of them quadratic: a request of 400 KB blocked the event
+loop for 27 s. Bytes are hashed by SipHash under the process's random key.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from uuid import UUID
 
 
 def guard_uuid_hashes() -> None:
-    """Make this process hash UUIDs by their bytes. Call it only in a process that runs nothing but the broker, before
-    any UUID is in a dict or set; a broker on a thread of another program must not change that program's UUIDs."""
+    """Make this process hash UUIDs by their bytes. Call this only before any UUID is in a dict or set, and only in a
+    process that runs nothing but the broker: a broker on a thread of another program must not change that program's
+    UUIDs."""
     UUID.__hash__ = _hash  # type: ignore[assignment, method-assign]
 
 

@@ -1,1 +1,1 @@
-"""Client quotas: the usage of each client (client), counted as a rate or with a token bucket (rates)."""
+"""Client quotas. client: the usage of each client. rates: a rate and a token bucket, which count it."""

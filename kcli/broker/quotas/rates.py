@@ -6,14 +6,14 @@ from collections import deque
 
 
 class Rate:
-    """A sum per second over the last `windows` windows of window_ms, the running one included."""
+    """The sum of values per second over the last `windows` windows of window_ms, including the current window."""
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self._windows, self._window_ms = windows, window_ms
         self._samples: deque[list[float]] = deque()  # [start in ms, sum]
 
     def add(self, value: float, now_ms: int) -> None:
-        """Add a value to the sum."""
+        """Add a value to the sum of the current window."""
         if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
             self._samples.append([now_ms, 0.0])
             if len(self._samples) > self._windows:
@@ -21,7 +21,7 @@ class Rate:
         self._samples[-1][1] += value
 
     def window_ms(self, now_ms: int) -> float:
-        """The duration, in ms, by which the sum is divided: never less than that of all windows but one."""
+        """Return the duration, in ms, by which the sum is divided: never less than that of all windows but one."""
         while self._samples and now_ms - self._samples[0][0] >= self._windows * self._window_ms:
             self._samples.popleft()
         elapsed = now_ms - self._samples[0][0] if self._samples else 0
@@ -29,8 +29,8 @@ class Rate:
         return elapsed + max(0, least - full) * self._window_ms
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long, in ms, no further values may come until the rate has fallen to `bound`, a value per second; 0 where
-        it is not above it."""
+        """Return the time, in ms, for which no further values may be added until the rate has fallen to `bound`, in
+        values per second; 0 if the rate is not above `bound`."""
         window_ms = self.window_ms(now_ms) or self._window_ms
         rate = sum(value for _, value in self._samples) / (window_ms / 1000)
         if rate <= bound:
@@ -39,8 +39,8 @@ class Rate:
 
 
 class TokenBucket:
-    """A token bucket: `bound` tokens are added each second, until there are as many as are added in burst_s seconds;
-    `take` may make their number negative."""
+    """A token bucket: `bound` tokens are added each second, up to the number that is added in burst_s seconds; `take`
+    may make their number negative."""
 
     def __init__(self, burst_s: float, now_ms: int, bound: float) -> None:
         self._burst_s = burst_s
@@ -48,7 +48,7 @@ class TokenBucket:
         self._updated_ms = now_ms
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long, in ms, until the number of tokens is no longer negative."""
+        """Return the time, in ms, until the number of tokens is no longer negative."""
         self._refill(bound, now_ms)
         return round(-self._tokens / bound * 1000) if self._tokens < 0 else 0
 

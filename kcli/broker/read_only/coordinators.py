@@ -1,13 +1,13 @@
 """The coordinators of a read-only broker: groups and transactional ids as their logs have them.
 
-    loading   a thread replays the partition's log into a state machine ("machine"), skipping damage; again where the
-              files have changed since
-    requests  only those that change nothing: `loaded` is never called on a machine, so that no member times out, no
-              group rebalances and no marker is written; groups have the state in which a coordinator finds them at its
-              start
+    loading   a thread replays the partition's log into a state machine, skipping damage; again if the files have
+              changed since
+    requests  only those that change nothing: `loaded` is never called on a state machine, so that no member times out,
+              no group rebalances and no marker is written; groups have the state in which a coordinator finds them at
+              its start
 
-Without a metadata log the number of partitions is unknown: it is at least the configured one. Where the topic has no
-partition on disk, there are no groups; clients that assign partitions to themselves work all the same.
+Without a metadata log the number of partitions is unknown, and assumed to be at least the configured number. If no
+partition of the topic is on disk, there are no groups; clients that assign partitions to themselves can still read.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 Mark = tuple[tuple[str, int, int, int], ...]
-"""Name, inode, size and time of the last change of a log's segments: a log with another Mark has changed."""
+"""Name, inode, size and modification time of each segment of a log. If a log's Mark differs from an earlier one, the
+log has changed."""
 
 
 class ReadOnlyCoordinator(Coordinator):
-    """A coordinator for requests that change nothing. It needs no start and no stop."""
+    """A coordinator for requests that change nothing. It need not be started or stopped."""
 
     def __init__(self, like: Coordinator, partitions_min: int) -> None:
-        """like: the coordinator that it replaces. partitions_min: the least number of partitions of its topic."""
+        """like: the coordinator that this object replaces. partitions_min: the smallest number of partitions that the
+        topic may have."""
         super().__init__(like.context, like.topic, lambda _: like.work)
         self._partitions_min = partitions_min
         self._machines: dict[int, tuple[Mark, Machine]] = {}
@@ -44,7 +46,7 @@ class ReadOnlyCoordinator(Coordinator):
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions of the topic; 0 where none is on disk."""
+        """The number of partitions of the topic; 0 if no partition is on disk."""
         count = super().partition_count
         return max(count, self._partitions_min) if count else 0
 
@@ -53,11 +55,11 @@ class ReadOnlyCoordinator(Coordinator):
         return partition_of(key, self.partition_count or 1)
 
     def led(self) -> list[int]:
-        """The partitions of the topic on disk."""
+        """Return the partitions of the topic on disk."""
         return [each.number for each in self.context.partitions if each.topic == self.topic]
 
     async def handle_in(self, number: int, request: Any) -> Any:
-        """Return the response of that partition's machine to a request that changes nothing. Raises
+        """Return the response of that partition's state machine to a request that changes nothing. Raises
         CoordinatorError."""
         partition = self.context.partitions.get(self.topic, number)
         if partition is not None:

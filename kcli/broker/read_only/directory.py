@@ -1,11 +1,11 @@
 """The partitions in the directories of a read-only broker.
 
-    a log directory      its partitions' directories, its checkpoints, meta.properties, the metadata log
-    any directory        its subdirectories with segments; one without a partition's name is partition 0 of a topic of
-                         its name
-    one with segments    that one partition
+    a log directory      has partition directories, checkpoints, meta.properties, the metadata log: all its partitions
+    any other directory  has subdirectories with segments: each is a partition; a subdirectory without the name of a
+                         partition is partition 0 of a topic with the subdirectory's name
+    one with segments    is itself one partition
 
-Left out: -delete, -stray, -future, and tiered segments. Unreadable files are logged, and skipped.
+Left out are the directories -delete, -stray and -future, and tiered segments. Unreadable files are logged, and skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ DEFAULT_NODE_ID = 1
 
 @dataclass(frozen=True, slots=True)
 class FoundPartition:
-    """A partition's directory, and its log start offset in the checkpoint of the log directory."""
+    """A partition's directory, and its log start offset in the log directory's log-start-offset-checkpoint, None
+    without one."""
 
     key: TopicPartition
     path: Path
@@ -39,7 +40,7 @@ class FoundPartition:
     log_start_offset: int | None = None
 
     def topic_id(self) -> str | None:
-        """The topic id in partition.metadata; None where that is missing, damaged or cannot be read."""
+        """The topic id in partition.metadata; None if that file is missing, damaged or cannot be read."""
         try:
             return topic_id_of(self.path)
         except (KcliError, OSError) as error:
@@ -94,8 +95,8 @@ def _is_segment(path: Path) -> bool:
 
 
 def _is_partition(path: Path) -> bool:
-    """Whether a directory is a partition's. One with the name of a partition needs any file of a partition, or is
-    empty; one with another name needs a segment."""
+    """Whether a directory is a partition's. If it has the name of a partition, it must be empty or have any file of a
+    partition; with another name it must have a segment."""
     try:
         entries = _entries(path)
     except UnreadableInput as error:
@@ -124,7 +125,7 @@ def _offsets(files: LogDirectory, kind: FileKind) -> dict[TopicPartition, int]:
 
 
 def identity(directories: Iterable[Path]) -> tuple[int | None, str | None]:
-    """Return the node id and the cluster id in the directories' meta.properties; None for an id that none has."""
+    """Return the node id and the cluster id in the directories' meta.properties; None for an id that no file has."""
     node_id = cluster_id = None
     for directory in directories:
         found = _meta_properties(directory)
@@ -143,7 +144,7 @@ def _meta_properties(directory: Path) -> MetaProperties | None:
 
 
 def _with_path(path: Path, error: Exception) -> str:
-    """The text of an error about a file, which names the file's path."""
+    """Return the text of an error about a file, with the file's path."""
     if isinstance(error, (UnreadableInput, OSError)):
         return error_text(error)
     return f"{path}: {getattr(error, 'reason', error)}"

@@ -2,7 +2,7 @@
 
     metadata log   the latest complete snapshot, then each readable record after it; damage is skipped
     brokers        this broker, which leads all partitions on its disks; no other broker of the cluster
-    topic ids      from the metadata log, else from partition.metadata, else derived from the name, as clients need one
+    topic ids      from the metadata log, else from partition.metadata, else derived from the topic's name
 
 Source: KRaftMetadataCache; KIP-516.
 """
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from kcli.metadata.partition import Topic
 
 log = logging.getLogger("kcli.broker")
-GAP_MAX = 10_000  # missing partition numbers below the largest are listed, up to this number
+GAP_MAX = 10_000  # missing partition numbers below the largest one are added, if that is below GAP_MAX
 
 
 def replay(directory: Path) -> MetadataImage:
-    """Return the image by the metadata log in a directory. Raises UnreadableInput."""
+    """Return the metadata image that results from the metadata log in a directory. Raises UnreadableInput."""
     files = PartitionView(directory).original
     return replay_files(directory, files, lambda error: log.warning("%s", error), around_damage=True)
 
 
 def show_what_is_there(image: MetadataImage, found: Mapping[TopicPartition, FoundPartition], node_id: int) -> None:
-    """Change the image: this node leads the partitions on its disks, and the others have no leader."""
+    """Change the image so that this node leads the partitions on its disks. Partitions that this node leads by the
+    metadata log but that are not on its disks get no leader."""
     by_topic: dict[str, dict[int, FoundPartition]] = {}
     for (name, number), each in found.items():
         by_topic.setdefault(name, {})[number] = each

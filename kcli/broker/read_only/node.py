@@ -1,13 +1,13 @@
 """`kcli serve --read-only`: a broker that serves directories as they are, and changes not a byte in them.
 
-    start     bind the listeners; find the partitions; replay the metadata log, where there is one; answer clients. No
-              lock and no file is made
+    start     bind the listeners; find the partitions; replay the metadata log, if there is one; serve clients. No lock
+              and no file is made
     serves    every sound batch, skipping damage, up to the last one; also while a running Kafka writes
     refuses   requests that write: see refusals.py
     stop      close the connections; there are no files to close in order
 
-The directory may be another broker's, of a crashed or damaged one, or just a few segments. Damage is logged. New
-partitions appear after a restart, new records at once.
+The directory may belong to another broker, which may run, have crashed or be damaged, or it may have just a few
+segments. Damage is logged. New partitions appear after a restart, new records at once.
 """
 
 from __future__ import annotations
@@ -58,34 +58,34 @@ UNKNOWN_CLUSTER = "unknown"
 PLAINTEXT_ID = 0
 UPKEEP_S = 10.0
 DESCRIPTORS_MAX = 0.5
-"""The share of the limit of open files from which on files are closed; a later read opens them again."""
+"""The share of the limit of open files above which files are closed; a later read opens them again."""
 
 
 def known_node_id(directories: Sequence[Path]) -> int:
-    """Return the node id in the first sound meta.properties; 1 where there is none."""
+    """Return the node id in the first undamaged meta.properties; 1 if there is none."""
     node_id, _ = identity(directories)
     return DEFAULT_NODE_ID if node_id is None or node_id < 0 else node_id
 
 
 @dataclass(slots=True)
 class ReadOnlyLogs:
-    """The part of LogManager that handlers of reading requests use."""
+    """The part of LogManager that the handlers of reading requests use."""
 
     dirs: LogDirs
     partitions: Partitions
     futures: Mapping[TopicPartition, object] = field(default_factory=dict)
 
     def is_cordoned(self, _: LogDir) -> bool:
-        """Always False: no new partitions are placed here."""
+        """Return False, as no new partitions are placed here."""
         return False
 
     def directory_failed(self, directory: LogDir, error: Exception) -> None:
-        """Log an I/O error: the directory stays in use, as a later request may read the files."""
+        """Log an I/O error. The directory stays in use, as a later request may be able to read the files."""
         log.warning("%s: %s", directory.path, error)
 
 
 class ReadOnlyMetadata:
-    """The part of MetadataLog that handlers of reading requests use. The only voter is this node."""
+    """The part of MetadataLog that the handlers of reading requests use. The only voter is this node."""
 
     def __init__(self, metadata_log: ReadOnlyLog | None, node_id: int) -> None:
         self._log = metadata_log
@@ -93,12 +93,12 @@ class ReadOnlyMetadata:
 
     @property
     def view(self) -> QuorumView:
-        """The quorum, for DescribeQuorum."""
+        """The state of the quorum for DescribeQuorum."""
         return of_only_voter(self._node_id, None, self.epoch, self.next_offset, self.high_watermark)
 
     @property
     def kraft_version(self) -> int:
-        """The level of kraft.version for a single static voter, whatever the log has."""
+        """The level of kraft.version for a single static voter, even if the metadata log has a higher level."""
         return 0
 
     @property
@@ -166,7 +166,7 @@ class ReadOnlyNode(Node):
             metadata=journal,
             logs=cast("LogManager", ReadOnlyLogs(dirs, partitions)),
             partitions=partitions,
-            sessions=FetchSessions(0, FETCH_SESSION_EVICTION_MS),  # no sessions: each Fetch reads the files anew
+            sessions=FetchSessions(0, FETCH_SESSION_EVICTION_MS),  # no sessions, as each Fetch reads the files anew
             quotas=Quotas(
                 config.quota_window_num,
                 config.quota_window_size_seconds,

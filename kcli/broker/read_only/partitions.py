@@ -1,7 +1,7 @@
 """Partitions of a read-only broker. They poll the files for changes, as other processes write them.
 
-This broker leads all partitions in its directories, whichever broker leads them in the cluster, and refuses no client's
-leader epoch. Each request checks the files; while a Fetch waits, a timer does.
+This broker leads all partitions in its directories, whichever broker leads them in the cluster, and accepts any leader
+epoch in a request. Each request checks the files for changes; while a Fetch waits, a timer checks them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POLL_S = 0.1
 
 
 class Extent(NamedTuple):
-    """The size of a log, bytes, and its offsets as far as they are known without reading its segments."""
+    """The size of a log in bytes, and its offsets as far as they are known without reading its segments."""
 
     size: int
     high_watermark: int = 0
@@ -33,20 +33,20 @@ class Extent(NamedTuple):
 
 
 class Poller:
-    """Checks the files of the partitions for which Fetches wait, by a timer."""
+    """Checks the files of the partitions for which Fetches wait, at the interval of a timer."""
 
     def __init__(self) -> None:
         self._watched: dict[ReadOnlyPartition, int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, partition: ReadOnlyPartition) -> None:
-        """Check a partition's files by the timer, for one more waiting Fetch."""
+        """Let the timer check a partition's files; called for each waiting Fetch."""
         self._watched[partition] = self._watched.get(partition, 0) + 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
 
     def unwatch(self, partition: ReadOnlyPartition) -> None:
-        """Take back one `watch`."""
+        """Undo one call of `watch`."""
         count = self._watched.pop(partition, 1)
         if count > 1:
             self._watched[partition] = count - 1
@@ -79,14 +79,14 @@ class ReadOnlyPartition(Partition):
         opened: ReadOnlyLog,
         poller: Poller,
     ) -> None:
-        as_log = cast("PartitionLog", opened)  # it has all methods that a read-only broker calls
+        as_log = cast("PartitionLog", opened)  # the ReadOnlyLog has all methods that a read-only broker calls
         super().__init__(topic, number, topic_id, state, node_id, directory, lambda _: as_log)
         self._log = as_log
         self.read_only_log = opened
         self._poller = poller
 
     def refresh(self) -> None:
-        """Check the files; where they have changed, call the watchers."""
+        """Check the files. If they have changed, call the watchers."""
         if self.read_only_log.refresh():
             self._wake()
 
@@ -99,12 +99,11 @@ class ReadOnlyPartition(Partition):
 
     @property
     def opened_log(self) -> PartitionLog | None:
-        """An Extent with the size of the log in place of the log: the callers of this property use nothing else of
-        it."""
+        """An Extent with the size of the log in place of the log, as the callers of this property use only the size."""
         return cast("PartitionLog", Extent(self.read_only_log.size))
 
     def failed(self, error: Exception) -> None:
-        """Log an I/O error: the partition stays online, as a later request may read the log."""
+        """Log an I/O error. The partition stays online, as a later request may be able to read the log."""
         log.warning("%s: %s", self, error)
 
     def check_leader_epoch(
@@ -113,7 +112,7 @@ class ReadOnlyPartition(Partition):
         *,
         leader_only: bool = True,  # noqa: ARG002  (the signature of Partition)
     ) -> ErrorCode | None:
-        """Always None: every request is served."""
+        """Return None, as every request is served."""
         return None
 
     def watch(self, watcher: Watcher) -> None:
@@ -122,6 +121,6 @@ class ReadOnlyPartition(Partition):
         self._poller.watch(self)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Take back one `watch`."""
+        """Undo one call of `watch`."""
         super().unwatch(watcher)
         self._poller.unwatch(self)

@@ -4,12 +4,12 @@
                       up at once; they take other codes for transient errors, and retry for ever
     JoinGroup and     GROUP_AUTHORIZATION_FAILED, for the same reason
     later requests
-    UpdateFeatures,   POLICY_VIOLATION of the whole request
+    UpdateFeatures,   POLICY_VIOLATION for the whole request
     OffsetDelete,
-    ElectLeaders      (of each partition too, as version 0 has no error of the whole)
-    Produce           POLICY_VIOLATION of each partition, after which no client retries, with the reason (v8); with
+    ElectLeaders      (and for each partition, as version 0 has no top-level error code)
+    Produce           POLICY_VIOLATION for each partition, after which no client retries, with the reason (v8); with
                       acks=0 the connection is closed, as for every refused batch
-    other APIs        POLICY_VIOLATION of each resource, topic or entity, with the reason where there is a field for it
+    other APIs        POLICY_VIOLATION for each resource, topic or entity, with the reason if there is a field for it
 
 POLICY_VIOLATION is the code of Kafka's create and alter policies, which refuse a request of any user. Authorization
 errors would lead users to check ACLs.
@@ -56,7 +56,7 @@ NO_ACKS = 0
 
 
 def refuse(api: str, call: Call) -> Message:
-    """Return the refusal of a request of one of the APIs in REFUSALS. Raises HangUp."""
+    """Return the refusal of a request of one of the APIs in REFUSALS. Raises HangUp, which closes the connection."""
     return REFUSALS[api](call)
 
 

@@ -1,10 +1,10 @@
-"""Requests to a read-only broker: writes are refused; a thread reads whole segments where a request needs that.
+"""Requests to a read-only broker. Writes are refused; a thread reads whole segments if a request needs that.
 
 ApiVersions offers the APIs that read logs, metadata, groups and transactions, and those that write to them, so that
 clients get the reason of the refusal. No client can be a member of a group: clients assign partitions to themselves.
 
-Where a handler would have to read whole segments that no request has read yet, a thread reads them before the handler
-is called, so that other clients are not delayed.
+If a handler would have to read whole segments that no request has read yet, a thread reads them before the handler is
+called, so that other clients are not delayed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 class Lookup(NamedTuple):
-    """A partition that a request reads, by topic name or id, and the offset or the timestamp from which it reads."""
+    """The position at which a request reads a partition: the topic by name or id, the partition number, and an offset
+    or a timestamp."""
 
     topic: str | UUID
     number: int
@@ -48,10 +49,10 @@ class Lookup(NamedTuple):
 
 
 class ReadOnlyRouter(Router):
-    """Answers the requests to a read-only broker."""
+    """Handles the requests to a read-only broker."""
 
     def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Return the response to a request. Raises HangUp."""
+        """Return the response to a request. Raises HangUp, which closes the connection."""
         broker = self.broker
         if api.name not in OFFERED:
             raise HangUp(f"{api.name} is not served by a read-only broker")
@@ -162,4 +163,4 @@ OFFERED = frozenset(
         *REFUSALS,
     )
 )
-"""The APIs of a read-only broker."""
+"""The APIs that a read-only broker offers in ApiVersions."""

@@ -1,6 +1,6 @@
-"""Replication between brokers: fetching from leaders, and answering the Fetches of followers.
+"""Replication between brokers: fetching from leaders, and handling the Fetches of followers.
 
-The followers' state and the high watermark are in kcli/broker/partition/leadership.py.
+What a leader knows of its followers, and the high watermark, are in kcli/broker/partition/leadership.py.
 
 manager                       the leaders that this broker follows; the ISR changes that it sends to the controller
 fetcher, following            the Fetches to one leader, and how their responses are applied

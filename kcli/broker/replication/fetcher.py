@@ -1,11 +1,11 @@
-"""One fetcher: it sends Fetch after Fetch to one leader, over its own channel, for partitions that this broker follows.
+"""A fetcher sends Fetch after Fetch to one leader, over its own channel, for partitions that this broker follows.
 
-    request   one Fetch for all partitions; the leader answers once it has records, or after replica.fetch.wait.max.ms
+    request   one Fetch for all partitions; the leader responds when it has records, or after replica.fetch.wait.max.ms
     response  batches are appended as they are, all of a partition in one write; the high watermark and the log start
               offset follow the leader's
-    diverging epoch   the log is cut where it diverges from the leader's, and fetched from there on
-    out of range      this log is not within the leader's: ListOffsets finds the leader's end and start
-    errors    a partition is delayed, longer with each error; without a response all partitions are
+    diverging epoch   the log is truncated at the offset where it diverges from the leader's, and fetched from there on
+    out of range      the offset is not within the leader's log: ListOffsets finds the leader's end and start
+    errors    a partition is left out of Fetches for a time that grows with each error; without a response all are
 
     error of a partition                       reaction
     FENCED_LEADER_EPOCH                        wait for the metadata: this broker does not know the newer leader epoch
@@ -48,7 +48,8 @@ FIRST_BACKOFF_S = 0.02
 
 
 class ListOffsetsFailed(KcliError):
-    """ListOffsets failed: the end or the start of the leader's log is unknown. code: the error."""
+    """ListOffsets has failed, so that the end or the start of the leader's log is unknown. code: the error of the
+    response."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -56,20 +57,20 @@ class ListOffsetsFailed(KcliError):
 
 
 class FetcherHost(Protocol):
-    """What a fetcher needs of its broker."""
+    """The functions of the broker that a fetcher needs."""
 
     @property
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration, -1 before the registration."""
 
     def now_ms(self) -> int:
-        """The time, ms since 1970."""
+        """Return the time in ms since 1970."""
 
     def address_of(self, broker_id: int) -> tuple[str, int] | None:
-        """The host and port of that broker's inter-broker listener, None where the metadata has none."""
+        """Return the host and port of that broker's inter-broker listener, None if the metadata has none."""
 
     def is_held(self, followed: Followed) -> bool:
-        """Whether the replication quota forbids to fetch the partition now."""
+        """Whether the replication quota forbids fetching the partition now."""
 
     def received(self, partition: Partition, size: int) -> None:
         """Count `size` bytes of records against the replication quota."""
@@ -79,7 +80,7 @@ class Fetcher:
     """Fetches from one leader the partitions given to `follow`."""
 
     def __init__(self, config: BrokerConfig, network: Network, host: FetcherHost, leader_id: int, number: int) -> None:
-        """number: the fetcher's number among the num.replica.fetchers of that leader, from 0."""
+        """number: the number of this fetcher among the num.replica.fetchers fetchers of that leader, from 0."""
         self._host = host
         self._network = network
         self.leader_id = leader_id
@@ -94,20 +95,20 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        self._fetched_ms = 0  # when the last Fetch was sent, minus the time by which its max_wait was shortened
+        self._fetched_ms = 0  # when the last Fetch was sent, in ms; earlier by as much as its max_wait was shortened
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
         self._woken: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, followed: Followed) -> None:
-        """Fetch a partition from now on, or continue in another leader epoch."""
+        """Fetch a partition from now on, or continue to fetch it in another leader epoch."""
         self.plan.add(followed)
         self._eager = EAGER_FETCHES
         self._wake()
 
     def forget(self, key: TopicIdPartition) -> None:
-        """Stop fetching a partition. With the last partition the fetcher closes."""
+        """Stop fetching a partition. After the last partition the fetcher closes."""
         self.plan.remove(key)
         if not self.plan.partitions:
             self.close()
@@ -132,11 +133,11 @@ class Fetcher:
             self._woken.set_result(None)
 
     def _ended(self, _: BaseException) -> None:
-        """The task has failed: the next `follow` starts a new one."""
+        """Note that the task has failed, so that the next `follow` starts a new task."""
         self._task = None
 
     async def _sleep(self, seconds: float | None) -> None:
-        """Wait until a partition is added, or for `seconds`; None: without limit."""
+        """Wait until a partition is added, or for `seconds`; None for no limit."""
         loop = asyncio.get_running_loop()
         woken = self._woken = loop.create_future()
         timer = None if seconds is None else loop.call_later(seconds, _end, woken)
@@ -151,7 +152,7 @@ class Fetcher:
     async def _run(self) -> None:
         failures = 0
         while True:
-            if self._host.broker_epoch < 0:  # not registered: its Fetches would have no broker epoch
+            if self._host.broker_epoch < 0:  # without a registration the Fetches would have no broker epoch
                 await self._sleep(FIRST_BACKOFF_S)
                 continue
             try:
@@ -167,7 +168,7 @@ class Fetcher:
                 self.plan.lost()
                 await self._sleep(min(FIRST_BACKOFF_S * 2**failures, self.plan.delay_max_ms / 1000))
                 failures = min(failures + 1, 10)
-            except Exception:  # a bug in one request or response does not end replication
+            except Exception:  # a bug that shows in one request or response must not end replication
                 log.exception("%s: an answer of broker %d was not taken", self._client_id, self.leader_id)
                 self.plan.lost()
                 await self._sleep(self.plan.delay_max_ms / 1000)
@@ -177,7 +178,7 @@ class Fetcher:
     # requests
 
     def _reach(self) -> Channel:
-        """The channel to the leader's current address. Raises Unanswered."""
+        """Return the channel to the leader's current address. Raises Unanswered."""
         address = self._host.address_of(self.leader_id)
         if address is None:
             raise Unanswered(f"the address of broker {self.leader_id} is unknown")
@@ -190,7 +191,7 @@ class Fetcher:
         """Send the Fetch, and return the response. Raises Unanswered."""
         channel = self._reach()
         wait_ms = self._wait_ms
-        if self._eager:  # the leader may soon lead more partitions that this broker follows
+        if self._eager:  # wait briefly, as the leader may soon lead more partitions that this broker follows
             self._eager -= 1
             wait_ms = min(wait_ms, EAGER_WAIT_MS)
         self._fetched_ms = self._host.now_ms() - self._wait_ms + wait_ms
@@ -232,7 +233,8 @@ class Fetcher:
         beyond: list[Followed] = []
         now_ms = self._host.now_ms()
         if not response.responses and now_ms < self._fetched_ms + self._wait_ms // 2:
-            self._eager = max(self._eager, EAGER_FETCHES)  # an early empty response: the leader leads more partitions
+            # an early empty response shows that the leader begins to lead more partitions
+            self._eager = max(self._eager, EAGER_FETCHES)
         for topic in response.responses:
             if topic.topic_id is None:
                 continue
@@ -264,7 +266,7 @@ class Fetcher:
             self._failed(followed, error)
 
     def _failed(self, followed: Followed, error: Exception) -> None:
-        """The log could not be written. Where its log directory stays online, the partition is fetched again later."""
+        """Handle a failed write to the log. If its log directory stays online, the partition is fetched again later."""
         followed.partition.failed(error)
         if followed.partition.is_offline:
             self.plan.remove(followed.key)
@@ -279,7 +281,7 @@ class Fetcher:
         except UnexpectedOffsets as error:
             if opened.log_start_offset != opened.log_end_offset or error.first_offset >= opened.log_end_offset:
                 raise
-            # the leader's log start offset lies within a batch: this log begins at the batch's base offset
+            # the leader's log start offset lies within a batch, so this log begins at the batch's base offset
             partition.truncate_fully_and_start_at(error.first_offset, now_ms)
             partition.append_as_follower(data.records, data.high_watermark, data.log_start_offset, now_ms)
         self._moved(followed, opened)
@@ -307,8 +309,8 @@ class Fetcher:
             self.plan.delay(followed, now_ms)
 
     async def _find_place(self, followed: Followed) -> None:
-        """Handle OFFSET_OUT_OF_RANGE: cut the log at the leader's log end offset, or begin a new log at the leader's
-        log start offset."""
+        """Handle OFFSET_OUT_OF_RANGE: truncate the log at the leader's log end offset, or begin a new log at the
+        leader's log start offset."""
         try:
             end = await self._offset(followed, LATEST)
             start = await self._offset(followed, EARLIEST)
@@ -334,7 +336,7 @@ class Fetcher:
             self._failed(followed, error)
 
     async def _offset(self, followed: Followed, timestamp: int) -> int:
-        """The leader's offset for a timestamp, EARLIEST or LATEST, by ListOffsets. Raises Unanswered,
+        """Return the leader's offset for a timestamp, EARLIEST or LATEST, by ListOffsets. Raises Unanswered,
         ListOffsetsFailed."""
         partition = {
             "partition_index": followed.partition.number,

@@ -1,17 +1,18 @@
 """The partitions that a fetcher follows at one leader, and the next Fetch to that leader.
 
-    added       fetched from the log end offset on, with the epoch of the last batch; a log without leader epochs was
-                cut at its high watermark before
-    changed     named in the next Fetch of the session: its offset, log start offset or leader epoch has changed
-    delayed     after an error: left out of Fetches for a while, which doubles with each error
+    added       fetched from the log end offset on, with the epoch of the last batch; a log without leader epochs is
+                truncated at its high watermark first
+    changed     included in the next Fetch of the session, as its offset, log start offset or leader epoch has changed
+    delayed     left out of Fetches for a while after an error; the time doubles with each error
     forgotten   to be removed from the session by the next Fetch
 
     session     request                                     response
-    none        all partitions, session epoch 0             a session, or none where the leader's cache is full
+    none        all partitions, session epoch 0             a session, or none if the leader's cache is full
     epoch n     changed and forgotten partitions            the next epoch is n + 1; after a session error it is 0
     lost        all partitions, epoch 0: a new session in place of the old one
 
-No I/O and no clock. Source: AbstractFetcherThread, FetchSessionHandler; KIP-227, KIP-595 (truncation on fetch).
+This module does no I/O and reads no clock. Source: AbstractFetcherThread, FetchSessionHandler; KIP-227, KIP-595
+(truncation on fetch).
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ FIRST_DELAY_MS = 20
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A partition that is followed. offset: the next one to fetch; last_epoch: the leader epoch of the last batch, -1
-    for none; log_start: this replica's log start offset; failures: errors in a row; sent: the partition's part of the
-    last Fetch, None before the first."""
+    """A partition that this broker follows. offset: the next offset to fetch. last_epoch: the leader epoch of the last
+    batch, -1 for none. log_start: this replica's log start offset. failures: the number of errors in a row. sent: the
+    partition's part of the last Fetch, None before the first."""
 
     partition: Partition
     leader_epoch: int
@@ -68,8 +69,8 @@ class Wish(NamedTuple):
 
 
 class Request(NamedTuple):
-    """The next Fetch. wishes: by topic id, partition numbers and what to fetch; forgotten: by topic id, partition
-    numbers."""
+    """The next Fetch. wishes: topic id -> partition numbers and what to fetch of each. forgotten: topic id -> numbers
+    of the partitions to remove from the session."""
 
     session_id: int
     session_epoch: int
@@ -80,7 +81,7 @@ class Request(NamedTuple):
 @dataclass(slots=True)
 class FetchPlan:
     """The partitions of one fetcher, and its fetch session. delay_max_ms: replica.fetch.backoff.ms. held(followed):
-    returns whether the replication quota forbids fetching the partition now."""
+    whether the replication quota forbids fetching the partition now."""
 
     delay_max_ms: int
     held: Callable[[Followed], bool] = lambda _: False
@@ -111,31 +112,32 @@ class FetchPlan:
             self._forgotten[key] = None
 
     def moved(self, followed: Followed, offset: int, last_epoch: int, log_start: int) -> None:
-        """Set the offset of the next Fetch, as the replica's log has grown or was cut."""
+        """Set the offset of the next Fetch, as the replica's log has grown or was truncated."""
         followed.offset, followed.last_epoch, followed.log_start = offset, last_epoch, log_start
         followed.failures = 0
         if followed.wish != followed.sent:
             self._changed[followed.key] = None
 
     def delay(self, followed: Followed, now_ms: int) -> None:
-        """Leave the partition out of Fetches for 20 ms, doubled with each failure in a row, at most delay_max_ms."""
+        """Leave the partition out of Fetches for 20 ms, doubled with each failure in a row, up to delay_max_ms."""
         delay_ms = min(FIRST_DELAY_MS << min(followed.failures, 10), self.delay_max_ms)
         followed.failures += 1
         self._delayed[followed.key] = now_ms + delay_ms
         self._leave_out(followed.key)
 
     def next_due_ms(self) -> int | None:
-        """The time, ms, when the first delayed partition is fetched again; None without delayed partitions."""
+        """Return the time, in ms, when the first delayed partition is fetched again; None without delayed
+        partitions."""
         return min(self._delayed.values(), default=None)
 
     def is_current(self, followed: Followed) -> bool:
-        """Whether the partition is still followed, and its next Fetch has the same fields as the last one."""
+        """Whether the partition is still followed, and its next Fetch has the same fields as its last Fetch."""
         return self.partitions.get(followed.key) is followed and followed.sent == followed.wish
 
-    # requests and answers
+    # requests and responses
 
     def request(self, now_ms: int) -> Request | None:
-        """Return the next Fetch; None where there are no partitions to fetch."""
+        """Return the next Fetch; None if there are no partitions to fetch."""
         for key in [key for key, due_ms in self._delayed.items() if due_ms <= now_ms]:
             del self._delayed[key]
             self._changed[key] = None
@@ -165,8 +167,8 @@ class FetchPlan:
         return Request(self._session_id, self._epoch, wishes, forgotten) if self._in_session or forgotten else None
 
     def answered(self, code: ErrorCode, session_id: int) -> bool:
-        """Handle the session's fields of a response. Return False where they have an error: the next Fetch then begins
-        a new session with all partitions."""
+        """Handle the session's fields of a response. Return False if the response has a top-level error: the next Fetch
+        then begins a new session with all partitions."""
         if code != ErrorCode.NONE:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._session_id = NO_SESSION
@@ -182,5 +184,6 @@ class FetchPlan:
         return True
 
     def lost(self) -> None:
-        """A Fetch had no response: begin a new session, as it is unknown whether the leader has received the Fetch."""
+        """Begin a new session after a Fetch that got no response, as it is unknown whether the leader has received
+        it."""
         self._epoch = NO_EPOCH

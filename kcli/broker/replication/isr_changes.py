@@ -1,4 +1,5 @@
-"""ISR changes on their way to the controller: all waiting changes go in one AlterPartition, one request at a time.
+"""ISR changes on their way to the controller: one AlterPartition has all waiting changes, and one request is sent at a
+time.
 
     AlterPartition v3   topics by id; the ISR with the broker epoch of each replica, so that a broker that has
                         registered again, perhaps without its log, does not join the ISR by its former state (KIP-903)
@@ -73,8 +74,8 @@ class IsrChanges:
             self._task = None
 
     async def _send(self, sent: dict[TopicIdPartition, tuple[Partition, IsrChange]]) -> bool:
-        """Send the changes and handle the response. Changes that must be sent again are queued again. Return whether
-        there are none of these."""
+        """Send the changes and handle the response. Changes that must be sent again are added to the queue again.
+        Return whether there are no such changes."""
         if not sent:
             return True
         try:
@@ -102,12 +103,12 @@ class IsrChanges:
         return not left
 
     def _again(self, sent: dict[TopicIdPartition, tuple[Partition, IsrChange]]) -> None:
-        """Let these changes wait again, except those of partitions with a newer waiting change."""
+        """Add these changes to the queue again, except those of partitions with a newer waiting change."""
         for key, each in sent.items():
             self._waiting.setdefault(key, each)
 
     def _take(self, partition: Partition, change: IsrChange, answer: PartitionData | None) -> bool:
-        """Handle the response to one change. Return False where the change is to be sent again."""
+        """Handle the response to one change. Return False if the change is to be sent again."""
         leadership = partition.leadership
         if leadership is None or answer is None:
             return leadership is None

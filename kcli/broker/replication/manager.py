@@ -1,8 +1,9 @@
-"""The replication of a broker's replicas: the leaders that it follows, and the ISR changes of those that it leads.
+"""The replication of a broker's replicas: the leaders that it follows, and the ISR changes of the partitions that it
+leads.
 
-    apply      after a change of the metadata: follow new leaders, stop following former ones
-    opened     after a log was opened: its replica can follow its leader
-    check      every half of replica.lag.time.max.ms: remove lagging followers from the ISR
+    apply      after a change of the metadata, follow new leaders, and stop following former leaders
+    opened     after a log was opened, follow the leader of its partition
+    check      every half of replica.lag.time.max.ms, remove lagging followers from the ISR
     host       implements ReplicaHost, see kcli/broker/partition/replica_host.py
 
 There are num.replica.fetchers fetchers for each leader. Source: ReplicaManager, AbstractFetcherManager.
@@ -45,7 +46,7 @@ LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "f
 class ReplicaManager:
     """The replication of this broker's replicas.
 
-    It fetches nothing before `start`, which is not called where this broker is the only node of its cluster.
+    Nothing is fetched before `start`, which is not called if this broker is the only node of its cluster.
     controller: the channel to the active controller. broker_epoch: returns the epoch of this broker's registration.
     """
 
@@ -79,7 +80,7 @@ class ReplicaManager:
         config, image = self.config, self._image
 
         def limit() -> int:
-            text = config.properties.get(rate)  # without default: only a dynamic configuration has it
+            text = config.properties.get(rate)  # no default, as this is a dynamic configuration only
             return UNLIMITED if text is None else int(text)
 
         windows = config.number("replication.quota.window.num"), config.number("replication.quota.window.size.seconds")
@@ -122,7 +123,7 @@ class ReplicaManager:
         try:
             for partition in self.partitions:
                 partition.shrink_isr()
-        except Exception:  # a bug in one check does not end the checks of followers
+        except Exception:  # a bug that shows in one check must not end the checks of followers
             log.exception("followers are looked at again")
         self._check_later()
 
@@ -136,7 +137,7 @@ class ReplicaManager:
         if not self._is_started:
             return
         for broker_id in changes.brokers:
-            if self.is_alive(broker_id):  # it may join the ISR from now on, with its next Fetch
+            if self.is_alive(broker_id):  # the broker may join the ISR from now on, with its next Fetch
                 self.waiting.nudge(broker_id)
         for topic in changes.topics_deleted.values():
             for number in topic.partitions:
@@ -152,16 +153,16 @@ class ReplicaManager:
                 self._follow_leader(partition)
 
     def opened(self, partition: Partition) -> None:
-        """The log of the partition was opened: follow its leader."""
+        """Follow the partition's leader, because its log was opened."""
         if self._is_started:
             self._follow_leader(partition)
 
     def closed(self, partition: Partition) -> None:
-        """The partition was deleted, or its log directory has failed: stop following its leader."""
+        """Stop following the partition's leader, because the partition was deleted, or its log directory has failed."""
         self._leave(partition.key, partition.topic_id)
 
     def _follow_leader(self, partition: Partition) -> None:
-        """Follow the partition's leader where that is another broker, else stop following it."""
+        """Follow the partition's leader if that is another broker, else stop following it."""
         state, key = partition.state, partition.key
         if state.leader < 0 or partition.is_leader or partition.is_offline or partition.is_deleted:
             self._leave(key, partition.topic_id)
@@ -170,7 +171,7 @@ class ReplicaManager:
         is_same = known is not None and known[0] is partition and known[2].leader_id == state.leader
         if known is not None and is_same and known[1] == state.leader_epoch:
             return
-        if partition.opened_log is None:  # `opened` will be called
+        if partition.opened_log is None:  # when the log is open, `opened` is called
             self._leave(key, partition.topic_id)
             return
         if known is not None and not is_same:
@@ -212,14 +213,14 @@ class ReplicaManager:
     # the protocol FetcherHost, for fetchers
 
     def address_of(self, broker_id: int) -> tuple[str, int] | None:
-        """The host and port of that broker's inter-broker listener, None where the metadata has none."""
+        """Return the host and port of that broker's inter-broker listener, None if the metadata has none."""
         known = self._image.brokers.get(broker_id)
         endpoint = None if known is None else known.endpoints.get(self.config.inter_broker_listener)
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def is_held(self, followed: Followed) -> bool:
-        """Whether the follower's replication quota is used up and applies to this partition: not where it is in the
-        ISR."""
+        """Whether the follower's replication quota is used up and applies to this partition. It does not apply if this
+        replica is in the ISR."""
         partition = followed.partition
         return self.follower_throttle.holds(partition) and self._node_id not in partition.state.isr
 
@@ -231,7 +232,7 @@ class ReplicaManager:
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this broker's registration, -1 where it has none."""
+        """The epoch of this broker's registration, -1 if it is not registered."""
         return self._broker_epoch()
 
     def lag_max_ms(self) -> int:
@@ -239,13 +240,13 @@ class ReplicaManager:
         return self.config.number("replica.lag.time.max.ms")
 
     def eligible(self, broker_id: int, epoch: int | None) -> bool:
-        """Whether that broker may join the ISR. epoch: the broker epoch of its last Fetch, -1 where the Fetch had none,
-        None before the first."""
+        """Whether that broker may join the ISR. epoch: the broker epoch of its last Fetch, -1 if the Fetch had none,
+        None before the first Fetch."""
         known = self._image.brokers.get(broker_id)
         return known is not None and known.active and epoch in (UNKNOWN, known.epoch)
 
     def is_stale(self, broker_id: int, epoch: int) -> bool:
-        """Whether `epoch`, a Fetch's broker epoch, is older than that of the broker's current registration
+        """Whether `epoch`, the broker epoch in a Fetch, is older than that of the broker's current registration
         (KIP-903)."""
         known = self._image.brokers.get(broker_id)
         return epoch != UNKNOWN and known is not None and not known.fenced and known.epoch > epoch
@@ -261,7 +262,7 @@ class ReplicaManager:
         return known is not None and not known.fenced
 
     def nudge(self, partition: Partition) -> None:
-        """Answer the waiting Fetches of the partition's followers, so that they fetch again at once."""
+        """Send the responses to the waiting Fetches of the partition's followers, so that they fetch again at once."""
         for broker_id in partition.state.replicas:
             self.waiting.nudge(broker_id)
 
@@ -273,7 +274,7 @@ class ReplicaManager:
         return self.config.values["replica.selector.class"] == RACK_AWARE
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int, listener: str) -> int | None:
-        """The preferred read replica of a consumer in `rack`, None for the leader."""
+        """Return the preferred read replica of a consumer in `rack`, None for the leader."""
         if not self.selects_by_rack:
             return None
         return nearest_replica(self._image, partition, rack, offset, listener, self.now_ms())

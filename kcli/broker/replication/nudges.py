@@ -1,5 +1,5 @@
-"""What a broker keeps of its followers: the waiting Fetches, so that it can answer them early, and the trackers of the
-fetch sessions."""
+"""Stores the waiting Fetches of a broker's followers, so that their responses can be sent early, and the trackers of
+the followers' fetch sessions."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ Watcher = Callable[[], object]
 
 
 class Waiting:
-    """The waiting Fetches, by the follower's broker id. Each is represented by the callback that answers it."""
+    """The waiting Fetches, by the follower's broker id. Each is represented by the callback that sends its response."""
 
     def __init__(self) -> None:
         self._by_replica: dict[int, dict[Watcher, None]] = {}
 
     def add(self, replica_id: int, nudge: Watcher) -> None:
-        """Add a waiting Fetch. nudge: answers it at once."""
+        """Add a waiting Fetch. nudge: a callback that sends the response at once."""
         self._by_replica.setdefault(replica_id, {})[nudge] = None
 
     def discard(self, replica_id: int, nudge: Watcher) -> None:
-        """Remove a Fetch that was answered."""
+        """Remove a Fetch whose response was sent."""
         self._by_replica.get(replica_id, {}).pop(nudge, None)
 
     def nudge(self, replica_id: int) -> None:
-        """Answer the waiting Fetches of one follower now."""
+        """Send the responses to the waiting Fetches of one follower now."""
         for each in list(self._by_replica.get(replica_id, ())):
             each()
 
 
 class Trackers:
     """The trackers of followers' fetch sessions, by the follower's broker id. A tracker with an older broker epoch is
-    closed when the follower begins a session with a newer one."""
+    closed when the follower begins a session with a newer epoch."""
 
     def __init__(self) -> None:
         self._by_replica: dict[int, WeakSet[FollowerTracker]] = {}
 
     def add(self, replica_id: int, tracker: FollowerTracker) -> None:
-        """Add the tracker of a new session, and close those of the follower's older broker epochs."""
+        """Add the tracker of a new session, and close the trackers of the follower's older broker epochs."""
         known = self._by_replica.setdefault(replica_id, WeakSet())
         for each in list(known):
             if each.broker_epoch < tracker.broker_epoch:

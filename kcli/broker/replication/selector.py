@@ -1,8 +1,8 @@
-"""The preferred read replica of a consumer: one in the consumer's rack, where there is one (KIP-392).
+"""The preferred read replica of a consumer: a replica in the consumer's rack, if there is one (KIP-392).
 
-Only where replica.selector.class is RackAwareReplicaSelector; else, and for a consumer without a rack, it is the
-leader. Of several replicas in the rack it is the one with the largest log end offset, then the one that was caught up
-last. Source: RackAwareReplicaSelector, ReplicaManager.
+It is the leader unless replica.selector.class is RackAwareReplicaSelector and the consumer has a rack. Of several
+replicas in the rack it is the replica with the largest log end offset; if several have that offset, the one that was
+caught up last. Source: RackAwareReplicaSelector, ReplicaManager.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The leader's response to a follower's Fetch, which reads to the log end offset and acknowledges what the follower
-has.
+"""The leader's response to a follower's Fetch. The Fetch reads to the log end offset, and acknowledges the records that
+the follower has.
 
     read       the partitions that the request names, and those of its session that have changed since the last
-               response: an idle session of thousands of partitions costs nothing
+               response, so that an idle session of thousands of partitions costs nothing
     rest       a partition with which the follower has caught up is not read until its log grows or its state changes;
-               a follower outside the ISR does not rest, as each of its Fetches may let it join the ISR
+               this does not apply to a follower outside the ISR, as each of its Fetches may let it join the ISR
     wait       until a partition has records or an error, or this broker begins to lead more partitions of the follower
                (which then fetches them at once), or the request's max_wait is over
 
-Refused: a broker that has no replica of the partition, and one whose broker epoch is outdated (KIP-903).
+A broker that has no replica of the partition, or whose broker epoch is outdated (KIP-903), is refused.
 Source: ReplicaManager.fetchMessages, Partition.fetchRecords, FetchSession; KIP-227, KIP-595 (diverging epochs).
 """
 
@@ -44,10 +44,10 @@ def serve(
     requested: list[FetchedPartition],
     replicas: ReplicaManager,
 ) -> Parts[Laid | Later]:
-    """Answer a follower's Fetch, one of many partitions in parts.
+    """Return the response to a follower's Fetch; a Fetch of many partitions is handled in parts.
 
-    replica: the follower's broker id and broker epoch. requested: the partitions of a Fetch without session. Errors of
-    a partition as in api/fetch.py, and UNKNOWN_LEADER_EPOCH for a broker that has no replica of it.
+    replica: the follower's broker id and broker epoch. requested: the partitions of a Fetch without session. The errors
+    of partitions are those of api/fetch.py, and UNKNOWN_LEADER_EPOCH for a broker that has no replica of the partition.
     """
     call.is_exempt = True
     return _Fetch(call, replica, session, requested, replicas).begin()
@@ -87,14 +87,15 @@ class _Fetch:
         known = session.tracker
         if isinstance(known, FollowerTracker):
             return known
-        if known is not None:  # the session was a consumer's before
+        if known is not None:  # the session belonged to a consumer before
             known.close()
         session.tracker = tracker = FollowerTracker(self.broker_epoch, session.partitions)
         self.replicas.trackers.add(self.replica_id, tracker)
         return tracker
 
     def begin(self) -> Parts[Laid | Later]:
-        """Answer now, or once there are min_bytes of records, an error, or max_wait is over."""
+        """Return the response if there are min_bytes of records or an error, or if the request must not wait; else a
+        Later, whose response is made when one of these is true, or max_wait is over."""
         found = yield from self._read(list(self._to_read), update=True)
         if self.max_wait_s <= 0 or self._is_enough(found):
             return (yield from self._answer(found))
@@ -144,7 +145,7 @@ class _Fetch:
         return Later(future, self._finish)
 
     def _leave(self) -> None:
-        """Close the tracker of a Fetch without session: no later Fetch uses it."""
+        """Close the tracker of a Fetch without session, as no later Fetch uses it."""
         if self.session is None:
             self.tracker.close()
 
@@ -157,8 +158,8 @@ class _Fetch:
     # reading
 
     def _read(self, keys: Iterable[Key], *, update: bool) -> Parts[Found]:
-        """Read partitions of the Fetch. update: note the offsets that the Fetch acknowledges, which is done once, at
-        its arrival."""
+        """Read partitions of the Fetch. update: whether to note the offsets that the Fetch acknowledges, which is done
+        once, when the Fetch arrives."""
         left, full = self.max_bytes, 0
         found: Found = {}
         dirty = self.tracker.dirty
@@ -184,8 +185,8 @@ class _Fetch:
     def _read_partition(
         self, key: Key, fetched: FetchedPartition, max_bytes: int, *, first: bool, update: bool
     ) -> tuple[PartitionAnswer, bool]:
-        """Return the partition's response, and whether the follower has caught up and may rest (see
-        `Follower.rest`)."""
+        """Return the partition's response, and whether the follower has caught up, so that the partition need not be
+        read until it changes (see `Follower.rest`)."""
         partition = self.replicas.partitions.look_up(fetched.topic, fetched.index)
         if isinstance(partition, ErrorCode):
             self.tracker.unwatch(key)
@@ -203,11 +204,13 @@ class _Fetch:
             return PartitionAnswer(fetched.index, ErrorCode.KAFKA_STORAGE_ERROR.value), False
 
     def _follower(self, partition: Partition, fetched: FetchedPartition) -> Follower | ErrorCode:
-        """The leader's state of the follower, or the error with which the follower is refused. Raises LogFailed."""
+        """Return what the leader knows of the follower, or the error with which the follower is refused. Raises
+        LogFailed."""
         partition.open()
         leadership = partition.leadership
         follower = None if leadership is None else leadership.followers.get(self.replica_id)
-        if follower is None and fetched.leader_epoch != UNKNOWN:  # a reassignment may not have reached this broker yet
+        # an unknown follower: a reassignment may not have reached this broker yet
+        if follower is None and fetched.leader_epoch != UNKNOWN:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         if follower is None or self.replicas.is_stale(self.replica_id, self.broker_epoch):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -267,7 +270,7 @@ class _Fetch:
     # answering
 
     def _answer(self, found: Found) -> Parts[Laid]:
-        """The response. Where it is made in parts, records are read again at its end: a file may have been
+        """Return the response. If it is made in parts, records are read again at its end, as a file may have been
         deleted since."""
         frame, full = FetchFrame(self.call.messages), []
         for i, (key, answer) in enumerate(found.items()):
@@ -285,7 +288,7 @@ class _Fetch:
         return frame.whole(self.call.header.correlation_id, NO_SESSION if session is None else session.id)
 
     def _add(self, frame: FetchFrame, key: Key, answer: PartitionAnswer) -> None:
-        """Add a partition to the response, and keep its offsets in the session."""
+        """Add a partition to the response, and note its offsets in the session."""
         fetched = self.partitions.get(key)
         if self.session is not None and fetched is not None:
             fetched.note_sent(answer)
@@ -296,8 +299,8 @@ class _Fetch:
 
 
 def divergence(log: PartitionLog, fetched: FetchedPartition) -> tuple[int, int] | None:
-    """Where the follower's log diverges from the leader's: the leader's largest epoch that is at most the follower's
-    last fetched one, and the end offset of that epoch. None where the logs agree.
+    """Return the point at which the follower's log diverges from the leader's: the leader's largest epoch that is at
+    most the follower's last fetched epoch, and the end offset of that epoch. Return None if the logs do not diverge.
 
     Raises OffsetOutOfRange.
     """

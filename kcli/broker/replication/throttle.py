@@ -3,8 +3,8 @@
     leader.replication.throttled.rate, follower.replication.throttled.rate          per broker: bytes a second
     leader.replication.throttled.replicas, follower.replication.throttled.replicas  per topic: partition:broker,... or *
 
-The records of a throttled replica count against the rate. While the rate is exceeded, such a replica gets no records
-unless it is in the ISR: a quota removes no replica from the ISR. The rate is the average over
+The records of a throttled replica count against the rate. While the rate is exceeded, a throttled replica gets no
+records unless it is in the ISR, so that a quota never removes a replica from the ISR. The rate is the average over
 replication.quota.window.num windows of replication.quota.window.size.seconds. Source: ReplicationQuotaManager; KIP-73.
 """
 
@@ -24,10 +24,10 @@ ALL: Final = "*"
 
 
 class ReplicationThrottle:
-    """The replication quota of the leader's or of the follower's side.
+    """The replication quota for sending, on the leader's side, or for fetching, on the follower's side.
 
-    rate(): bytes a second. replicas(topic): the topic's configuration *.replication.throttled.replicas.
-    windows: their number, and the length of each in ms.
+    rate(): returns the rate in bytes a second. replicas(topic): returns the topic's configuration
+    *.replication.throttled.replicas. windows: the number of windows, and the length of each in ms.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ReplicationThrottle:
 
 
 def named(replicas: str, node_id: int) -> frozenset[int] | None:
-    """Return the numbers of the partitions whose replica on that broker is throttled; None for all partitions.
+    """Return the numbers of the partitions whose replicas on broker `node_id` are throttled; None for all partitions.
 
     replicas: the value of *.replication.throttled.replicas.
     """

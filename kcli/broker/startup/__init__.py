@@ -1,5 +1,5 @@
 """`kcli serve`: a node in a process of its own.
 
-serve        start it, wait for a signal, stop it
+serve        starts the node, waits for a signal, stops the node
 supervised   the messages between a node and its launcher
 """

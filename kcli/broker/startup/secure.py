@@ -1,10 +1,10 @@
-"""`kcli serve --secure`: the certificates, secrets and configurations of a node, or the nodes of a cluster, that only
-known users can use. They are made once, in a directory beside the data.
+"""`kcli serve --secure`: the certificates, secrets and configurations of a node, or of the nodes of a cluster, that
+only known users can use. They are made once, in a directory beside the data.
 
     DATA-secure/            0700
       ca.pem                the authority's certificate, which clients trust
-      authority.pem  0600   its key and certificate, for further certificates
-      server.pem     0600   the node's key and certificate; of a cluster node-1.pem and so on
+      authority.pem  0600   the authority's key and certificate, to sign further certificates
+      server.pem     0600   the node's key and certificate; in a cluster node-1.pem and so on
       token.key      0600   delegation.token.secret.key
       client.properties     0600: how the admin connects, for kcli and for Kafka's own clients
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kcli.tls.certificates import Authority
 
 PROTOCOL: Final = "SASL_SSL"
-"""The security protocol of the listener for clients, and its name."""
+"""The security protocol of the listener for clients, and the name of that listener."""
 ADMIN: Final = "admin"
 _SUPER_USER: Final = user(ADMIN)
 _SERVER: Final = "server.pem"
@@ -55,13 +55,13 @@ _PASSWORD_BYTES: Final = 24
 
 
 class NotSecure(KcliError):
-    """A log directory, or a cluster, that cannot be served with --secure."""
+    """A log directory, or a cluster, cannot be served with --secure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """What a secured node starts with. directory: has the admin's client.properties. properties: the configurations of
-    the node. users: the records of the admin's credential, for a metadata log that has none."""
+    """What a secured node starts with. directory: the directory with the admin's client.properties. properties: the
+    configurations of the node. users: the records of the admin's credential, for a metadata log that has none."""
 
     directory: SecureDirectory
     properties: dict[str, str]
@@ -69,11 +69,12 @@ class Secured:
 
 
 def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.datetime) -> Secured:
-    """Make the directory of secrets of a node if it does not exist, format the log directory if it is not formatted.
+    """Make the directory of secrets of a node if it does not exist, and format the log directory if it is not
+    formatted.
 
     hosts: the names and addresses by which clients reach the node, besides localhost. node_id: None for the id in the
-    log directory, or 1. now: with a time zone. Raises NotSecure, UsageError, UnreadableInput, NotThisNode,
-    StartRefused, OSError.
+    log directory, or 1. now: the current time, with a time zone. Raises NotSecure, UsageError, UnreadableInput,
+    NotThisNode, StartRefused, OSError.
     """
     data_dir = data_dir.absolute()
     path = beside(data_dir)
@@ -87,7 +88,8 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
         milliseconds = int(now.timestamp() * 1000)
         format_directories([data_dir], now_ms=milliseconds, node_id=node_id, users=users)
     properties = {
-        "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",  # CONTROLLER is not opened
+        # the CONTROLLER listener is not opened
+        "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",
         "sasl.mechanism.inter.broker.protocol": SCRAM_SHA_512.name,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "super.users": _SUPER_USER,
@@ -96,15 +98,15 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory that its owner alone may read, unless it exists: logs hold records that ACLs protect, and the
-    metadata log holds the credentials of users. Raises OSError."""
+    """Make a directory that only its owner may read, unless it exists. Logs have records that ACLs protect, and the
+    metadata log has the credentials of users. Raises OSError."""
     if not directory.exists():
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700)
 
 
 def beside(data: Path) -> Path:
-    """Return the directory with the secrets of the log directory, or of the cluster, `data`."""
+    """Return the path of the directory with the secrets of the log directory, or of the cluster, `data`."""
     return data.with_name(f"{data.name}-secure")
 
 
@@ -115,12 +117,14 @@ def is_closed(data: Path) -> bool:
 
 
 def super_users(data: Path) -> frozenset[str]:
-    """Return the super users of a node that was started with --secure in this log directory; empty if none was."""
+    """Return the super users of a node that was started with --secure on the log directory `data`; empty if none
+    was."""
     return frozenset([_SUPER_USER] if is_closed(data) else [])
 
 
 def client_beside(data: Path) -> Path:
-    """Return the admin's client.properties of the log directory, or of the cluster, `data`, where there is one."""
+    """Return the path of the admin's client.properties for the log directory, or the cluster, `data`, if it was started
+    with --secure."""
     return SecureDirectory(beside(data)).client
 
 
@@ -137,7 +141,7 @@ class SecureDirectory:
 
     @classmethod
     def open(cls, path: Path, certificates: Mapping[str, Sequence[str]], now: dt.datetime) -> SecureDirectory:
-        """Return the directory, made if it does not exist, with these certificates. certificates: file name -> the
+        """Return the directory with these certificates; make it if it does not exist. certificates: file name -> the
         hosts that the node listens on or advertises, to which localhost is added. Raises UsageError, UnreadableInput,
         OSError."""
         named = {
@@ -156,7 +160,7 @@ class SecureDirectory:
         return self.path / "client.properties"
 
     def _login(self) -> tuple[str, str]:
-        """The name and the password of client.properties. Raises UnreadableInput."""
+        """Return the name and the password in client.properties. Raises UnreadableInput."""
         try:
             options = login_module(read_properties(self.client)[JAAS]).options
             return options["username"], options["password"]
@@ -164,8 +168,8 @@ class SecureDirectory:
             raise UnreadableInput(str(self.client), f"no {JAAS} with a user and a password is in it") from None
 
     def logs_in(self, credentials: Mapping[tuple[int, str], Mapping[str, Any]]) -> bool:
-        """Return whether user and password in client.properties match a SCRAM-SHA-512 credential. credentials: those of
-        the metadata image, by mechanism code and user. Raises UnreadableInput."""
+        """Return whether the user and password in client.properties match a SCRAM-SHA-512 credential. credentials:
+        those of the metadata image, by mechanism code and user. Raises UnreadableInput."""
         name, password = self._login()
         record = credentials.get((SCRAM_SHA_512.code, name))
         if record is None:
@@ -182,7 +186,8 @@ class SecureDirectory:
         return credential_record(ADMIN, SCRAM_SHA_512.code, credential)
 
     def properties(self, certificate: str) -> dict[str, str]:
-        """Return the configurations of a node: its certificate, logins of users, ACLs. Raises UnreadableInput."""
+        """Return the configurations of a node: its certificate, the logins of users, the authorizer. Raises
+        UnreadableInput."""
         prefix, key = f"listener.name.{PROTOCOL.lower()}", self.path / "token.key"
         try:
             token_key = key.read_text(encoding="ascii").strip()
@@ -204,8 +209,8 @@ class SecureDirectory:
 
 
 def _check_users(data_dir: Path) -> None:
-    """Check that the admin can be added to the metadata of a log directory. Raises NotSecure where its metadata.version
-    has no SCRAM users, or there is a user of that name, whose password is not known here."""
+    """Check that the admin can be added to the metadata of a log directory. Raises NotSecure if its metadata.version
+    has no SCRAM users, or if there is a user of the admin's name, whose password is not known here."""
     directory = data_dir / METADATA_DIRECTORY
     if directory.is_dir():
         image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)
@@ -230,7 +235,7 @@ def _make(directory: Path, certificates: Mapping[str, Sequence[str]], now: dt.da
 
     disk, partial = Disk(), directory.with_name(f"{directory.name}.part")
     if partial.is_dir() and not partial.is_symlink():
-        disk.remove_tree(partial)  # a start that was killed has left it
+        disk.remove_tree(partial)  # a start that was killed has left this directory
     partial.parent.mkdir(parents=True, exist_ok=True)
     partial.mkdir(mode=0o700)
     authority = make_authority(f"kcli {directory.name}", now)
@@ -245,7 +250,7 @@ def _make(directory: Path, certificates: Mapping[str, Sequence[str]], now: dt.da
 
 
 def _client_properties(authority: Authority) -> bytes:
-    """The admin's client.properties, with a new password."""
+    """Return the contents of the admin's client.properties, with a new password."""
     login = f'{SCRAM_LOGIN} required username="{ADMIN}" password="{new_password()}";'
     client = {
         "security.protocol": PROTOCOL,
@@ -258,8 +263,8 @@ def _client_properties(authority: Authority) -> bytes:
 
 
 def _complete(directory: Path) -> None:
-    """Make ca.pem and client.properties again from the authority if they are missing. A new client.properties has a new
-    password, which the admin's credential does not match yet."""
+    """Make ca.pem and client.properties again from the authority if they are missing. The admin's credential does not
+    match the new password in a new client.properties yet."""
     ca, client = directory / "ca.pem", SecureDirectory(directory).client
     if not ca.exists():
         Disk().write_file(ca, _authority(directory).certificate_pem)
@@ -268,7 +273,7 @@ def _complete(directory: Path) -> None:
 
 
 def _authority(directory: Path) -> Authority:
-    """Read the authority's key and certificate. Raises UnreadableInput, UsageError."""
+    """Return the authority, read from its key and certificate. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import read_authority
 
     path = directory / "authority.pem"
@@ -280,8 +285,8 @@ def _authority(directory: Path) -> Authority:
 
 
 def _name_hosts(directory: Path, name: str, hosts: Sequence[str], now: dt.datetime) -> None:
-    """Make a new certificate for a node if the current one is missing, has expired or does not name all hosts. The new
-    one also names the hosts of the current one. Raises UnreadableInput, UsageError."""
+    """Make a new certificate for a node if the current certificate is missing, has expired or does not name all hosts.
+    The new certificate also names the hosts of the current one. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import hosts_of, write_secret
 
     path, partial = directory / name, directory / f"{name}.part"

@@ -33,15 +33,15 @@ M_MMAP_THRESHOLD = -3
 LARGE_BUFFER_BYTES = 4 << 20
 THREAD_SWITCH_S = 0.0005
 """The interval, in seconds, after which a thread that works on a long request has to yield the interpreter's lock to
-the event loop (sys.setswitchinterval). It is short, as the event loop gives up the lock at each system call, and so has
-to get it back several times for one response."""
+the event loop (sys.setswitchinterval). It is short because the event loop gives up the lock at each system call, and so
+has to get the lock back several times for one response."""
 GARBAGE_OBJECTS = 20_000
 YOUNG_COLLECTIONS = 2
-"""The number of garbage collections of the first generation between two of the second: one of the second visits all
-objects that were made since the last, and delays all clients for 10 ms."""
+"""The number of garbage collections of the first generation between two of the second. A collection of the second
+generation visits all objects that were made since the last one, and delays all clients for 10 ms."""
 FULL_COLLECTION_EVERY = 400
-"""The number of garbage collections of the second generation between two full ones: a full one visits the million
-objects of a long response, and delays all clients."""
+"""The number of garbage collections of the second generation between two full collections. A full collection visits the
+million objects of a long response, and delays all clients."""
 
 
 def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
@@ -56,7 +56,7 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
     disk: Disk | None = None,
     leave: Callable[[int], object] = os._exit,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal ends the process at once, by leave(status).
+    """Serve until SIGTERM or SIGINT. A second signal ends the process at once, by leave(status).
 
     Raises KcliError, OSError.
 
@@ -72,7 +72,7 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """A new event loop: uvloop's, where that exists for this platform."""
+    """Return a new event loop: uvloop's, if uvloop exists for this platform."""
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -115,9 +115,10 @@ async def _serve(
         return
     _return_large_buffers()
     gc.collect()
-    gc.freeze()  # objects of the start stay: a full collection of them takes 30 ms
+    gc.freeze()  # objects made at the start are never freed, and a full collection of them would take 30 ms
     sys.setswitchinterval(THREAD_SWITCH_S)
-    gc.set_threshold(GARBAGE_OBJECTS, YOUNG_COLLECTIONS, FULL_COLLECTION_EVERY)  # requests leave hardly any cycles
+    # requests leave hardly any garbage in cycles
+    gc.set_threshold(GARBAGE_OBJECTS, YOUNG_COLLECTIONS, FULL_COLLECTION_EVERY)
     try:
         ready(node)
         if supervised is not None:
@@ -130,16 +131,16 @@ async def _serve(
 
 
 def _return_large_buffers() -> None:
-    """Have the C library return each large buffer to the system once it is freed. By itself glibc keeps up to 64 MB in
-    each of the heaps that its threads have, once one such buffer was freed (mallopt(3), M_MMAP_THRESHOLD)."""
+    """Have the C library return each large buffer to the system once it is freed. Otherwise, once such a buffer was
+    freed, glibc keeps up to 64 MB in each heap of its threads (mallopt(3), M_MMAP_THRESHOLD)."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
 
 
 async def stop(node: Node) -> None:
-    """Stop the node in order. Raises CannotServe where an error has ended the node, else NotInOrder where a step of the
-    stop has failed."""
+    """Stop the node in order. Raises CannotServe if an error has ended the node, else NotInOrder if a step of the stop
+    has failed."""
     try:
         await node.stop()
     except NotInOrder:
@@ -150,7 +151,7 @@ async def stop(node: Node) -> None:
 
 
 async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
-    """Start the node. Return False where the signal has come while it waited for other nodes."""
+    """Start the node. Return False if the signal has come while the node waited for other nodes."""
     starting = asyncio.ensure_future(node.start())
     awaited: list[asyncio.Future[None]] = [starting, signalled]
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)

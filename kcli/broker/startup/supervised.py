@@ -2,12 +2,12 @@
 
 One JSON object a line, over a socket that is open before the node starts:
 
-    {"elect": true}          to the node       all controllers listen: stand for election now, without waiting for
+    {"elect": true}          to the node       as all controllers listen: stand for election now, without waiting for
                                                the election timeout
     {"died": 2}              to the node       the process of that node has ended
-    {"started": 2}           to the node       the launcher has started its next process
+    {"started": 2}           to the node       the launcher has started the next process of that node
     {"stop": "broker"}       to the node       controlled shutdown; the controller runs until a signal ends it
-    {"listening": true}      to the launcher   the controller listener answers
+    {"listening": true}      to the launcher   the controller listener serves requests
     {"ready": true}          to the launcher   the node is started: its broker is unfenced
     {"broker_stopped": true, "leads": false}   to the launcher; leads: whether the node is the active controller
 
@@ -29,33 +29,35 @@ LINE_BYTES = 64 << 10
 
 
 class Member(Protocol):
-    """The methods of a node that the launcher's messages call, at any time, even before the node is started."""
+    """The methods of a node that are called for the launcher's messages, at any time, even before the node is
+    started."""
 
     listening: asyncio.Future[None]
-    """Done once the controller listener answers."""
+    """Done when the controller listener serves requests."""
 
     @property
     def leads_quorum(self) -> bool:
         """Whether the node is the active controller."""
 
     def stand_for_election(self) -> None:
-        """Stand for election at once where no leader is known."""
+        """Stand for election at once if no leader is known."""
 
     def peer_died(self, node_id: int, /) -> None:
-        """Note that the process of another node has ended, so that nothing waits until that node times out."""
+        """Note that the process of another node has ended, so that this node does not wait for timeouts of that
+        node."""
 
     def peer_started(self, node_id: int, /) -> None:
-        """The launcher has started a new process of another node."""
+        """Note that the launcher has started a new process of another node."""
 
     async def stop_broker(self) -> None:
-        """Controlled shutdown of the broker; the controller keeps running."""
+        """Shut the broker down in a controlled way; the controller keeps running."""
 
 
 class Supervised:
-    """The node's end of the socket. stop: called when the launcher has ended."""
+    """The node's end of the socket to the launcher. stop: called when the launcher has ended."""
 
     def __init__(self, channel: socket.socket, node: Member, stop: Callable[[], None]) -> None:
-        """Read the launcher's messages, on the running loop."""
+        """Begin to read the launcher's messages, on the running event loop."""
         self._channel, self._node, self._stop = channel, node, stop
         self._loop = asyncio.get_running_loop()
         self._received = b""
@@ -65,11 +67,11 @@ class Supervised:
         node.listening.add_done_callback(lambda _: self._send("listening"))
 
     def ready(self) -> None:
-        """Send that the node is started."""
+        """Tell the launcher that the node is started."""
         self._send("ready")
 
     def _send(self, what: str, **more: bool) -> None:
-        with suppress(OSError):  # the launcher has ended, which the end of the socket reports
+        with suppress(OSError):  # the launcher has ended, which the closing of the socket reports
             self._channel.send(json.dumps({what: True, **more}).encode() + b"\n")
 
     def _read(self) -> None:
@@ -102,5 +104,5 @@ class Supervised:
     async def _stop_broker(self) -> None:
         try:
             await self._node.stop_broker()
-        finally:  # the launcher waits for this message
+        finally:  # send the message even after an error, as the launcher waits for it
             self._send("broker_stopped", leads=self._node.leads_quorum)

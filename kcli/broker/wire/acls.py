@@ -1,4 +1,4 @@
-"""What the requests about ACLs have in common. Source: AclApis, and the builders of the three requests."""
+"""Code that the requests about ACLs share. Source: AclApis, and the builders of the three requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Error(TypedDict):
 
 
 class Acl(Protocol):
-    """An ACL, or a filter of ACLs, of any of the three requests."""
+    """An ACL of a CreateAcls request, or a filter of ACLs of a DescribeAcls or DeleteAcls request."""
 
     @property
     def operation(self) -> int:
@@ -25,7 +25,7 @@ class Acl(Protocol):
 
     @property
     def permission_type(self) -> int:
-        """The code of ALLOW or DENY, or, in a filter, of ANY."""
+        """The code of ALLOW or DENY; in a filter also that of ANY."""
 
 
 class Filter(Acl, Protocol):
@@ -56,14 +56,16 @@ NO_AUTHORIZER: Final[Error] = {
     "error_code": ErrorCode.SECURITY_DISABLED,
     "error_message": "No Authorizer is configured.",
 }
-"""The error of each ACL of a CreateAcls request, and of each filter of a DeleteAcls request."""
+"""The error, if there is no authorizer, for each ACL of a CreateAcls request and for each filter of a DeleteAcls
+request."""
 UNKNOWN: Final = 0
-"""The code UNKNOWN of resource types, pattern types, operations and permission types. Kafka refuses this code alone,
-and accepts codes that have no meaning."""
+"""The code UNKNOWN of resource types, pattern types, operations and permission types. Kafka refuses only this code, and
+accepts other codes that have no meaning."""
 
 
 def check_known(acl: Acl, resource_type: int, pattern_type: int) -> None:
-    """Raise HangUp where an ACL, or a filter of ACLs, has UNKNOWN as one of its four codes."""
+    """Raise HangUp, which closes the connection, if an ACL, or a filter of ACLs, has UNKNOWN as one of its four
+    codes."""
     if UNKNOWN in {resource_type, pattern_type, acl.operation, acl.permission_type}:
         raise HangUp("an ACL of an unknown kind")
 

@@ -1,8 +1,8 @@
 """What a handler returns instead of a response object of kio's.
 
-Laid      the encoded frame, in parts of bytes and regions of log files; its throttle time is written later
-Encoded   an encoded frame whose throttle time is final
-Later     a response that is made of a future's result, once the future is done
+Laid      the encoded frame, in parts of bytes and regions of log files; its throttle time is written later Encoded   an
+encoded frame whose throttle time is final
+Later     a response that is made of a future's result when the future is done
 HangUp    an exception: the broker closes the connection without a response
 """
 
@@ -26,12 +26,12 @@ REFUSED_WITHOUT_ACKS = "a batch was refused, which with acks=0 only a closed con
 
 
 class HangUp(Exception):
-    """Raised by a handler where Kafka answers by closing the connection."""
+    """A handler raises this exception to close the connection without a response, if Kafka does so."""
 
 
 class Laid(list[Part]):
-    """A whole frame that its handler has encoded itself, such as Fetch's. throttle_at: the position of the throttle
-    time in the first part, a bytearray."""
+    """The whole frame of a response that a handler has encoded without kio, such as Fetch's. throttle_at: the position
+    of the throttle time in the first part, a bytearray."""
 
     throttle_at = 0
 
@@ -43,14 +43,14 @@ class Laid(list[Part]):
 
 
 class Encoded(Laid):
-    """A frame that has its final throttle time, or no field for one."""
+    """The encoded frame of a response that has its final throttle time, or no field for a throttle time."""
 
     def set_throttle(self, throttle_ms: int) -> None:
         """Leave the frame as it is."""
 
 
 class Later:
-    """An awaitable response: `finish` makes it of `future` when the future is done. No task of its own waits for the
+    """An awaitable response: `finish` makes the response from `future` when the future is done. No task waits for the
     future."""
 
     __slots__ = ("finish", "future")
@@ -65,12 +65,12 @@ class Later:
 
 
 Answer = Message | Laid | None
-"""What a request is answered with; None: a Produce with acks=0, which has no response."""
+"""A response; None for a Produce request with acks=0, which has no response."""
 
 
 def with_throttle(response: T, throttle_ms: int) -> T:
-    """The response with that throttle time; the response itself where the time is 0 or the version has no such
-    field."""
+    """Return the response with that throttle time; or the unchanged response if the time is 0 or the version has no
+    such field."""
     if not throttle_ms or "throttle_time" not in response.__dataclass_fields__:
         return response
     return replace(response, throttle_time=timedelta(milliseconds=throttle_ms))

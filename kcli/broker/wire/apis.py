@@ -1,7 +1,7 @@
 """Every API that a node speaks, with its versions: exactly those of Kafka 4.3.
 
-    on        which listeners take its requests: those of brokers, of controllers, or both
-    forwards  only the active controller answers it; a broker forwards the request to that node (Envelope)
+    on        which listeners accept its requests: those of brokers, of controllers, or both
+    forwards  only the active controller handles its requests; a broker forwards them to that node (Envelope)
 
 The handler of an API is the function with the API's name in kcli/broker/api, in a module of the same name. Source:
 ApiKeys, the `validVersions` and `listeners` of Kafka's messages.
@@ -16,21 +16,22 @@ BROKERS, CONTROLLERS, BOTH = "brokers", "controllers", "both"
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API key, with its versions `least` to `most`, flexible from version `flexible` on. name: of its handler."""
+    """An API key, with its versions from `least` to `most`, of which those from `flexible` on are flexible. name: the
+    name of its handler."""
 
     key: int
     name: str
     least: int
     most: int
     flexible: int
-    writes: bool = False  # refused by a read-only broker
+    writes: bool = False  # whether a read-only broker refuses its requests
     on: str = BROKERS
     forwards: bool = False
 
     @property
     def advertised_least(self) -> int:
-        """The least version in an ApiVersions response. It is 0 for Produce, which is served from version 3 on:
-        librdkafka up to 2.3 does not work with brokers that do not offer Produce 0 (KIP-896)."""
+        """The lowest version in an ApiVersions response. This is 0 for Produce, although only versions from 3 on are
+        served: librdkafka up to 2.3 does not work with brokers that do not offer Produce 0 (KIP-896)."""
         return 0 if self.key == 0 else self.least
 
 
@@ -111,16 +112,16 @@ _APIS = (
 )
 APIS = {api.key: api for api in _APIS}
 BROKER_APIS = {api.key: api for api in _APIS if api.on != CONTROLLERS}
-"""The APIs that a broker's listeners take, by key."""
+"""The APIs whose requests a broker's listeners accept, by key."""
 CONTROLLER_APIS = {api.key: replace(api, on=CONTROLLERS) for api in _APIS if api.on != BROKERS}
-"""The APIs that a controller's listeners take, by key."""
+"""The APIs whose requests a controller's listeners accept, by key."""
 LOOKED_AT_FIRST = frozenset((33, 38, 39, 40, 44))
 """The API keys of requests that the receiving broker handles before it forwards them: AlterConfigs and
-IncrementalAlterConfigs, as it changes its own loggers itself (controller/config_admin.py); CreateDelegationToken,
+IncrementalAlterConfigs, as each broker changes its own loggers (controller/config_admin.py); CreateDelegationToken,
 RenewDelegationToken and ExpireDelegationToken, as not every connection may send them (controller/token_admin.py)."""
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether requests of that version have tagged fields, in the header too; False for an unknown key."""
+    """Whether requests of that version have tagged fields, also in their header; False for an unknown key."""
     api = APIS.get(api_key)
     return api is not None and version >= api.flexible

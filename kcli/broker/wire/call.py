@@ -11,7 +11,7 @@ from kcli.security.principals import ANONYMOUS
 
 OWN: Final = ""
 """The principal of a request that the node sends to itself, for which every operation is allowed. No client has this
-principal, as those of clients contain a colon."""
+principal, as the principals of clients contain a colon."""
 
 
 class Client(Protocol):
@@ -30,25 +30,25 @@ class Call:
     The type of a handler's argument is the subclass for its API (kcli/broker/wire/types), which exists for mypy alone:
     it has the types of the fields of the request and of the response.
 
-    messages: the classes of its API and version. now_ms: when it was read, in ms since 1970. client_host: the client's
-    address as Java writes it. listener: the name of the listener that received the request. principal: of the client,
-    OWN for a request of this node to itself.
+    messages: the classes of the request's API and version. now_ms: when the request was read, in ms since 1970.
+    client_host: the client's address as Java writes it. listener: the name of the listener that received the request.
+    principal: that of the client, OWN for a request of this node to itself.
     """
 
     messages: Messages
     header: RequestHeader
-    request: Message | None  # None: an ApiVersions of an unknown version
+    request: Message | None  # None for an ApiVersions request of an unknown version
     now_ms: int
     client_host: str = ""
     listener: str = ""
-    throttle_ms: int = 0  # the throttle time that a quota has set
-    is_exempt: bool = False  # from the request quota: a follower's Fetch, or a request counted before
-    refusal: str | None = None  # why the long request that this part belongs to is refused as a whole
+    throttle_ms: int = 0  # the throttle time, in ms, that a quota has set
+    is_exempt: bool = False  # whether the request quota ignores it: a follower's Fetch, or counted before
+    refusal: str | None = None  # why the whole request is refused, if this is a part of a long request
     records_left: int = RECORDS_PER_REQUEST_MAX  # how many more metadata records the request may write
     principal: str = ANONYMOUS
     with_token: bool = False  # whether its client has logged in with a delegation token
-    size_bytes: int = 0  # of its frame, without the size in front
-    is_audited: bool = False  # whether an access of this request has a line in the audit
+    size_bytes: int = 0  # size of the request's frame without its length
+    is_audited: bool = False  # whether the audit log has a line for an access of this request
     frame: memoryview | bytearray | None = None  # its bytes, only until the handler returns: the buffer is used again
 
     @property
@@ -58,17 +58,17 @@ class Call:
 
     @property
     def client_id(self) -> str:
-        """The client id of the request's header, "" where it has none."""
+        """The client id of the request's header, "" if the header has none."""
         return self.header.client_id
 
     def get(self, name: str, default: Any) -> Any:
-        """A field of the request, or `default` where the request's version has no such field."""
+        """Return a field of the request, or `default` if the request's version has no such field."""
         return getattr(self.request, name, default)
 
     def new(self, name: str, /, **values: Any) -> Message:
-        """An object of the response's class `name`, without those values that only other versions have a field for.
+        """Return an object of the response's class `name`, made of those values for which this version has a field.
 
-        Fields without a value take the protocol's default, throttle_time 0. Raises TypeError as Messages.new does.
+        Fields without a value get the protocol's default, throttle_time 0. Raises TypeError as Messages.new does.
         """
         made: Message = self.messages.new(name, values)
         return made
@@ -78,6 +78,6 @@ class Call:
         return self.messages.has(name, field)
 
     def respond(self, **values: Any) -> Message:
-        """The response, with those of the values that its version has a field for, as `new` takes them."""
+        """Return the response, made of those values for which this version has a field, as in `new`."""
         made: Message = self.messages.new(self.messages.response_name, values)
         return made

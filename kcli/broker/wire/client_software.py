@@ -10,13 +10,13 @@ _ALLOWED: Final = _ALPHANUMERIC | {"-", "."}
 
 
 def names_software(request: object) -> bool:
-    """Whether an ApiVersions request has a name and a version of the client's software, where its version has fields
-    for them. request: an object of kio's."""
+    """Whether an ApiVersions request has a valid name and version of the client's software; True if its version has no
+    fields for them. request: an object of kio's."""
     return _is_software(getattr(request, "client_software_name", "any")) and _is_software(
         getattr(request, "client_software_version", "any")
     )
 
 
 def _is_software(text: str) -> bool:
-    """Whether a name or version has letters and digits alone, with `-` and `.` allowed between them."""
+    """Whether a name or version has only letters and digits, with `-` and `.` allowed between them."""
     return text != "" and _ALLOWED.issuperset(text) and _ALPHANUMERIC.issuperset(text[0] + text[-1])

@@ -1,7 +1,7 @@
-"""The response to a request that failed as a whole, with the error code where clients of that API expect it.
+"""The response to a request that failed as a whole, with the error code in the fields that clients of that API read.
 
-Most responses have a top-level error code. Others have one for each item of the request, such as a topic: PLACES lists
-them. All other fields of the response are empty. Source: AbstractRequest.getErrorResponse.
+Most responses have a top-level error code. Others have an error code for each item of the request, such as a topic:
+PLACES lists them. All other fields of the response are empty. Source: AbstractRequest.getErrorResponse.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Items = Iterable[dict[str, Any]]
 
 
 def failed(call: Call, code: ErrorCode, reason: str | None = None) -> Message:
-    """The response to a request that failed as a whole with that error. reason: its error message."""
+    """Return the response to a request that failed as a whole with that error. reason: the error message."""
     cls, name = call.messages.response_type, call.messages.request_type.__name__
     if reason is None and name in GENERAL:
         reason = MESSAGES.get(code)
@@ -54,13 +54,13 @@ def failed(call: Call, code: ErrorCode, reason: str | None = None) -> Message:
 
 
 def tells_reason(kind: Messages) -> bool:
-    """Whether Kafka's response to a request that an exception has ended has the message of that exception."""
+    """Whether Kafka's response to a request that has failed with an exception contains the exception's message."""
     return kind.request_type.__name__ in TELLING
 
 
 def empty(cls: type, **given: Any) -> dict[str, Any]:
-    """Values for a class of kio's: null, zero or empty for each field without a default, then those given values that
-    the class has a field for."""
+    """Return values for the fields of a class of kio's: null, zero or empty for each field without a default,
+    overridden by those of `given` for which the class has a field."""
     types = hints(cls)
     required = [each.name for each in dataclasses.fields(cls) if each.default is dataclasses.MISSING]
     return {name: _nothing(types[name]) for name in required} | _known(cls, given)
@@ -78,7 +78,7 @@ def _nothing(hint: Any) -> Any:
         return ()
     if inner is bool:
         return False
-    if isinstance(inner, type) and issubclass(inner, IntEnum):  # kio's type of an error code
+    if isinstance(inner, type) and issubclass(inner, IntEnum):  # kio's type for error codes
         return ErrorCode.NONE
     if "Timedelta" in getattr(inner, "__name__", "") or inner is dt.timedelta:
         return dt.timedelta(0)
@@ -87,7 +87,7 @@ def _nothing(hint: Any) -> Any:
     if isinstance(inner, type) and dataclasses.is_dataclass(inner):
         return inner(**empty(inner))
     if isinstance(inner, type) and issubclass(inner, str | bytes):
-        return "" if issubclass(inner, str) else b""  # and of subclasses, which kio has
+        return "" if issubclass(inner, str) else b""  # also for kio's subclasses of str
     return 0
 
 
@@ -181,7 +181,7 @@ MESSAGES: Final = {
     ErrorCode.NOT_CONTROLLER: "This is not the correct controller for this cluster.",
     ErrorCode.ILLEGAL_SASL_STATE: "Request is not valid given the current SASL state.",
 }
-"""Error -> Kafka's general message for it."""
+"""Error code -> Kafka's general message for it."""
 GENERAL: Final = frozenset(
     (
         "AddRaftVoterRequest",
@@ -191,8 +191,7 @@ GENERAL: Final = frozenset(
         "RemoveRaftVoterRequest",
     )
 )
-"""Request classes whose error responses have the general message of MESSAGES where an error has no message of its
-own."""
+"""Request classes whose error responses have the general message of MESSAGES if the error has no message."""
 TELLING: Final = frozenset(
     (
         "AlterPartitionReassignmentsRequest",
@@ -204,13 +203,14 @@ TELLING: Final = frozenset(
         "UpdateFeaturesRequest",
     )
 )
-"""Request classes whose responses have the message of the exception by which the request failed."""
+"""Request classes whose error responses have the message of the exception by which the request failed."""
 ABSENT: Final[dict[str, dict[str, Any]]] = {
     "DescribeClientQuotasRequest": {"entries": None},
     "FindCoordinatorRequest": {"node_id": -1, "port": -1},
     "InitProducerIdRequest": {"producer_epoch": -1},
 }
-"""Request class -> fields of its error response that are null or -1, where `empty` would make them empty or 0."""
+"""Request class -> those fields of its error response that are null or -1, in place of the empty or 0 that `empty`
+returns."""
 PLACES: dict[str, tuple[str, Callable[..., Items]]] = {
     "AlterPartitionReassignmentsRequest": ("responses", _reassignments),
     "AlterReplicaLogDirsRequest": ("results", _moves),
@@ -227,5 +227,5 @@ PLACES: dict[str, tuple[str, Callable[..., Items]]] = {
     "AlterUserScramCredentialsRequest": ("results", _users),
     "WriteTxnMarkersRequest": ("markers", _markers),
 }
-"""Request class -> the response's list with one result for each item of the request, and the function that yields the
-naming fields of each result."""
+"""Request class -> the name of the response's list that has one result for each item of the request, and the function
+that yields the fields of each result that identify the item."""

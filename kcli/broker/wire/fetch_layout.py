@@ -32,11 +32,11 @@ _DIVERGING = struct.Struct(">iq")
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """One partition's part of the response; an offset is -1 where it is not known.
+    """One partition's part of the response. An offset is -1 if unknown.
 
-    diverging: where the follower's log diverges, as the largest leader epoch up to its last fetched epoch, and the end
-    offset of that epoch in this log. leader: the encoded field
-    `current_leader`, see client_view/current_leader.py.
+    diverging: the point at which the follower's log diverges from this log: this log's largest leader epoch that is at
+    most the follower's last fetched epoch, and the end offset of that epoch; None if the logs do not diverge. leader:
+    the encoded field `current_leader`, see client_view/current_leader.py.
     """
 
     index: int
@@ -57,13 +57,14 @@ class PartitionAnswer:
 
 
 class FetchFrame:
-    """A response's frame, to which partitions are added one after another. Neighbours of one topic become one topic of
-    the response."""
+    """The frame of a response, to which partitions are added one after another. Consecutive partitions of the same
+    topic become one topic of the response."""
 
     def __init__(self, kind: Messages) -> None:
         self._kind = kind
         self._is_flexible = kind.version >= FLEXIBLE
-        self._topics: list[Part] = [bytearray()]  # the last part is always a bytearray, here and in _partitions
+        # in both lists, _topics and _partitions, the last part is always a bytearray
+        self._topics: list[Part] = [bytearray()]
         self._topic_count = 0
         self._topic: str | bytes = ""
         self._partitions: list[Part] = [bytearray()]
@@ -79,7 +80,7 @@ class FetchFrame:
         part = self._partitions[-1]
         assert isinstance(part, bytearray), "regions have a part behind them"
         if flexible and not answer.aborted:
-            aborted = 0 if answer.aborted is None else 1  # null, or an empty array
+            aborted = 0 if answer.aborted is None else 1  # the array is null, or empty
             part += _PLAIN.pack(
                 answer.index,
                 answer.error_code,
@@ -122,8 +123,8 @@ class FetchFrame:
         throttle_ms: int = 0,
         endpoints: bytes = NO_TAGS,
     ) -> Laid:
-        """The frame, in parts. endpoints: the encoded tagged fields at its end (12+), with the endpoints of the
-        leaders; see client_view/current_leader.py."""
+        """Return the frame, in parts. endpoints: the encoded tagged fields at the end of the response (12+), with the
+        endpoints of the leaders; see client_view/current_leader.py."""
         if self._partition_count:
             self._end_topic()
         head = bytearray(4) + self._kind.response_header(correlation_id)
@@ -146,12 +147,12 @@ class FetchFrame:
 
 
 def lay_out(kind: Messages, correlation_id: int, session_id: int, *, error_code: int = 0, throttle_ms: int = 0) -> Laid:
-    """The frame of a response without partitions."""
+    """Return the frame of a response without partitions."""
     return FetchFrame(kind).whole(correlation_id, session_id, error_code=error_code, throttle_ms=throttle_ms)
 
 
 def _head_of(answer: PartitionAnswer, version: int, part: bytearray) -> None:
-    """Append the fields of a partition in front of its records."""
+    """Append the fields of a partition that precede its records."""
     part += _PARTITION.pack(answer.index, answer.error_code, answer.high_watermark, answer.last_stable_offset)
     if version >= START_OFFSET:
         part += answer.log_start_offset.to_bytes(8, signed=True)

@@ -1,5 +1,5 @@
-"""Encodes a follower's Fetch request without kio: a follower sends one for every few batches, and encoding it with
-kio's objects and writer would take as long as the rest of the follower's work.
+"""Encodes a follower's Fetch request without kio. A follower sends a Fetch for every few batches, and encoding it with
+kio's objects and writer would take as long as all other work of the follower.
 
     max_wait int32 (ms), min_bytes int32, max_bytes int32, isolation_level int8, session_id int32, session_epoch int32
     topics      id | partitions | tagged fields
@@ -50,8 +50,8 @@ NO_TAGS: Final = b"\0"
 
 
 def lay_out(fields: Mapping[str, Any]) -> bytes | None:
-    """The request's encoded body, of plain values by field name; None where it has other fields, and kio must encode
-    it."""
+    """Return the encoded body of a request, made of plain values by field name; None if the request has other fields,
+    so that kio must encode it."""
     if fields.keys() != FIELDS:
         return None
     body = bytearray(

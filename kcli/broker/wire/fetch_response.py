@@ -1,5 +1,6 @@
-"""Decodes the Fetch response of another broker: its records are views of the received frame, and are not copied. For
-the versions with topic ids (13+), which brokers speak with each other. The fields have the names that kio gives them.
+"""Decodes the Fetch response of another broker. Its records are views of the received frame, and are not copied. Only
+versions with topic ids (13+), which brokers use between each other, are supported. The fields have the names that kio
+gives them.
 
     throttle_time_ms int32, error_code int16, session_id int32 | topics | tagged fields: 0 endpoints of leaders
     topic      id | partitions | tagged fields
@@ -30,29 +31,32 @@ _INT32: Final = struct.Struct(">i")
 
 
 class EpochEndOffset(NamedTuple):
-    """Where the follower's log diverges: the largest leader epoch up to its last fetched epoch, and the end offset of
-    that epoch in the leader's log; -1: the logs do not diverge."""
+    """The point at which the follower's log diverges from the leader's: the leader's largest epoch that is at most the
+    follower's last fetched epoch, and the end offset of that epoch in the leader's log. Both are -1 if the logs do not
+    diverge."""
 
     epoch: int = -1
     end_offset: int = -1
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """A partition's leader and leader epoch, as the responding broker knows them; -1: not in the response."""
+    """A partition's leader and leader epoch, as the responding broker knows them; both are -1 if not in the
+    response."""
 
     leader_id: int = -1
     leader_epoch: int = -1
 
 
 class SnapshotId(NamedTuple):
-    """The snapshot to fetch where the metadata log begins above the fetch offset (KRaft); -1: none is needed."""
+    """The snapshot to fetch if the metadata log begins above the fetch offset (KRaft): end offset and epoch, both -1 if
+    no snapshot is needed."""
 
     end_offset: int = -1
     epoch: int = -1
 
 
 class NodeEndpoint(NamedTuple):
-    """The address of a leader that the response names."""
+    """The address of a partition leader in the response."""
 
     node_id: int
     host: str
@@ -89,7 +93,7 @@ class PartitionData:
 
 @dataclass(slots=True)
 class FetchableTopicResponse:
-    """One topic's part of a Fetch response; topic_id None: the id of zeros."""
+    """One topic's part of a Fetch response. topic_id: None for the id of zeros."""
 
     topic_id: UUID | None
     partitions: tuple[PartitionData, ...]
@@ -97,7 +101,7 @@ class FetchableTopicResponse:
 
 @dataclass(slots=True)
 class FetchResponse:
-    """A Fetch response. throttle_time: ms."""
+    """A Fetch response. throttle_time: in ms."""
 
     throttle_time: int
     error_code: ErrorCode
@@ -107,7 +111,7 @@ class FetchResponse:
 
 
 def read(frame: memoryview, position: int) -> FetchResponse:
-    """The response that begins at a byte of its frame, behind the header. Raises FormatError, UnicodeDecodeError."""
+    """Return the response whose body begins at `position` of its frame. Raises FormatError, UnicodeDecodeError."""
     try:
         return _Reader(frame, position).response()
     except (struct.error, IndexError):

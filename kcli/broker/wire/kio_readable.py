@@ -1,12 +1,12 @@
 """Rewrites a request that Kafka reads and kio does not, so that kio reads it as Kafka does.
 
-    tagged fields   unknown ones are left out: a newer client may send them in any flexible version (KIP-482)
+    tagged fields   unknown tagged fields are left out; a newer client may send them in any flexible version (KIP-482)
     booleans        every byte but 0 is true
     strings         bytes that are not UTF-8 become Java's replacement characters
-    durations       those of 64 bits are at most as long as kio reads: "for ever" is Long.MAX_VALUE for some clients
+    durations       of 64 bits are cut to the longest that kio reads; some clients send Long.MAX_VALUE for "for ever"
 
-`readable` copies the request field by field, following kio's classes, which is slow, and only done for such a request.
-Source: ByteBufferAccessor, MessageUtil; KIP-482 for the lengths of flexible versions.
+`readable` copies the request field by field, following kio's classes, which is slow, and is only done for a request
+that kio does not read. Source: ByteBufferAccessor, MessageUtil; KIP-482 for the lengths of flexible versions.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from kcli.broker.wire.request_check import LENGTH_SIZES, SIZES
 STRING_MAX = 0x7FFF
 DURATION_BYTES = 8
 DURATION_MS_MAX = (2**63 - 1) // 1000
-"""The longest duration that kio reads: 292,000 years."""
+"""The longest duration that kio reads, in ms: 292,000 years."""
 Copier = Callable[[bytes, int, bytearray], int]
-"""(data, position, out) -> end: appends the value at the position to `out`, rewritten, and returns where it ends."""
+"""(data, position, out) -> end: appends the value at the position to `out`, rewritten, and returns the position behind
+the value."""
 
 
 def readable(request_type: type, data: bytes, position: int) -> bytes:
-    """Return the request that begins at `position`, rewritten. Raises FormatError, also where a string is longer than
-    32,767 bytes with its replacement characters."""
+    """Return the request that begins at `position`, rewritten. Raises FormatError; also if a string, with its
+    replacement characters, is longer than 32,767 bytes."""
     out = bytearray()
     _struct(request_type)(data, position, out)
     return bytes(out)
@@ -63,8 +64,8 @@ def _struct(cls: type) -> Copier:
 
 
 def _copy_tagged(known: dict[int, Copier], data: bytes, position: int, out: bytearray) -> int:
-    """Copy the known ones of a section of tagged fields: unsigned varint count, then of each field unsigned varint tag,
-    unsigned varint size, and the value."""
+    """Copy the fields with a known tag of a section of tagged fields. The section is an unsigned varint count, then for
+    each field unsigned varint tag, unsigned varint size, and the value."""
     count, position = read_uvarint(data, position)
     kept: list[tuple[int, bytearray]] = []
     for _ in range(count):
@@ -127,8 +128,8 @@ def _fixed(size: int) -> Copier:
 
 
 def _read_length(data: bytes, position: int, width: int, *, flexible: bool) -> tuple[int, int]:
-    """Read a length or count. width: its bytes, where it is no varint. Returns the length or
-    count, -1 for null, and the position behind it."""
+    """Read a length or count. width: the number of its bytes, if it is no varint. Returns the length or count, -1 for
+    null, and the position behind it."""
     if flexible:
         length, end = read_uvarint(data, position)
         return length - 1, end
@@ -144,7 +145,7 @@ def _put_length(out: bytearray, length: int, width: int, *, flexible: bool) -> N
 
 
 def _sized(width: int, *, is_string: bool, flexible: bool) -> Copier:
-    """The copier of a string, or of bytes: the length, -1 for null, then the value."""
+    """Return the copier of a string, or of bytes: the length, -1 for null, then the value."""
 
     def copy(data: bytes, position: int, out: bytearray) -> int:
         length, begin = _read_length(data, position, width, flexible=flexible)
@@ -163,8 +164,8 @@ def _sized(width: int, *, is_string: bool, flexible: bool) -> Copier:
 
 
 def _array(copier: Copier, item_bytes: int | None, *, flexible: bool) -> Copier:
-    """The copier of an array. copier: of its items. item_bytes: the size of an item if items are copied unchanged and
-    all have the same size, else None."""
+    """Return the copier of an array. copier: that of its items. item_bytes: the size of an item if items are copied
+    unchanged and all have the same size, else None."""
 
     def copy(data: bytes, position: int, out: bytearray) -> int:
         count, begin = _read_length(data, position, 4, flexible=flexible)
@@ -182,7 +183,7 @@ def _array(copier: Copier, item_bytes: int | None, *, flexible: bool) -> Copier:
 
 
 def _nullable(copier: Copier) -> Copier:
-    """The copier of a nullable struct: int8 -1 for null, or 1 and the struct (KIP-893)."""
+    """Return the copier of a nullable struct: int8 -1 for null, or 1 and the struct (KIP-893)."""
 
     def copy(data: bytes, position: int, out: bytearray) -> int:
         end = _bounded(data, position, 1)

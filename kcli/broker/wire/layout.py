@@ -16,12 +16,12 @@ NO_TAGS = b"\0"
 
 
 def length(count: int, *, flexible: bool) -> bytes:
-    """The encoded length of an array, or of bytes."""
+    """Return the encoded length of an array, or of bytes."""
     return uvarint(count + 1) if flexible else count.to_bytes(4)
 
 
 def string(text: str | None, *, flexible: bool) -> bytes:
-    """The encoded string, or null for None."""
+    """Return the encoded string; the encoded null for None."""
     if text is None:
         return b"\0" if flexible else b"\xff\xff"
     data = text.encode()
@@ -29,8 +29,8 @@ def string(text: str | None, *, flexible: bool) -> bytes:
 
 
 def framed(kind: Messages, correlation_id: int, parts: Iterable[bytes], *, throttle_since: int) -> Laid:
-    """A response's frame, in one part. parts: the encoded fields between the throttle time, which is the first field,
-    and the response's tagged fields. throttle_since: the first version with a throttle time."""
+    """Return the frame of a response, in one part. parts: the encoded fields between the throttle time, which is the
+    first field, and the response's tagged fields. throttle_since: the first version with a throttle time."""
     has_throttle = kind.version >= throttle_since
     frame = bytearray(4) + kind.response_header(correlation_id)
     throttle_at = len(frame)

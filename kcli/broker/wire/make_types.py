@@ -3,13 +3,13 @@
     python -m kcli.broker.wire.make_types
 
 kio has one class for each message and version. A handler serves all versions of its API, so that its types are unions:
-a stub for each API declares each message and struct once, with every field that one of kcli's versions has, and with
-`| None` where one of them has it nullable. A comment names the versions of a field that not all of them have. The
-stub's subclass of Call checks the response's constructors: which structs and fields there are, their types, and that no
-field is left out which every version has without a default.
+a stub for each API declares each message and struct once, with every field that any version has, and with `| None` if
+the field is nullable in any version. A comment gives the versions of a field that not all versions have. The stub's
+subclass of Call checks the response's constructors: which structs and fields there are, their types, and that no field
+is left out which every version has without a default.
 
-No module is behind a stub: it is imported under TYPE_CHECKING only. Integers, strings and times are of their plain
-types (int, not i32), since that is what handlers compute with.
+No module exists for a stub, so that it is imported under TYPE_CHECKING only. Integers, strings and times are of their
+plain types (int, not i32), since that is what handlers compute with.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from kcli.protocol.kio_serial import KioErrorCode
 FOLDER: Final = Path(__file__).parent / "types"
 LINE_CHARACTERS: Final = 120
 READ_BY_KERNEL: Final = {"ProduceRequest": "kcli.broker.wire.produce_request"}
-"""Requests that a kernel decodes instead of kio, and the modules with their classes."""
+"""Requests that compiled code decodes instead of kio, and the modules with their classes."""
 UNREADABLE: Final = {"ApiVersionsRequest"}
-"""Requests that are None in a Call where their version is unknown."""
+"""Requests that are None in a Call if their version is unknown."""
 OMITTED: Final = {"throttle_time"}
-"""Fields that `Messages.new` fills in."""
+"""Fields whose value `Messages.new` adds."""
 PLAIN: Final = (bool, int, float, str, bytes, UUID, dt.timedelta, dt.datetime)
 
 
 @dataclass
 class Field:
-    """A field of a struct. versions: those that have the field. is_required: True where it has a default in no
-    version."""
+    """A field of a struct. versions: the versions that have the field. is_required: whether no version has a default
+    for the field."""
 
     type: str
     is_nullable: bool
@@ -51,20 +51,20 @@ class Field:
 
     @property
     def annotation(self) -> str:
-        """Its type over all versions."""
+        """The field's type over all versions."""
         return f"{self.type} | None" if self.is_nullable else self.type
 
 
 @dataclass
 class Struct:
-    """A message, or a struct in one, over all versions."""
+    """A message, or a struct within a message, over all versions."""
 
     name: str
     versions: list[int] = field(default_factory=list)
     fields: dict[str, Field] = field(default_factory=dict)
 
     def is_required(self, name: str) -> bool:
-        """Whether a constructor must be given the field, whatever the version."""
+        """Whether a constructor must be given a value for the field, whatever the version."""
         known = self.fields[name]
         return known.is_required and known.versions == self.versions and name not in OMITTED
 
@@ -72,11 +72,11 @@ class Struct:
 TYPING: Final = ("Literal", "Never", "overload")
 
 Structs = dict[str, Struct]
-"""The structs of a request or of a response by kio's names, an inner one before the struct that has it."""
+"""The structs of a request or of a response, by kio's names; a struct comes before the structs that contain it."""
 
 
 def main() -> None:
-    """Write the stub of each API, and remove every other one."""
+    """Write the stub of each API, and remove all other stubs."""
     stubs = {f"{api.name}.pyi": stub(api) for api in APIS.values()}
     for path in FOLDER.glob("*.pyi"):
         if path.name not in stubs:
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def stub(api: Api) -> str:
-    """The text of an API's stub."""
+    """Return the text of an API's stub."""
     kinds = [messages(api.key, version) for version in range(api.least, api.most + 1)]
     request, response = _structs(kinds, "request"), _structs(kinds, "response")
     _rename(request, {name: f"Request{name}" if name in response else name for name in request})
@@ -116,10 +116,11 @@ def stub(api: Api) -> str:
 
 def _structs(kinds: list[Messages], which: str) -> Structs:
     found: Structs = {}
-    for kind in reversed(kinds):  # the newest version's order of structs and fields
+    for kind in reversed(kinds):  # the structs and fields have the order of the newest version
         _add(kind.request_type if which == "request" else kind.response_type, kind.version, found)
     newest = kinds[-1].request_type if which == "request" else kinds[-1].response_type
-    found[newest.__name__] = found.pop(newest.__name__)  # a struct that only older versions have comes before it, too
+    # the message comes last, even behind structs that only older versions have
+    found[newest.__name__] = found.pop(newest.__name__)
     for struct in found.values():
         struct.versions.sort()
         for each in struct.fields.values():
@@ -128,7 +129,7 @@ def _structs(kinds: list[Messages], which: str) -> Structs:
 
 
 def _rename(structs: Structs, names: dict[str, str]) -> None:
-    """Give each struct its name in the stub, also where a field has its type."""
+    """Give each struct its name in the stub, also in the types of fields."""
     for struct in structs.values():
         struct.name = names[struct.name]
         for each in struct.fields.values():
@@ -163,8 +164,8 @@ def _innermost(hint: Any) -> Any:
 
 
 def _name(hint: Any) -> str:
-    """A type's name in a stub. A struct's name is in braces, to be replaced by `_rename`, as request and response may
-    each have a struct of that name."""
+    """Return a type's name in a stub. A struct's name is in braces, which `_rename` replaces, as request and response
+    may each have a struct of that name."""
     inner = without_none(hint)
     if inner is not hint:
         return f"{_name(inner)} | None"
@@ -201,7 +202,8 @@ def _range(versions: list[int]) -> str:
 
 
 def _call(name: str, request: Struct, response: list[Struct]) -> str:
-    """The API's subclass of Call. The last struct of the response is the response itself."""
+    """Return the text of the API's subclass of Call. response: the structs of the response; the last is the response
+    itself."""
     lacks = " | None" if request.name in UNREADABLE else ""
     lines = [f"class {name}(Call):", f"    request: {request.name}{lacks}"]
     by_version = {name: each for name, each in request.fields.items() if each.versions != request.versions}
@@ -222,8 +224,8 @@ def _call(name: str, request: Struct, response: list[Struct]) -> str:
 
 
 def _gets(name: str, field: Field) -> Iterator[list[str]]:
-    """Yield the overloads of `Call.get` for a field: one with a default of the field's type and, where the field is
-    never null, one with the default None."""
+    """Yield the overloads of `Call.get` for a field: an overload with a default of the field's type and, if the field
+    is never null, an overload with the default None."""
     yield ["self", f'name: Literal["{name}"]', f"default: {field.annotation}", f"-> {field.annotation}"]
     if not field.is_nullable:
         yield ["self", f'name: Literal["{name}"]', "default: None", f"-> {field.type} | None"]

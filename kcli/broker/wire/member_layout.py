@@ -1,5 +1,5 @@
-"""Encodes the responses to members of classic groups without kio: a rebalance answers every member twice, and each
-member sends a Heartbeat every three seconds.
+"""Encodes the responses to members of classic groups without kio, as they are many: a rebalance needs two for every
+member, and each member sends a Heartbeat every three seconds.
 
     JoinGroup   throttle_time_ms int32 (2+) | error int16, generation int32, protocol type (7+), protocol, leader,
                 skip assignment bool (9+), member id | members | tagged fields (6+)
@@ -27,7 +27,7 @@ _JOINED = struct.Struct(">hi")
 
 
 def join_group(kind: Messages, correlation_id: int, code: int, answer: JoinAnswer) -> Laid:
-    """The frame of a JoinGroup response. code: its error code."""
+    """Return the frame of a JoinGroup response. code: its error code."""
     version, flexible = kind.version, kind.flexible
     parts = [_JOINED.pack(code, answer.generation)]
     if version >= PROTOCOL_TYPE:
@@ -49,7 +49,7 @@ def _member(member: JoinedMember, version: int, *, flexible: bool) -> bytes:
 
 
 def sync_group(kind: Messages, correlation_id: int, code: int, answer: SyncAnswer) -> Laid:
-    """The frame of a SyncGroup response. code: its error code."""
+    """Return the frame of a SyncGroup response. code: its error code."""
     flexible = kind.flexible
     parts = [code.to_bytes(2, signed=True)]
     if kind.version >= SYNC_PROTOCOL:
@@ -59,5 +59,5 @@ def sync_group(kind: Messages, correlation_id: int, code: int, answer: SyncAnswe
 
 
 def heartbeat(kind: Messages, correlation_id: int, code: int) -> Laid:
-    """The frame of a Heartbeat response. code: its error code."""
+    """Return the frame of a Heartbeat response. code: its error code."""
     return framed(kind, correlation_id, [code.to_bytes(2, signed=True)], throttle_since=HEARTBEAT_THROTTLE)

@@ -2,11 +2,11 @@
 
 kio has one class for each message and version. This module decodes a request into its class, and builds the response
 for the version of the request: `Messages.new` leaves out the fields that this version does not have. Each version's
-modules are imported when a client first uses that version, as importing all of them takes a second; those of the newest
-versions also in the background, see dispatch/preload.py.
+modules are imported when a client first uses that version, as importing all of them takes a second; the modules of the
+newest versions are also imported in the background, see dispatch/preload.py.
 
     request    int32 size, request header (api key int16, version int16, correlation id int32, client id), body
-    response   int32 size, response header (correlation id; tagged fields where flexible, except ApiVersions), body
+    response   int32 size, response header (correlation id; tagged fields if flexible, except ApiVersions), body
 
 Source: Kafka's protocol guide, RequestHeader.json, ResponseHeader.json; KIP-482 (flexible versions), KIP-511.
 """
@@ -40,12 +40,12 @@ HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of t
 PRODUCE, API_VERSIONS = 0, 18
 SIZE_BYTES = 4
 NO_THROTTLE = timedelta(0)
-OTHER_THROTTLE = timedelta(milliseconds=0x01010101)  # each of its bytes differs from those of NO_THROTTLE
+OTHER_THROTTLE = timedelta(milliseconds=0x01010101)  # each byte of its encoding differs from those of NO_THROTTLE
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadRequest(FormatError):
-    """The bytes are no request that this broker can decode: the connection is closed."""
+    """The bytes are no request that this broker can decode, so that the connection is closed."""
 
 
 __all__ = [
@@ -68,18 +68,18 @@ __all__ = [
 STRING_BYTES_MAX: Final = (1 << 15) - 1
 """The longest string of the protocol, in bytes."""
 SHORT_MESSAGE: Final = STRING_BYTES_MAX // 4
-"""An error message with at most this number of characters has at most STRING_BYTES_MAX bytes."""
+"""The greatest number of characters of an error message that surely has at most STRING_BYTES_MAX bytes."""
 
 
 class Message(Protocol):
-    """A request, a response or a struct in one, of any API and version: the type for code that serves every API. The
-    stubs in kcli/broker/wire/types have the messages of each API."""
+    """A request, a response or a struct within one, of any API and version: the type for code that serves every API.
+    The stubs in kcli/broker/wire/types have the messages of each API."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request. position: where in the frame the client id ends."""
+    """The header of a request. position: the position in the frame at which the client id ends."""
 
     api_key: int
     version: int
@@ -89,7 +89,8 @@ class RequestHeader(NamedTuple):
 
 
 class Messages:
-    """The classes of kio for one API key at one version, with the request's reader and the response's writer."""
+    """The classes of kio for one API key and version, with the function that decodes the request and the function that
+    encodes the response."""
 
     def __init__(self, api_key: int, version: int) -> None:
         self.api_key, self.version = api_key, version
@@ -104,12 +105,13 @@ class Messages:
         self.header_is_flexible = self.flexible and api_key != API_VERSIONS
         self.read = entity_reader(self.request_type)
         self._write = entity_writer(self.response_type)
-        self._classes: dict[str, tuple[type | None, frozenset[str], set[str]]] = {}  # class, its fields, missing fields
+        # name -> class, its fields, missing fields
+        self._classes: dict[str, tuple[type | None, frozenset[str], set[str]]] = {}
 
     def new(self, name: str, values: dict[str, Any]) -> Any:
-        """An object of the response's class `name`, of those values that this version has a field for.
+        """Return an object of the response's class `name`, made of those values for which this version has a field.
 
-        Returns None where this version has no such class: the response has no field for the object either. Raises
+        Returns None if this version has no such class: the response has no field for the object either. Raises
         TypeError for a class or a field that no version has.
         """
         known = self._classes.get(name)
@@ -135,10 +137,10 @@ class Messages:
         return cls(**values)
 
     def _check_other_versions(self, name: str, required: Iterable[str]) -> None:
-        """Raise TypeError unless some version has the response's class `name`, and each of those fields is in some
-        version.
+        """Raise TypeError unless at least one version has the response's class `name`, and each field in `required` is
+        in at least one version.
 
-        The newest version comes first: it has almost every class and field, so that usually one import is enough.
+        The newest version is checked first: it has almost every class and field, so that usually one import is enough.
         """
         left: set[str] | None = None
         for version in sorted(self._versions, reverse=True):
@@ -155,7 +157,7 @@ class Messages:
         return field in _field_names(getattr(self._module, name, None))
 
     def encode(self, correlation_id: int, response: Message) -> bytes:
-        """The frame of a response, with its size in front."""
+        """Return the frame of a response, which begins with its length."""
         buffer = io.BytesIO()
         buffer.write(bytes(4))
         buffer.write(self.response_header(correlation_id))
@@ -166,8 +168,8 @@ class Messages:
         return buffer.getvalue()
 
     def encode_with_throttle_at(self, response: Message) -> tuple[bytes, int | None]:
-        """The frame of a response with correlation id 0 and throttle time 0, and the position of the throttle time in
-        it; None where the version has none."""
+        """Return the frame of a response with correlation id 0 and throttle time 0, and the position of the throttle
+        time in the frame; None in place of the position if the version has no throttle time."""
         frame = self.encode(0, response)
         names = [field.name for field in fields(self.response_type)]
         if "throttle_time" not in names:
@@ -178,14 +180,14 @@ class Messages:
         return frame, next(i for i, (byte, changed) in enumerate(zip(frame, other, strict=True)) if byte != changed)
 
     def response_header(self, correlation_id: int) -> bytes:
-        """The header of a response, without the size in front of it."""
+        """Return the header of a response, without the frame's length."""
         header = correlation_id.to_bytes(4, signed=True)
         return header + b"\0" if self.header_is_flexible else header
 
 
 def cut_message(message: str) -> str:
-    """Return an error message, cut to STRING_BYTES_MAX bytes: it may quote a name from the request that is as long as
-    that."""
+    """Return an error message, cut to STRING_BYTES_MAX bytes: a message may quote a name from the request, which may
+    have that length itself."""
     return message.encode()[:STRING_BYTES_MAX].decode(errors="ignore")
 
 
@@ -197,8 +199,8 @@ _IMPORTED: dict[tuple[int, int], Messages] = {}
 
 
 def messages(api_key: int, version: int) -> Messages:
-    """The classes of an API key and version, imported at the first call, which takes milliseconds. Raises KeyError
-    where kio has no such key or version."""
+    """Return the classes of an API key and version. They are imported at the first call, which takes milliseconds.
+    Raises KeyError if kio has no such key or version."""
     found = _IMPORTED.get((api_key, version))
     if found is None:
         found = _IMPORTED[api_key, version] = Messages(api_key, version)
@@ -206,14 +208,14 @@ def messages(api_key: int, version: int) -> Messages:
 
 
 def imported(api_key: int, version: int) -> Messages | None:
-    """The classes of an API key and version, None where `messages` has not imported them yet."""
+    """Return the classes of an API key and version, None if `messages` has not imported them yet."""
     return _IMPORTED.get((api_key, version))
 
 
 def read_header(frame: memoryview) -> RequestHeader:
     """Decode the header of a request, without its tagged fields. Raises BadRequest.
 
-    A client id that is not UTF-8 is decoded as Kafka decodes every string, with replacement characters.
+    Like Kafka, which does so for every string, decode a client id that is not UTF-8 with replacement characters.
     """
     if len(frame) < HEADER.size:
         raise BadRequest("a request shorter than its header", len(frame))
@@ -226,7 +228,7 @@ def read_header(frame: memoryview) -> RequestHeader:
 
 
 def read_body(kind: Messages, frame: memoryview, header: RequestHeader) -> Any:
-    """Decode the body of a request, behind the tagged fields of a flexible header. Raises BadRequest."""
+    """Decode the body of a request, which follows the tagged fields of a flexible header. Raises BadRequest."""
     position = header.position
     if kind.flexible:
         try:
@@ -237,7 +239,7 @@ def read_body(kind: Messages, frame: memoryview, header: RequestHeader) -> Any:
 
 
 def read_request(kind: Messages, frame: memoryview, position: int) -> Any:
-    """Decode the body of a request. position: where in the frame it begins. Raises BadRequest.
+    """Decode the body of a request. position: the position in the frame at which the body begins. Raises BadRequest.
 
     As with Kafka, every byte but 0 is true, and a string that is not UTF-8 has replacement characters.
     A duration that is too long for kio is cut to the longest that kio reads.

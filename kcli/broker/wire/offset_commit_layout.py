@@ -1,4 +1,4 @@
-"""Encodes OffsetCommit's response without kio: consumers commit often, and kio's objects and writer would take a third
+"""Encodes OffsetCommit's response without kio. Consumers commit often, and kio's objects and writer would take a third
 of the time of the whole request.
 
     throttle_time_ms int32 (3+) | topics | tagged fields (8+)
@@ -21,8 +21,8 @@ from kcli.broker.wire.messages import Messages
 THROTTLE = 3
 TOPICS_KEPT = 1_000
 PARTITIONS_KEPT = 100
-"""The encoded topics of the last TOPICS_KEPT responses are cached, those with up to PARTITIONS_KEPT partitions:
-consumers commit the same partitions over and over, and mostly few of a topic."""
+"""The greatest number of partitions of a topic whose encoded result is cached. The last TOPICS_KEPT results are cached,
+because consumers commit the same partitions over and over, usually few of a topic."""
 _PARTITION = struct.Struct(">ih")
 
 
@@ -31,7 +31,7 @@ Answered = tuple[str | UUID | None, tuple[tuple[int, int], ...]]
 
 
 def lay_out(kind: Messages, correlation_id: int, topics: list[Answered]) -> Laid:
-    """The response's frame, in one part."""
+    """Return the response's frame, in one part."""
     flexible = kind.flexible
     parts = [
         (_kept if len(partitions) <= PARTITIONS_KEPT else _topic)(topic, partitions, flexible)

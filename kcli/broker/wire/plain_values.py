@@ -1,7 +1,7 @@
-"""Makes kio's message objects of plain values: for requests to other nodes, and for tests.
+"""Makes kio's message objects of plain values, for requests to other nodes, and for tests.
 
 A plain UUID is its 22 characters in base64, a duration its milliseconds, an array a sequence, an object a dictionary. A
-value that is an object of kio's already is used as it is.
+value that is already an object of kio's is used as it is.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ZERO = "A" * 22
 
 
 def message(cls: type, value: Mapping[str, Any]) -> Any:
-    """Return an object of one of kio's classes, made of plain values by field name. Of the fields that have neither a
-    value nor a default, booleans are False and arrays are empty."""
+    """Return an object of one of kio's classes, made of plain values by field name. Fields that have neither a value
+    nor a default are False if they are booleans, and empty if they are arrays."""
     converters, defaults = _fields(cls)
     given = defaults.copy()
     for name, each in value.items():
@@ -34,8 +34,8 @@ def message(cls: type, value: Mapping[str, Any]) -> Any:
 
 @cache
 def _fields(cls: type) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The converter of each field's plain value, None where the value needs none; and the values of booleans and arrays
-    to which kio gives no default."""
+    """Return the converter of each field's plain value, None if the plain value needs no conversion; and empty values
+    (False, an empty array) of those booleans and arrays to which kio gives no default."""
     types = hints(cls)
     required = [field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING]
     defaults: dict[str, Any] = {name: False for name in required if types[name] is bool}
@@ -45,26 +45,26 @@ def _fields(cls: type) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @cache
 def hints(cls: type) -> dict[str, Any]:
-    """The types of a class's fields, by name."""
+    """Return field name -> type, for the fields of a class."""
     return typing.get_type_hints(cls)
 
 
 def without_none(hint: Any) -> Any:
-    """The type without `| None`."""
+    """Return the type without `| None`."""
     if typing.get_origin(hint) in (typing.Union, UnionType):
         return next(each for each in typing.get_args(hint) if each is not NoneType)
     return hint
 
 
 def item_of(hint: Any) -> Any:
-    """The type of an array's items; None where the type is no array."""
+    """Return the type of an array's items; None if the type is no array."""
     hint = without_none(hint)
     return typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
 
 
 @cache
 def _converter(hint: Any) -> Any:
-    """The function that converts a plain value to that type; None where the plain value is the field's value."""
+    """Return the function that converts a plain value to that type; None if no conversion is needed."""
     hint = without_none(hint)
     item = item_of(hint)
     if item is not None:

@@ -1,6 +1,6 @@
-"""A client's principal, as an Envelope carries it: version 0, then type and name as compact strings, whether it logged
-in with a delegation token, and no tagged fields. Source: DefaultPrincipalData, DefaultKafkaPrincipalBuilder; KIP-590.
-"""
+"""A client's principal as bytes in an Envelope: version 0, then type and name as compact strings, whether the client
+logged in with a delegation token, and no tagged fields. Source: DefaultPrincipalData, DefaultKafkaPrincipalBuilder;
+KIP-590."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _VERSION: Final = bytes(2)
 
 
 class BadPrincipal(KcliError):
-    """Bytes that are no principal."""
+    """The bytes are not an encoded principal."""
 
 
 def principal_bytes(principal: str) -> bytes:
-    """Return the bytes of a principal, "TYPE:NAME"."""
+    """Return the encoded bytes of a principal, "TYPE:NAME"."""
     kind, _, name = principal.partition(":")
     return _VERSION + _compact(kind) + _compact(name) + bytes(2)
 
@@ -30,7 +30,7 @@ def _compact(text: str) -> bytes:
 
 
 def principal_of(data: bytes) -> str:
-    """Return the principal of these bytes. Raises BadPrincipal."""
+    """Return the principal that is encoded in these bytes. Raises BadPrincipal."""
     try:
         if data[: len(_VERSION)] != _VERSION:
             raise BadPrincipal("a principal of another version")

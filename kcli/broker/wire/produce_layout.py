@@ -1,5 +1,5 @@
-"""Encodes Produce's response without kio: every Produce request needs one, and kio's objects and writer would take a
-third of the time of the whole request.
+"""Encodes Produce's response without kio. There is a response to every Produce request, and kio's objects and writer
+would take a third of the time of the whole request.
 
     responses | throttle_time_ms int32 | tagged fields (9+)
     topic      name (3-12) or id (13+) | partitions | tagged fields (9+)
@@ -28,7 +28,7 @@ from kcli.broker.wire.messages import Messages, cut_message
 START_OFFSET, RECORD_ERRORS, FLEXIBLE, IDS = 5, 8, 9, 13
 UUID_BYTES = 16
 RECORD_ERRORS_MAX = 1 << 16
-"""The greatest number of invalid records that one response names: they take some megabytes. Kafka has no limit."""
+"""The greatest number of invalid records in one response, which take some megabytes. Kafka has no limit."""
 _PARTITION = struct.Struct(">ihqq")
 _PARTITION_5 = struct.Struct(">ihqqq")
 _NO_ERRORS = (b"\0\0\0\0" + b"\xff\xff", b"\x01" + b"\0")
@@ -36,9 +36,10 @@ _NO_ERRORS = (b"\0\0\0\0" + b"\xff\xff", b"\x01" + b"\0")
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """The result of one batch; log_append_time is -1 with CreateTime.
+    """The result of one batch. log_append_time: in ms since 1970; -1 with CreateTime.
 
-    record_errors: the invalid records, which have an error_message too; one response names RECORD_ERRORS_MAX of them.
+    record_errors: the invalid records, which have an error_message too; one response has at most RECORD_ERRORS_MAX of
+    them.
     leader: the encoded field `current_leader`, see client_view/current_leader.py.
     """
 
@@ -58,8 +59,8 @@ def lay_out(
     topics: list[tuple[str | UUID, list[PartitionAnswer]]],
     endpoints: bytes = NO_TAGS,
 ) -> Laid:
-    """The response's frame, in one part. endpoints: the encoded tagged fields at its end, with the endpoints of the
-    leaders; see client_view/current_leader.py."""
+    """Return the response's frame, in one part. endpoints: the encoded tagged fields at the end of the response, with
+    the endpoints of the leaders; see client_view/current_leader.py."""
     version = kind.version
     flexible = version >= FLEXIBLE
     tags = NO_TAGS if flexible else b""
@@ -122,7 +123,7 @@ def read_back(version: int, frame: bytes) -> list[tuple[str | UUID, list[Partiti
 
 
 def _put_errors(answer: PartitionAnswer, frame: bytearray, most: int, *, flexible: bool) -> int:
-    """Append the invalid records, at most `most`, and the error message. Return the number of records."""
+    """Append at most `most` of the invalid records, and the error message. Return the number of appended records."""
     records = answer.record_errors
     count = 0 if records is None else min(len(records), most)
     frame += length(count, flexible=flexible)

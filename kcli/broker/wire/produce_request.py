@@ -1,6 +1,6 @@
-"""Decodes Produce requests with a kernel: their batches are views of the received frame, and are not copied.
+"""Decodes Produce requests with compiled code. Their batches are views of the received frame, and are not copied.
 
-The fields are named as kio names those of other requests. Source: ProduceRequest.json.
+The fields have names like those that kio gives to fields of other requests. Source: ProduceRequest.json.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kcli.broker.wire.request_check import ITEMS_MAX
 
 @dataclass(slots=True)
 class PartitionProduceData:
-    """The records for one partition; an append writes the batch's offset and leader epoch into them."""
+    """The records for one partition. An append writes the batch's offset and leader epoch into these bytes."""
 
     index: int
     records: memoryview | None
@@ -23,7 +23,7 @@ class PartitionProduceData:
 
 @dataclass(slots=True)
 class TopicProduceData:
-    """The records for a topic, up to version 12."""
+    """The records for a topic, in versions up to 12, by the topic's name."""
 
     name: str
     partition_data: tuple[PartitionProduceData, ...]
@@ -31,7 +31,7 @@ class TopicProduceData:
 
 @dataclass(slots=True)
 class TopicIdProduceData:
-    """The records for a topic, from version 13 on; topic_id None: the id of zeros."""
+    """The records for a topic, from version 13 on. topic_id: None for the id of zeros."""
 
     topic_id: UUID | None
     partition_data: tuple[PartitionProduceData, ...]
@@ -42,7 +42,7 @@ TopicData = TopicProduceData | TopicIdProduceData
 
 @dataclass(slots=True)
 class ProduceRequest:
-    """A Produce request. timeout: ms."""
+    """A Produce request. timeout: in ms."""
 
     transactional_id: str | None
     acks: int
@@ -51,7 +51,7 @@ class ProduceRequest:
 
 
 def read(version: int, frame: memoryview, position: int) -> ProduceRequest:
-    """The request whose body begins at a byte of its frame. Raises FormatError."""
+    """Return the request whose body begins at `position` of its frame. Raises FormatError."""
     transactional_id, acks, timeout_ms, topics = read_produce(frame, position, version, ITEMS_MAX)
     found: list[TopicData] = []
     for topic, batches in topics:

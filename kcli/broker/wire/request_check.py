@@ -1,7 +1,7 @@
-"""Checks a request before kio decodes it: its lengths must fit into the frame.
+"""Checks a request before kio decodes it: all lengths in it must fit into the frame.
 
-kio allocates as many items as an array states in its length, accepts null for every array, and refuses unknown tagged
-fields. This module turns kio's classes into schemas for `formats.kernels.wire`, which checks the request's bytes first.
+kio allocates as many items as an array's length says, accepts null for every array, and refuses unknown tagged fields.
+This module turns kio's classes into schemas for `formats.kernels.wire`, which checks the request's bytes first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from formats.kernels.wire import ARRAY_FIXED, ARRAY_SIZED, ARRAY_STRUCT, FIXED, SIZED, STRUCT, check
 
 ITEMS_MAX: Final = 2_000_000
-"""The greatest number of items in all arrays of a request together: each of them becomes an object."""
+"""The greatest number of items in all arrays of a request together, as each of them becomes an object."""
 SIZES: Final = {
     "bool": 1,
     "int8": 1,
@@ -32,7 +32,7 @@ SIZES: Final = {
     "uuid": 16,
 }
 LENGTH_SIZES: Final = {"string": 2, "bytes": 4, "records": 4}
-"""Size in bytes of the length of a value, in versions whose lengths are not varints."""
+"""Type of a field -> size, in bytes, of the length of its value, in versions whose lengths are not varints."""
 ARRAYS: Final = {FIXED: ARRAY_FIXED, SIZED: ARRAY_SIZED, STRUCT: ARRAY_STRUCT}
 
 Field = tuple[int, int, int]
@@ -45,14 +45,15 @@ def has_unknown_tags(request_type: type, data: bytes | memoryview, position: int
 
 @cache
 def schema(request_type: type) -> array[int]:
-    """The schema of one of kio's classes, as numbers for formats.kernels.wire."""
+    """Return the schema of one of kio's classes, as numbers for formats.kernels.wire."""
     found: array[int] = array("i")
     _add(request_type, found)
     return found
 
 
 def _add(cls: type, schema: array[int]) -> int:
-    """Append the schema of a struct and of the structs inside it. Return the index at which it begins."""
+    """Append the schema of a struct and of the structs inside it. Return the index in `schema` at which the struct's
+    schema begins."""
     hints = typing.get_type_hints(cls)
     plain = [each for each in fields(cls) if "tag" not in each.metadata]
     tagged = [each for each in fields(cls) if "tag" in each.metadata]
@@ -66,7 +67,7 @@ def _add(cls: type, schema: array[int]) -> int:
         at += 3
     for each in tagged:
         kind, argument, nullable = _field(hints[each.name], each.metadata.get("kafka_type"), schema)
-        is_struct = kind == STRUCT  # a tagged struct has no null marker: the field is left out instead
+        is_struct = kind == STRUCT  # a tagged struct has no null marker, as a null field is left out
         schema[at : at + 4] = array("i", (each.metadata["tag"], kind, argument, nullable and not is_struct))
         at += 4
     return begin

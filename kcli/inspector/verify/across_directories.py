@@ -1,12 +1,14 @@
 """Checks a log directory beside the others of its broker.
 
-    no meta.properties in another       Kafka does not start (disk lost or not mounted); nor where it has lost+found
-    one partition in two                Kafka does not start: "Duplicate log directories"
-    cluster.id, node.id, directory.id   Kafka does not start where two disagree, or have the same directory.id
+    another has no meta.properties      Kafka does not start (the disk is lost or not mounted), and neither does it if
+                                        that directory has a lost+found
+    one partition in two directories    Kafka does not start: "Duplicate log directories"
+    cluster.id, node.id, directory.id   Kafka does not start if the first two differ between directories, or if two
+                                        have the same directory.id
     a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
     exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
-    partitions in another directory     than the metadata log places them in: Kafka serves them there
+    a partition in another directory    than the one in which the metadata log places it: Kafka serves it there
 
 Source: kcli.log.recovery.node_directories.
 """
@@ -30,7 +32,7 @@ from kcli.metadata_log.known_properties import text_of
 from kcli.protocol.topic_partition import TopicPartition
 
 NAMES_SHOWN = 4
-"""The largest number of partitions that a finding names."""
+"""The maximum number of partitions that a finding names."""
 
 
 def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
@@ -76,7 +78,7 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings of the comparison of a log directory with the others of its broker. Where both of two
+    """Yield the findings of the comparison of a log directory with the others of its broker. If both of two
     directories are verified, a finding about the two is yielded for one of them only."""
     if not around.is_broker:
         return
@@ -84,7 +86,7 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
         if not copy.is_kept or not around.is_given(copy.other.parent):
             yield _duplicate(copy)
     for each in around.node.unformatted:
-        # where that directory is verified too, its own checks report the missing meta.properties
+        # if that directory is verified too, its own checks report the missing meta.properties
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):
             yield _unformatted(around, each)
             yield from _odd_names(each)
@@ -140,8 +142,8 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
 
 
 def _odd_names(directory: Path) -> Iterator[Finding]:
-    """Yield the findings of directories in an unformatted log directory that keep Kafka from starting, too, as
-    lost+found on a new disk."""
+    """Yield the findings of directories in an unformatted log directory whose names would keep Kafka from starting as
+    well, such as lost+found on a new disk."""
     with suppress(UnreadableInput):
         for each in LogDirectory(directory).misnamed() if directory.is_dir() else ():
             yield from odd_name(each)
@@ -149,7 +151,7 @@ def _odd_names(directory: Path) -> Iterator[Finding]:
 
 def _absent(around: Surroundings) -> Iterator[Finding]:
     """Yield a finding for each log directory that is lost: the metadata log places partitions in it, and no log
-    directory of the node has its directory.id. Where several directories of the node are verified, the findings are
+    directory of the node has its directory.id. If several directories of the node are verified, the findings are
     yielded for the first of them only."""
     homes = [around.path, *around.node.others]
     is_here = not any(around.is_given(each) and _is_first(each, around.path) for each in homes[1:])
@@ -159,7 +161,7 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
     anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
     instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"
     for directory_id, partitions in around.in_absent_directories.items():
-        if directory_id in around.mended_ids.values():  # the finding of the directory with a wrong id has it
+        if directory_id in around.mended_ids.values():  # reported by the finding of the directory with a wrong id
             continue
         is_lost = not all(around.is_replicated(each) for each in partitions)
         outcome = "those without other replicas have no leader" if is_lost else "fetches them from other replicas"
@@ -208,7 +210,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     path = around.path / FileKind.META_PROPERTIES
     for other, each in around.node.owners_beside():
         if around.is_given(other) and around.of(other).known_properties is not None:
-            continue  # the other file is wrong, and has the finding
+            continue  # the other file is wrong, and is reported
         yield Finding(
             path=str(path),
             kind="meta-properties-node",

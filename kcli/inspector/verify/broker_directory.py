@@ -1,10 +1,10 @@
 """Checks a broker's log directory as a whole: whether Kafka starts with it, and whether all its partitions exist.
 
     meta.properties                   a broker does not start without it, or with that of another node
-    directories                       a broker does not start where one has a name that is not a partition's
+    directories                       a broker does not start if the name of one is not a partition's
     .kafka_cleanshutdown              missing: the broker was not shut down cleanly, or is running
     partition.metadata, names         a start renames a partition that the metadata log does not have to -stray
-    end of the metadata log           it is old, or its end is lost, where it ends before the broker's registration
+    end of the metadata log           before the broker's registration: the log is old, or its end is lost
     partitions of the metadata log    those that it places in this directory must exist
 
 Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLog.parseTopicPartitionName.
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
 WRITE_ANEW = "stop the broker, and write the file anew"
 OFFSETS_LEAST = 3
-"""The least number of logs that must end before their offset in a checkpoint for the checkpoint to be called wrong, and
-not the logs too short."""
+"""If at least so many logs end before their offset in a checkpoint, the checkpoint may be wrong; if fewer do, these
+logs are too short."""
 UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content", "meta-properties-node")
 """The kinds of findings about a meta.properties that Kafka cannot use, or cannot use beside others."""
 NOT_PUBLISHED = (
@@ -72,7 +72,7 @@ class StoredPartition(NamedTuple):
 
     path: Path
     topic_id: str | None
-    """The topic id in its partition.metadata; None where there is no such file or it is damaged."""
+    """The topic id in the directory's partition.metadata; None if the file is missing or damaged."""
     is_readable: bool = True
     """Whether partition.metadata is sound or missing, not damaged."""
 
@@ -88,7 +88,7 @@ def stored_partition(path: Path) -> StoredPartition:
 
 
 def odd_name(path: Path) -> Iterator[Finding]:
-    """Yield a finding where the name of a directory in a log directory keeps Kafka from starting."""
+    """Yield a finding if the name of a directory in a log directory keeps Kafka from starting."""
     name = parse_directory(path.name)
     is_known = path.name == REMOTE_INDEX_CACHE or is_removable_marker(path)
     if is_known or (name is not None and name.state != "remote"):
@@ -106,7 +106,7 @@ def odd_name(path: Path) -> Iterator[Finding]:
 
 
 def _move_out(path: Path) -> str:
-    """The command that moves a directory out of the log directory, to a path beside it."""
+    """Return the command that moves a directory out of the log directory, to a path beside the log directory."""
     return next_steps.move([(path, next_steps.beside(path))])
 
 
@@ -154,7 +154,7 @@ def shared_files(home: Path) -> Iterator[Finding]:
 
 
 def linked(home: Path) -> Iterator[Finding]:
-    """Yield one finding for all files of a log directory that are links to files which other names have, too."""
+    """Yield one finding for all files of a log directory that have a second name in it, by symbolic links."""
     try:
         files = linked_files(home)
     except UnreadableInput:  # the checks of the partitions report this error
@@ -175,7 +175,8 @@ def linked(home: Path) -> Iterator[Finding]:
 
 
 def shared_directories(home: Path) -> Iterator[Finding]:
-    """Yield a finding for each directory of a partition that is the directory of another one."""
+    """Yield a finding for each partition's directory that is at the same time the directory of another partition,
+    through a symbolic link or a mount."""
     try:
         shared = LogDirectory(home).shared_directories()
     except UnreadableInput:  # the checks of the partitions report this error
@@ -229,8 +230,8 @@ def broken_link(path: Path) -> Finding:
 
 
 def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[str]]]:
-    """Yield the findings of directories of one topic that have certainly exchanged their names, each with these
-    names."""
+    """Yield a finding for each set of directories of one topic that have certainly exchanged their names, together with
+    these names."""
     for each in around.exchanged_names:
         if each.is_certain:
             finding = Finding(
@@ -246,8 +247,8 @@ def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[s
 
 
 def or_exchanged(short: Finding, around: Surroundings) -> Finding:
-    """Return the finding that a log ends too early. Where the log's directory may have exchanged names with others, the
-    action says so: then no offsets are lost."""
+    """Return the finding that a log ends too early. If the log's directory may have exchanged names with others, the
+    finding's advice says so: in that case no offsets are lost."""
     directory = Path(short.path).parent
     for each in around.exchanged_names:
         if not each.is_certain and directory in each.paths:
@@ -261,11 +262,11 @@ def wrong_checkpoints(
     around: Surroundings, logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[tuple[Finding, set[str]]]:
     """Yield the finding of a checkpoint whose offsets all lie behind the ends of the logs, though no other file says
-    that the logs were longer; with it the names of the directories of these logs.
+    that the logs were longer; with the finding, the names of the directories of these logs.
 
-    Where only some of its offsets lie behind, the logs have lost records. After an unclean shutdown that is possible
-    even where all do, since bytes that were not synced are lost: then the finding is yielded only where each offset is
-    at least twice the log's end.
+    If only some offsets of a checkpoint lie behind the ends, the logs have lost records, and nothing is yielded. After
+    an unclean shutdown all may lie behind because unsynced bytes are lost: then the finding is yielded only if each
+    offset is at least twice the log's end.
     """
     checkpoints = (
         (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
@@ -296,8 +297,8 @@ def wrong_checkpoints(
 class BrokerDirectory:
     """Checks one log directory.
 
-    partitions: those found in it. logs: the bounds of their logs. is_metadata_sound: whether the metadata log has no
-    damage, and no sign that its end is lost.
+    partitions: those found in the directory. logs: the bounds of their logs. is_metadata_sound: whether the metadata
+    log has no damage, and no sign that its end is lost.
     """
 
     def __init__(
@@ -419,8 +420,8 @@ class BrokerDirectory:
         )
 
     def _owner(self, properties: MetaProperties) -> int | None:
-        """Return the id of the broker that is the only one in the metadata log to have registered the directory.id of
-        `properties`; None where there is none, and where the metadata log is not sound."""
+        """Return the id of the broker that has registered the directory.id of `properties` in the metadata log. Returns
+        None if no broker has, if several have, or if the metadata log is not sound."""
         from kcli.metadata.partition import to_uuid
 
         image = self._around.image
@@ -528,8 +529,8 @@ class BrokerDirectory:
     def _others_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Iterator[Finding]:
         """Yield the finding of a directory whose topic id is not that of the topic in its name.
 
-        Either its partition.metadata is wrong or its name: the name, where the topic of that id has no directory for
-        this partition.
+        If the topic with that id has no directory for this partition, the directory's name is taken to be wrong; else
+        its partition.metadata.
         """
         image, path = self._around.image, found.path / FileKind.PARTITION_METADATA
         assert image is not None, "the metadata log has another id"
@@ -566,12 +567,13 @@ class BrokerDirectory:
             )
 
     def _is_missing(self, partition: TopicPartition) -> bool:
-        """Whether this log directory lacks a partition that it should have: the node has it nowhere else."""
+        """Return whether this log directory should have a partition and lacks it, and no other log directory of the
+        node has it."""
         return any(each.partition == partition for each in self._around.missing)
 
     def _exchange(self, cycle: Sequence[TopicPartition], paths: Sequence[Path]) -> Finding:
-        """Return the finding of directories that have exchanged their topic ids: each has the id of the next one in
-        `cycle`, the last one that of the first."""
+        """Return the finding of directories that have exchanged their topic ids: each directory has the id that belongs
+        to the next one in `cycle`, and the last has the id of the first."""
         around = self._around
         ids = dict(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
         ends = {each: self._logs[each].end if each in self._logs else None for each in cycle}
@@ -600,7 +602,7 @@ class BrokerDirectory:
     def _exchanged(self, partition: TopicPartition) -> list[TopicPartition]:
         """A cycle of directories that have exchanged their names, by their topic ids, beginning with `partition`.
 
-        Each directory should have the name of the next one in the list. Empty where there is no cycle.
+        Each directory should have the name of the next one in the list. Empty if there is no cycle.
         """
         chain = [partition]
         while (following := self._true(chain[-1])) not in (None, chain[0]):
@@ -610,8 +612,8 @@ class BrokerDirectory:
         return chain if following is not None and len(chain) > 1 else []
 
     def _true(self, partition: TopicPartition) -> TopicPartition | None:
-        """Return the partition to which a directory belongs by its topic id; None where the id, or its topic, is not
-        known. partition: the one in the directory's name."""
+        """Return the partition to which a directory belongs by its topic id; None if the id, or the topic with the id,
+        is not known. partition: the one in the directory's name."""
         topic_id = self._partitions[partition].topic_id
         topic = None if topic_id is None else self._around.topic_of(topic_id)
         return None if topic is None else TopicPartition(topic, partition.partition)
@@ -715,8 +717,8 @@ def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
 
 
 def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
-    """Return the finding; where it is about a missing or damaged meta.properties whose ids other files have, with the
-    command that writes the file anew."""
+    """Return the finding. A finding about a missing or damaged meta.properties whose ids other files have is returned
+    with the command that writes the file anew."""
     path = around.path / FileKind.META_PROPERTIES
     if finding.path != str(path) or finding.kind not in UNUSABLE or around.known_properties is None:
         return finding
@@ -780,7 +782,7 @@ def has_no_directory(name: str) -> str:
 
 
 def partition_metadata_command(path: Path, topic_id: str | None) -> str | None:
-    """The command that writes a partition.metadata; None where the topic id is not known."""
+    """The command that writes a partition.metadata; None if the topic id is not known."""
     if topic_id is None:
         return None
     return next_steps.write(path, build_partition_metadata(PartitionMetadata(0, topic_id)).decode())
@@ -800,8 +802,8 @@ def _give_names_back(paths: Sequence[Path]) -> str:
 
 
 def _exchanged_topics(paths: Sequence[Path]) -> Finding:
-    """Return the finding of directories that have exchanged their names, by their topic ids: each should have that of
-    the next in `paths`."""
+    """Return the finding of directories that have exchanged their names, by their topic ids: each directory should have
+    the name of the next one in `paths`."""
     return Finding(
         path=str(paths[0]),
         kind="partition-swapped",
@@ -847,7 +849,7 @@ def old_metadata_log(
 ) -> Iterator[Finding]:
     """Yield the finding of a metadata log that ends too early: before the registration of the broker that last shut
     down cleanly with this log directory, before the election for a leader epoch that a partition has, or before the
-    block with a producer id that a partition has. No finding where other voters have the records."""
+    record that allocates a producer id that a partition has. There is no finding if other voters have the records."""
     bounds = logs.get(TopicPartition(METADATA_TOPIC, 0))
     holder = around.path if bounds is not None or around.metadata is None else around.metadata.home
     home, end = holder / METADATA_DIRECTORY, around.metadata_log_end if bounds is None else bounds.end
@@ -883,9 +885,12 @@ def transaction_findings(
     harmed: Collection[TopicPartition],
     unfit: Callable[[Sequence[Path]], Iterable[Unfit]],
 ) -> Iterator[Finding]:
-    """Yield findings where the transaction coordinator's records and the producers of partitions contradict each other.
-    Partitions with errors of their own (harmed) are left out: these errors are the cause. unfit: returns the
-    contradictions in the log directories of a broker."""
+    """Yield a finding for each contradiction between the transaction coordinator's records and the producers of
+    partitions.
+
+    harmed: the partitions with errors of their own, which may have caused the contradictions: these partitions are left
+    out. unfit: returns the contradictions in the log directories of a broker.
+    """
     states = {each for each in logs if each.topic == TRANSACTIONS_TOPIC}
     others = around.node.others
     if states & set(harmed) or not (states or others):
@@ -912,8 +917,9 @@ def transaction_findings(
 
 
 def contradicting_record(home: Path) -> Iterator[Finding]:
-    """Yield the finding of a metadata log that begins behind all snapshots; where it does not, of its first record that
-    contradicts the records before. home: the directory __cluster_metadata-0."""
+    """Yield the finding of a metadata log that begins behind all snapshots. If the log does not, yield the finding of
+    its first record that contradicts the records before it, if there is one. home: the directory
+    __cluster_metadata-0."""
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.metadata_start import NO_SNAPSHOT
     from kcli.log.recovery.plan import plan
@@ -950,8 +956,8 @@ def contradicting_record(home: Path) -> Iterator[Finding]:
 
 
 def _missing_records(around: Surroundings) -> str:
-    """Return the text of a finding that says which partition is newer than the metadata log; "" where none is, and
-    where another controller may have the missing records."""
+    """Return the text of a finding that says which partition is newer than the metadata log; "" if no partition is
+    newer, or if another controller may have the missing records."""
     from kcli.metadata_log.last_used import newer_than
 
     image = around.image
@@ -964,11 +970,11 @@ def _missing_records(around: Surroundings) -> str:
 def _missing_elections(
     around: Surroundings, stored: Mapping[TopicPartition, StoredPartition], logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[str]:
-    """Yield a text for each partition whose last batch has a higher leader epoch than the partition has in the metadata
-    log.
+    """Yield a text for each partition whose last batch has a higher leader epoch than the metadata log has for the
+    partition.
 
-    Nothing where the metadata log knows the topic ids of all directories: then its end is probably not lost, and a log
-    is in the wrong directory.
+    Yields nothing if the metadata log knows the topic ids of all directories: then the end of the metadata log is
+    probably not lost, and a log is in the wrong directory.
     """
     metadata = around.metadata
     if metadata is None:
@@ -989,8 +995,8 @@ def _missing_elections(
 
 
 def without_topic_id(finding: Finding) -> Finding:
-    """A finding of partition.metadata, without the command that writes the topic id of the metadata log, which may be
-    wrong. Any other finding is returned as it is."""
+    """Return a finding of partition.metadata without the command that writes the topic id of the metadata log into the
+    file, because that id may be wrong. Any other finding is returned as it is."""
     if not finding.kind.startswith("partition-metadata-"):
         return finding
     command = next_steps.recover_log_directory(Path(finding.path).parents[1])

@@ -5,8 +5,8 @@
     causes.settle(findings)                   returns the causes, then the findings without a cause, in order
 
 A cause may be a consequence of a cause added before it, which then counts the consequences of both. Each finding counts
-for the first cause whose predicate is true. A cause in one partition without lost offsets gets those of its first
-consequence that has some.
+for the first cause whose predicate is true. If a cause in one partition has no lost offsets, it gets those of the first
+of its consequences that has lost offsets.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Causes:
             earlier.takes.append(takes)
 
     def takes(self, finding: Finding) -> bool:
-        """Whether the finding is a consequence of a cause, which then counts it. A finding of severity "info" never
-        is."""
+        """Return whether the finding is a consequence of a cause, and count it for that cause. A finding of severity
+        "info" is never a consequence."""
         cause = self._taker(finding)
         if cause is not None:
             self._tell(finding)

@@ -1,7 +1,7 @@
 """Directories of partitions that are copies of another partition's directory.
 
-Two partitions have logs of their own, so that their batches differ in timestamps, producers and CRCs. Where the first
-batches of two are equal, one may be a copy. One of these is evidence for it:
+Two partitions have logs of their own, so that their batches differ in timestamps, producers and CRCs. If the first
+batches of two partitions are equal, one partition may be a copy of the other. Each of these is evidence of a copy:
 
     coordinator's keys    their hash is the number of one of the two partitions: the other is the copy
     partition.metadata    two topics with one id
@@ -30,13 +30,13 @@ from kcli.log.partition_directory import topic_id_of
 from kcli.protocol.topic_partition import TopicPartition
 
 BATCHES_COMPARED = 1_000
-"""The largest number of batches of a log that are compared."""
+"""The maximum number of batches of a log that are compared."""
 KEYS_COMPARED = 100
-"""The largest number of a coordinator's records whose keys are hashed."""
+"""The maximum number of a coordinator's records whose keys are hashed."""
 LEAST_TIMESTAMPS = 3
-"""The least number of different timestamps in equal batches with which these make a warning without other evidence."""
+"""The minimum number of different timestamps in equal batches for a warning without other evidence."""
 LEAST_FILES = 3
-"""The least number of files whose equal times of modification are evidence of a copy."""
+"""The minimum number of files whose equal times of modification are evidence of a copy."""
 GROUPS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 TIME_SLACK_NS = 1_000_000_000
 
@@ -55,9 +55,10 @@ def copied_partitions(
     stored: Iterable[StoredLog], topic_id: Callable[[str], str | None], count: Callable[[str], int]
 ) -> Iterator[tuple[Finding, set[str]]]:
     """Yield the findings of directories that are copies of another partition's, each with the names of the directories
-    that it is about.
+    that the finding is about.
 
-    topic_id: the id of a topic in the metadata log. count: its number of partitions; 0 where it is not known.
+    topic_id: returns the id of a topic in the metadata log. count: returns a topic's number of partitions; 0 if the
+    number is not known.
     """
     alike: dict[tuple[int, Header], list[StoredLog]] = defaultdict(list)
     for each in stored:
@@ -77,9 +78,9 @@ def _compared(
 ) -> tuple[list[Header], StoredLog | None, bool] | None:
     """Decide whether one of two directories with the same first batch is a copy of the other.
 
-    Returns the equal batches; the directory that is the copy, None where it is not known which one is; and whether one
-    certainly is a copy. Returns None without evidence, where a file cannot be read, and where both names are links to
-    one file or directory: other checks report the latter two. topic_id, count: as in `copied_partitions`.
+    Returns the equal batches; the directory that is the copy, None if it is not known which of the two is; and whether
+    a copy is certain. Returns None without evidence, if a file cannot be read, and if both names are links to one file
+    or directory: other checks report the latter two. topic_id, count: as in `copied_partitions`.
     """
     try:
         if one.logs[min(one.logs)].samefile(other.logs[min(other.logs)]):
@@ -135,7 +136,7 @@ def _numbers(stored: StoredLog, count: int) -> set[int]:
 
 def _hashed(topic: str, key: bytes) -> str | None:
     """Return the text whose hash chooses the partition of a coordinator's record: the group, the transactional id, or
-    <group>:<topic id>:<partition> in __share_group_state; None where the key has another form. A key begins with its
+    <group>:<topic id>:<partition> in __share_group_state; None if the key has another form. A key begins with its
     type (int16) and the group or transactional id (length as int16)."""
     end = 4 + int.from_bytes(key[2:4], signed=True)
     try:

@@ -79,7 +79,7 @@ KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 SEVERAL = 2
-"""The least number of files that their owner may not read or write for one finding to stand for all of them."""
+"""If the owner of at least so many files may not read or write them, one finding stands for all of them."""
 
 Entry = tuple[Path, FileName]
 Key = tuple[int, str]  # base offset; segment id in tiered storage or ""
@@ -87,9 +87,9 @@ Logs = dict[TopicPartition, LogBounds]
 
 
 class LogsFound(NamedTuple):
-    """Logs of a partition under other names, and logs of other partitions in its directory. renamed, lost: see
-    LogVerifier. right_names, outdated: see OddFiles. foreign, moved, elsewhere: see MisplacedLogs.copies, moved and
-    found. replaced: see Placed."""
+    """Logs of a partition under other names, and logs of other partitions in the directory of the partition. renamed,
+    lost: as in LogVerifier. right_names, outdated: as in OddFiles. foreign, moved, elsewhere: the entries for the
+    directory in `copies`, `moved` and `found` of MisplacedLogs. replaced: as in Placed."""
 
     renamed: Sequence[RenamedLog] = ()
     lost: Sequence[tuple[int, int | None]] = ()
@@ -105,13 +105,13 @@ class Verification:
     """A verification of files and directories.
 
     server: the entries of server.properties, of which log.cleanup.policy, metadata.log.dir and log.dirs matter. config:
-    the path of server.properties, which the suggested commands get, too. advance: called with the number of bytes read.
-    tell: called with each finding that is not yielded because it is a consequence of another one.
+    the path of server.properties, which is added to the suggested commands. advance: called with the number of bytes
+    read. tell: called with each finding that is not yielded because it is a consequence of another one.
 
-    Filled by `findings`: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the number of
-    log directories without a clean shutdown. unknown: the number of log directories without a metadata log. unreadable:
-    the files that could not be read, which do not end the verification. logs_found: what was found of logs under other
-    names, by the directory of the partition.
+    Attributes that `findings` sets: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the
+    number of log directories without a clean shutdown. unknown: the number of log directories without a metadata log.
+    unreadable: the files that could not be read, which do not end the verification. logs_found: the logs found under
+    other names or in other directories, by the directory of the partition.
     """
 
     def __init__(
@@ -160,15 +160,15 @@ class Verification:
         yield from map(unread_file, (each for each in self.unreadable if each.is_denied or each.is_disk_error))
 
     def _around_partition(self, path: Path) -> Surroundings | None:
-        """Return the context of a partition's directory that is verified without its log directory; None for another
-        path, and where the directory lies in no log directory."""
+        """Return what the other files of the log directory say about the partitions in it, for a partition's directory
+        that is verified alone. Returns None for another path, and if the directory lies in no log directory."""
         absolute = path.absolute()
         if parse_directory(absolute.name) is None:
             return None
         return self._around(absolute.parent)
 
     def _around(self, path: Path) -> Surroundings | None:
-        """The context that a log directory gives to its partitions; None where the path is no log directory."""
+        """Return what the files of a log directory say about its partitions; None if the path is no log directory."""
         try:
             is_one = is_log_directory(path) or (path / METADATA_DIRECTORY).is_dir()
         except (UnreadableInput, OSError):
@@ -176,9 +176,9 @@ class Verification:
         return Surroundings(path, self._server, self._paths) if is_one else None
 
     def _unfit(self, homes: Sequence[Path]) -> Sequence[Unfit]:
-        """The contradictions between __transaction_state and the partitions in a broker's log directories; computed
-        once for all."""
-        from kcli.inspector.transaction_state import unfit  # imported where there are transactions
+        """Return the contradictions between __transaction_state and the partitions in a broker's log directories. They
+        are computed once for each set of log directories."""
+        from kcli.inspector.transaction_state import unfit  # imported only if there are transactions
 
         key = tuple(homes)
         if key not in self._unfit_of:
@@ -262,8 +262,8 @@ class Verification:
     # directories
 
     def _directory(self, path: Path, depth: int, inside: _Inside) -> Iterator[Finding]:
-        """Yield the findings in a directory and in the directories below it. inside: takes facts about this directory,
-        for the checks of the directory around it."""
+        """Yield the findings in a directory and in the directories below it. inside: collects facts about this
+        directory, for the checks of its parent directory."""
         try:
             with os.scandir(path) as entries:
                 listed = sorted(self._listed(entries))
@@ -319,12 +319,13 @@ class Verification:
         yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
 
     def _with_renamed(self, home: Path) -> set[str]:
-        """Return the names of the partitions' directories in a log directory of which logs were found under other
+        """Return the names of the partitions' directories in a log directory for which logs were found under other
         names."""
         return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
-        """Yield the findings in a directory within another. is_left: whether the outer directory is a partition's."""
+        """Yield the findings in a subdirectory. is_left: whether its parent is a partition's directory, in which Kafka
+        reads no subdirectories."""
         found = (each for each in self._directory(path, depth + 1, below) if not below.causes.takes(each))
         yield from (left_over(each, path.parent) for each in found) if is_left else found
 
@@ -338,7 +339,8 @@ class Verification:
                 self.unreadable.append(UnreadableInput.of(entry.path, error))
 
     def _causes(self, around: Surroundings | None) -> Causes:
-        """The causes in a log directory of what is found in many of its partitions."""
+        """Return the causes of findings in many partitions of a log directory: no logs at all, or files that their
+        owner may not read or write."""
         causes = Causes(self._tell)
         if around is not None:
             try:
@@ -350,7 +352,8 @@ class Verification:
         return causes
 
     def _as_broker(self, around: Surroundings, below: _Inside, found: list[Finding]) -> Iterator[Finding]:
-        """Yield the findings about a log directory as a whole, with those in its files, matched with their causes."""
+        """Yield the findings about a log directory as a whole, and those in its files (`found`), both matched with
+        their causes."""
         causes = below.causes
         damage = below.metadata_damage
         if not damage:
@@ -396,7 +399,7 @@ class Verification:
     ) -> Iterator[Finding]:
         """Yield the findings in the files of one directory.
 
-        below: the facts about the directories in it. inside: takes the facts about its own log.
+        below: the facts about its subdirectories. inside: collects the facts about the log in the directory itself.
         """
         contents, own = self._sorted_out(mine, is_partition=parsed_name is not None)
         misplaced: list[Finding] = []
@@ -460,8 +463,8 @@ class Verification:
         yield from causes.settle(each for each in own if each.kind not in added)
 
     def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
-        """Return the logs that Kafka's next start deletes, by their suffix, though the partition's log lacks their
-        offsets. Their files are added to `contents`."""
+        """Return the logs that Kafka's next start deletes because of their suffix, although the partition's log lacks
+        their offsets. The files of these logs are added to `contents`."""
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
@@ -484,7 +487,8 @@ class Verification:
                 yield finding
 
     def _sorted_out(self, mine: list[Entry], *, is_partition: bool) -> tuple[_Contents, list[Finding]]:
-        """Return the files by type, and the findings that need no reading: wrong file types, permissions, leftovers."""
+        """Return the files by type, and the findings for which no file has to be read: wrong file types, permissions,
+        leftovers."""
         contents = _Contents()
         found: list[Finding] = []
         for entry, name in mine:
@@ -515,8 +519,8 @@ class Verification:
         contents: _Contents,
         inside: _Inside,
     ) -> list[Finding]:
-        """Return the findings of a partition's directory, and add its facts to `inside`, for the log directory around
-        it."""
+        """Return the findings of a partition's directory (some of `own` are kept in `inside` instead), and add the
+        facts about the partition to `inside`, for the checks of the log directory."""
         if name.state in ("", "future") and verifier.bounds is not None:
             inside.logs.setdefault(TopicPartition(name.topic, name.partition), verifier.bounds)
         if name.state != "":
@@ -538,7 +542,7 @@ class Verification:
         return inside.keep_damage(own)
 
     def _known(self, path: Path, name: DirectoryName | None, contents: _Contents, around: Surroundings | None) -> Known:
-        """What other files say about a partition's log."""
+        """Return what other files say about a partition's log."""
         if name is None or name.state == "remote":
             return Known(is_tiered=True)
         partition = TopicPartition(name.topic, name.partition)
@@ -571,18 +575,19 @@ class Verification:
 
 
 def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:
-    """The part of `found` about the logs that are in, or belong in, the directory of this name."""
+    """Return the part of `found` about the logs that are in the directory of this name, or belong in it."""
     copies, moved = (each.get(directory, {}) for each in (found.copies, found.moved))
     return LogsFound(foreign=copies, moved=moved, elsewhere=found.found.get(directory, {}))
 
 
 class _Inside:
-    """The facts about the partitions in one directory, collected while they are verified.
+    """The facts about the partitions in one directory, collected while the partitions are verified.
 
-    around: the context that the directory gives them, None where it is no log directory. metadata_damage, short,
-    of_emptied: findings of damage in the metadata log, of logs that end too early, and of files that a copy left
-    without a byte; all are held back until every partition is verified. apple_doubles: AppleDouble files (macOS).
-    harmed: the partitions with errors in their own files. causes: the causes of findings in several partitions.
+    around: what the files of the log directory say about its partitions; None if the directory is no log directory.
+    metadata_damage, short, of_emptied: findings of damage in the metadata log, of logs that end too early, and of files
+    that a copy has left empty; none of these is yielded before every partition is verified. apple_doubles: AppleDouble
+    files (macOS). harmed: the partitions with errors in their own files. causes: the causes of findings in several
+    partitions.
     """
 
     def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
@@ -604,20 +609,23 @@ class _Inside:
     def foretold(
         self, partition: Path, findings: list[Finding], completed: Sequence[SegmentFiles]
     ) -> Sequence[Finding]:
-        """Return the findings of a partition's directory with what Kafka's next start does. Where the directory has
-        logs of other partitions, findings of records that a coordinator cannot load are left out.
+        """Return the findings of a partition's directory, each with what Kafka's next start does about it. If the
+        directory has logs of other partitions, findings of records that a coordinator cannot load are left out, because
+        those logs cause them.
 
-        completed: the `.swap` segments that the start puts into their places.
+        completed: the `.swap` segments that the start renames into place.
         """
         found = _foretold(partition, findings, completed, self.around)
         has_foreign = bool(self.misplaced.segments.get(partition.absolute().name))
         return [each for each in found if not (has_foreign and each.kind == "not-loaded")]
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
-        """Move the damage in the metadata log's files from the findings to `metadata_damage`: the first damage is a
-        cause of later findings. Return the other findings, without a command after which Kafka would lose metadata.
+        """Move the errors in the metadata log's files from the findings to `metadata_damage`, since the first of them
+        is a cause of later findings. Return the other findings, without a command after which Kafka would lose
+        metadata.
 
-        Returns the findings as they are where there is no such damage, or no broker's log directory.
+        Returns all findings as they are if there is no such damage, or if the directory is not a broker's log
+        directory.
         """
         errors = [each for each in findings if each.severity == "error"]
         damage = [each for each in errors if each.kind == "log-missing" or each.path.endswith((".log", ".checkpoint"))]
@@ -627,14 +635,15 @@ class _Inside:
         return [_after_damage(each, self.around.path) for each in findings if each not in damage]
 
     def keep_emptied(self, findings: list[Finding]) -> list[Finding]:
-        """Move the findings of files that a copy left without a byte to `of_emptied`, as they have one cause. Return
-        the other findings."""
+        """Move the findings of files that a copy has left empty to `of_emptied`, because the incomplete copy is the one
+        cause of all of them. Return the other findings."""
         self.of_emptied += (each for each in findings if each.path in self._emptied)
         return [each for each in findings if each.path not in self._emptied]
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
-        """Move the findings that a log ends too early to `short`, as two directories may have exchanged their names.
-        Return the other findings; all of them where the directory is no broker's log directory."""
+        """Move the findings that a log ends too early to `short`, since two directories may have exchanged their names,
+        which shows only when all are verified. Return the other findings; all findings if the directory is not a
+        broker's log directory."""
         if self.around is None or not self.around.is_broker:
             return findings
         self.short += (each for each in findings if each.kind == "log-end")
@@ -642,7 +651,7 @@ class _Inside:
 
 
 def _emptied(around: Surroundings | None) -> Collection[str]:
-    """The paths of the files that a copy left without a byte; none where they cannot be read."""
+    """Return the paths of the files that a copy has left empty; none if the files cannot be read."""
     try:
         return set() if around is None or not around.is_broker else set(map(str, around.emptied_files))
     except (UnreadableInput, OSError):  # another check reports this error
@@ -650,8 +659,8 @@ def _emptied(around: Surroundings | None) -> Collection[str]:
 
 
 def _after_damage(finding: Finding, log_directory: Path) -> Finding:
-    """Return a finding in a log directory whose metadata log is damaged; for a damaged quorum-state with salvage as the
-    next step: Kafka would start without that file, and lose metadata."""
+    """Return a finding in a log directory whose metadata log is damaged. The finding of a damaged quorum-state is
+    returned with salvage as the next step: without that file alone, Kafka would start and lose metadata."""
     if finding.kind != "quorum-state-content":
         return finding
     action = "salvage leaves the file out, and keeps the metadata: without the file alone Kafka starts, and loses some"
@@ -659,8 +668,8 @@ def _after_damage(finding: Finding, log_directory: Path) -> Finding:
 
 
 class _Contents:
-    """The files of one directory by type: files of segments, producer snapshots, other files, leftovers (.deleted,
-    .swap and so on)."""
+    """The files of one directory by type: files of segments, producer snapshots, leftovers (.deleted, .swap and so on),
+    and other files."""
 
     def __init__(self) -> None:
         self.leftovers: list[Entry] = []
@@ -680,7 +689,8 @@ class _Contents:
             self.rest.append((path, name))
 
     def put(self, segments: Mapping[int, SegmentFiles | None], copies: Container[str]) -> None:
-        """Set the segment at each of these base offsets; for None remove the segment there and its producer snapshot.
+        """Set the segment at each of these base offsets; a value of None removes the segment there and its producer
+        snapshot.
 
         copies: the names of files that were copied from another partition; producer snapshots among them are removed.
         """
@@ -701,7 +711,7 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of logs with a suffix, as if their names had none."""
+        """Add the files of logs with a suffix such as .swap, under their names without the suffix."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)
@@ -713,8 +723,8 @@ class _Contents:
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments at whose base offset there is no log: Kafka's start puts them into place. Returns
-        them."""
+        """Add the `.swap` segments in whose range of offsets no log begins: Kafka's start renames them into place.
+        Returns these segments."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -725,7 +735,7 @@ class _Contents:
         return completed
 
     def swaps(self) -> list[SegmentFiles]:
-        """The `.swap` segments that have a log, and that Kafka's start puts into their places.
+        """Return the `.swap` segments that have a log, and that Kafka's start renames into place.
 
         The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
         """
@@ -738,8 +748,8 @@ class _Contents:
         return [swap for swap in swaps.values() if FileKind.LOG in swap.files]
 
     def leader_epochs(self) -> Sequence[tuple[int, int]]:
-        """The entries of the leader-epoch-checkpoint; none where it is missing or damaged, which is a finding of its
-        own."""
+        """Return the entries of the leader-epoch-checkpoint; none if the file is missing or damaged, which another
+        check reports."""
         for path, name in self.rest:
             if name.kind is FileKind.LEADER_EPOCHS:
                 try:
@@ -773,8 +783,8 @@ class _Contents:
 
 
 def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterator[Finding]:
-    """Yield the findings about a log directory that need no reading of files; none where `around` is None.
-    directories: the names of those in it."""
+    """Yield the findings about a log directory for which no file has to be read; none if `around` is None. directories:
+    the names of the directories in it."""
     if around is not None and around.is_broker:
         yield from duplicates(around.path, directories)
         yield from across_directories(around)
@@ -789,15 +799,15 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
 def _foretold(
     path: Path, found: Sequence[Finding], completed: Sequence[SegmentFiles], around: Surroundings | None
 ) -> list[Finding]:
-    """The findings in the logs of a partition's directory, with the outcomes of Kafka's next start. completed: the
-    `.swap` segments that the start puts into their places."""
+    """Return the findings in the logs of a partition's directory, each with the outcome of Kafka's next start.
+    completed: the `.swap` segments that the start renames into place."""
     in_place = [in_its_place(each, completed) for each in found]
     return [of_swap(each, completed) for each in with_outcomes(path, in_place, around)]
 
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
-    """Return the longer versions of logs that lie beside them in files with other names. In `contents` each of these
-    files that is not compressed takes the place of the log."""
+    """Return the longer versions of logs, which lie beside the logs in files with other names. In `contents`, each
+    longer version that is not compressed replaces the log."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):
@@ -817,7 +827,7 @@ def _log_base(file: str) -> int | None:
 
 
 def _is_about(path: Path, finding: Finding) -> bool:
-    """Whether the finding is about that file, or about one of the same segment."""
+    """Return whether the finding is about the file at `path`, or about another file of the same segment."""
     other = Path(finding.path)
     return other.parent == path.parent and (other.name == path.name or other.stem == path.stem)
 
@@ -828,30 +838,31 @@ def _is_entry_of(directories: set[str], finding: Finding) -> bool:
 
 
 def _is_of_missing(path: Path, around: Surroundings) -> bool:
-    """Whether a directory is that of a missing partition, or the metadata log, under another name: the finding of the
-    missing one names this directory."""
+    """Return whether the directory is that of a missing partition, or the metadata log, under another name. Then the
+    finding of the missing partition or metadata log names the directory already."""
     if path == around.renamed_metadata_log:
         return True
     return any(each.renamed is not None and each.renamed.path == path for each in around.missing)
 
 
 def _follows_from_metadata(finding: Finding) -> bool:
-    """Whether the finding is a consequence of damage in the metadata log: a stray, or a missing partition that no
-    other file has, whose topic the lost records may have deleted. A checkpoint has no entry of a deleted topic."""
+    """Return whether the finding is a consequence of damage in the metadata log: that of a stray, or that of a missing
+    partition whose topic the lost records may have deleted. No other file has such a partition, not even a checkpoint,
+    which has no entry of a deleted topic."""
     is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
     return finding.kind == "partition-stray" or is_unknown
 
 
 def _is_of_id(cause: Finding, finding: Finding) -> bool:
-    """Whether the finding is a consequence of a wrong topic id: one about a checkpoint entry of the directory, or about
-    the missing partition of the topic that has the id."""
+    """Return whether the finding is a consequence of a wrong topic id (`cause`): a finding about the directory's entry
+    in a checkpoint, or about the missing partition of the topic that has the id."""
     if finding.kind == "partition-missing":
         return has_no_directory(Path(finding.path).name) in f"{cause.found}"
     return _is_entry_of({Path(cause.path).parent.name}, finding)
 
 
 def _is_swap(path: Path, finding: Finding) -> bool:
-    """Whether the finding is about a leftover file of the same `.swap` segment."""
+    """Return whether the finding is about a leftover file of the same `.swap` segment as `path`."""
     other = Path(finding.path)
     return finding.kind == "leftover-file" and other.suffix == path.suffix and other.name[:20] == path.name[:20]
 
@@ -887,8 +898,8 @@ def _mode(path: Path, status: os.stat_result, lacks: int) -> Finding:
 
 
 def _closed_files(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    """One finding for all files in the partitions of a log directory that their owner may not read or write, and a
-    predicate for the findings of the single files; None where there are fewer than two such files. Raises
+    """Return one finding for all files in the partitions of a log directory that their owner may not read or write, and
+    a predicate for the findings of the single files. Returns None if there are fewer than SEVERAL such files. Raises
     UnreadableInput."""
     closed = []
     for each in LogDirectory(home).partitions():
@@ -928,7 +939,7 @@ def _absent_file(path: Path, found: str, severity: Severity, action: str, comman
 
 
 def _is_own(path: Path, name: DirectoryName, around: Surroundings) -> bool:
-    """Whether a directory's topic id is that of the topic in its name, or one of the two ids is not known."""
+    """Return whether a directory has the topic id of the topic in its name; True if one of the two ids is not known."""
     try:
         topic_id = stored_partition(path).topic_id
     except UnreadableInput:
@@ -951,8 +962,8 @@ def _absent_files(path: Path, name: DirectoryName, contents: _Contents, verifier
 
 
 def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) -> Finding:
-    """Return the finding; one about partition.metadata gets the command that writes the file anew, if the metadata log
-    has the topic id, and loses it if the metadata log may lack its last records."""
+    """Return the finding. If it is about partition.metadata, it gets the command that writes the file anew with the
+    topic id in the metadata log; no command if the metadata log may lack its last records."""
     if not finding.kind.startswith("partition-metadata-") or around.metadata is None:
         return finding
     if not around.has_topic_ids:
@@ -976,8 +987,8 @@ def _leftover_directory(path: Path, name: DirectoryName) -> Finding:
 
 
 def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:
-    """The finding about a file that a crash leaves. deleted_from: the base offset from which on Kafka's start deletes
-    `.swap` files."""
+    """Return the finding about a file that a crash has left. deleted_from: the base offset from which on Kafka's start
+    deletes `.swap` files."""
     severity: Severity = "info" if name.state in ("deleted", "tmp", "part") else "warning"
     found, action = {
         "deleted": ("a file that is to be deleted", "nothing to do: a broker deletes it at its start"),

@@ -1,7 +1,7 @@
-"""The cause of damage in a log where the disk is at fault: sectors of zeros, and sectors that repeat others nearby.
+"""Damage in a log of which the disk is the cause: sectors of zeros, and sectors that repeat others nearby.
 
 Both cover whole sectors of 512 bytes, or a multiple of them such as a page. Zeros that a producer sent seldom begin and
-end at sectors. Only the bytes around the damage are read, and only of the first findings of a file.
+end at sectors. Only the bytes around the damage are read, and only for the first findings of a file.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ DAMAGE_BYTES_MAX = 1 << 20
 AROUND_BYTES = 128 << 10
 FINDINGS_MAX = 16
 NEIGHBOUR_BYTES_MAX = 32
-"""The largest number of zero bytes beside a sector of zeros that may belong to batches."""
+"""The maximum number of zero bytes beside a sector of zeros that may belong to batches."""
 SECTOR_OF_ZEROS = bytes(SECTOR_BYTES)
 DISTINCT_MIN = 16
-"""The least number of different bytes in a sector whose repetition is evidence of damage."""
+"""The minimum number of different bytes in a sector whose repetition is evidence of damage."""
 KINDS = (
     "batch-crc",
     "batch-length",
@@ -35,8 +35,8 @@ KINDS = (
 
 
 def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a log, with the cause first in `found` where sectors of zeros or repeated ones are in the
-    damaged bytes. Raises UnreadableInput."""
+    """Yield the findings of a log. If the damaged bytes contain sectors of zeros or repeated sectors, the text `found`
+    begins with that cause. Raises UnreadableInput."""
     left = FINDINGS_MAX
     source: Source | None = None
     try:
@@ -54,7 +54,7 @@ def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _cause(source: Source, start: int, stop: int) -> str | None:
-    """The cause of damage in bytes [start, stop) of a log, in words; None where it is another."""
+    """Return, in words, how the disk damaged bytes [start, stop) of a log; None if it did not."""
     if start == 0 and (whole := zeros_of(source)) is not None:
         return whole
     stop = min(stop, start + DAMAGE_BYTES_MAX)
@@ -73,11 +73,11 @@ def _cause(source: Source, start: int, stop: int) -> str | None:
 
 
 def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int, int] | None:
-    """Return the first run of zeros in data[start:stop] that fills sectors, as [begin, end); None where there is none.
+    """Return the first run of zeros in data[start:stop] that fills sectors, as [begin, end); None if there is none.
 
     At each end at most NEIGHBOUR_BYTES_MAX more bytes may be zero, in sectors that the run does not fill; but a run may
-    also begin at `start`, and one that goes on to the end of the file may begin anywhere. is_to_end: whether `data`
-    ends where the file does.
+    also begin at `start`, and one that continues to the end of the file may begin anywhere. is_to_end: whether the end
+    of `data` is the end of the file.
     """
     at = start // SECTOR_BYTES * SECTOR_BYTES
     while at < stop:
@@ -100,7 +100,7 @@ def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int,
 
 def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
     """Return where the first sectors of data[start:stop] that repeat other sectors of `data` begin and end (exclusive),
-    and where the others begin; None where there are none."""
+    and where the others begin; None if there are none."""
     ends = range(SECTOR_BYTES, len(data) + 1, SECTOR_BYTES)
     sectors = [data[end - SECTOR_BYTES : end] for end in ends]
     places: dict[bytes, list[int]] = {}

@@ -1,7 +1,7 @@
 """Sound batches of a log that are not in the order of their offsets: exchanged, moved, or repeated.
 
-The check of the log reports such a batch where offsets decrease or leave a gap, several times for one cause. This
-module compares the batches with their order by offset, and returns the one cause in words.
+The check of the log reports each place at which offsets decrease or leave a gap, and so reports several findings for
+one cause. This module compares the batches with their order by offset, and returns the one cause in words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from formats.kernels.columns import BatchRow
 from kcli.log.partition_view import Content, FileRange
 
 BATCHES_MAX = 1 << 18
-"""The largest number of batches of a log that is compared."""
+"""A log with more batches than this is not compared."""
 
 
 class Place(NamedTuple):
@@ -32,7 +32,7 @@ class Disorder:
     """The fault in the order of the batches, in words.
 
     missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the log.
-    lost: one of them in whose place the log has copies of other batches; None where there is none.
+    lost: the one of these ranges that was overwritten with copies of other batches; None if none was.
     """
 
     text: str
@@ -41,8 +41,8 @@ class Disorder:
 
 
 def disorder(log: Path, size: int) -> Disorder | None:
-    """The fault in the order of a log's readable batches; None where they are in order, where only the base offset of
-    a single batch is wrong, or where batches only overlap. Raises UnreadableInput."""
+    """Return the fault in the order of a log's readable batches. Returns None if they are in order, if only the base
+    offset of a single batch is wrong, or if batches only overlap. Raises UnreadableInput."""
     places = _places(log, size)
     if _is_ordered(places):
         return None
@@ -58,9 +58,9 @@ def disorder(log: Path, size: int) -> Disorder | None:
 
 
 def _places(log: Path, size: int) -> list[Place]:
-    """Return the batches of a log in the order of the file: the readable ones and copies of these, but none whose base
-    offset alone is wrong. Empty for a log of BATCHES_MAX batches or more."""
-    from kcli.log.recovery.readable import in_place  # imported where a log is out of order
+    """Return the readable batches of a log, and copies of these, in the order of the file; without batches in which
+    only the base offset is wrong. Empty for a log of more than BATCHES_MAX batches."""
+    from kcli.log.recovery.readable import in_place  # imported only if a log is out of order
     from kcli.log.recovery.salvage import topic_of
 
     left_out: list[BatchRow] = []
@@ -87,8 +87,8 @@ def _missing(places: Iterable[Place]) -> Iterator[tuple[int, int]]:
 
 
 def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
-    """Return the batches that are there twice, each with its original, if the log is in order without them; else an
-    empty list."""
+    """Return the batches that are in the log twice, each copy with its original, if the log is in order without the
+    copies; else an empty list."""
     for direction in (1, -1):
         originals: dict[int, Place] = {}
         copies: list[tuple[Place, Place]] = []
@@ -102,8 +102,8 @@ def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
 
 
 def _written_over(places: Sequence[Place], copies: Sequence[tuple[Place, Place]]) -> Iterator[tuple[int, int]]:
-    """Yield the offsets, first and last, that are missing where copies were written: those between the batch before
-    each run of copies and the batch behind it."""
+    """Yield the ranges of offsets (first, last) that copies have overwritten: those between the batch before each run
+    of copies and the batch behind that run."""
     copied = {copy.position for copy, _ in copies}
     before: Place | None = None
     for one, other in pairwise(places):
@@ -113,7 +113,8 @@ def _written_over(places: Sequence[Place], copies: Sequence[tuple[Place, Place]]
 
 
 def _rearranged(places: Sequence[Place]) -> str | None:
-    """Return, in words, which batches are not in the order of their first offsets; None where all are."""
+    """Return, in words, which batches are not in the order of their first offsets; None if all batches are in that
+    order."""
     order = sorted(range(len(places)), key=lambda i: places[i].first)
     rank = [0] * len(places)
     for number, i in enumerate(order):

@@ -48,7 +48,7 @@ class OddFiles(NamedTuple):
 
 
 def odd_files(directory: Path, names: Sequence[str]) -> OddFiles:
-    """Return the files of a segment or snapshot whose names Kafka would not have given. names: all names in the
+    """Return the files of segments and snapshots whose names Kafka would not have given. names: all names in the
     directory."""
     odd = {name: kind for name in names if (kind := _kind(name)) is not None and not _is_canonical(name, kind)}
     apple = frozenset(name for name in odd if name.startswith("._") and _is_apple_double(directory / name))
@@ -101,7 +101,8 @@ def apple_doubles(directory: Path, paths: Sequence[Path]) -> Finding:
 
 
 def _is_apple_double(path: Path) -> bool:
-    """Whether the file is one in which macOS keeps the attributes of another, by its first bytes (RFC 1740)."""
+    """Return whether, by its first bytes, the file is an AppleDouble file, in which macOS keeps the attributes of
+    another file (RFC 1740)."""
     if not path.is_file():
         return False
     try:
@@ -122,7 +123,8 @@ def _is_canonical(name: str, kind: FileKind) -> bool:
 
 
 def _of_empty_log(directory: Path, base: int, names: Container[str]) -> list[str]:
-    """The names of the files of a segment whose log has 0 bytes; none where the log has more, or there is none."""
+    """Return the names of the files of a segment whose log is empty (0 bytes); none if the log has bytes, or if there
+    is no log."""
     log = directory / log_name(base)
     try:
         if log.name not in names or not log.is_file() or log.stat().st_size:
@@ -163,7 +165,7 @@ def _odd_file(path: Path, kind: FileKind) -> Finding:
 
 
 def _outcome(kind: FileKind, offset: int | None) -> str:
-    """The words of the finding: what Kafka does with the file."""
+    """Return the words of the finding that say what Kafka does with the file."""
     if offset is None:
         return "no offset that Kafka can read: it does not start (NumberFormatException)"
     opened = f"{'-' if offset < 0 else ''}{abs(offset):020}{kind}"
@@ -178,7 +180,7 @@ def _kind(name: str) -> FileKind | None:
 
 
 def _offset(name: str) -> int | None:
-    """The offset that Kafka parses from a name; None where that fails."""
+    """The offset that Kafka parses from a name; None if that fails."""
     stem = name.split(".", 1)[0]
     if not _JAVA_LONG.fullmatch(stem) or not -(2**63) <= int(stem) < 2**63:
         return None
@@ -186,7 +188,7 @@ def _offset(name: str) -> int | None:
 
 
 def _base_of(log: Path) -> int | None:
-    """The offset of the first batch of a log; None where the log does not begin with one."""
+    """Return the offset of the first batch of a log; None if the log does not begin with a batch."""
     if not log.is_file():
         return None
     try:

@@ -20,10 +20,10 @@ class Finding:
 
     kind: a word of the vocabulary in kcli-verify(1). position: the byte where the faulty batch or entry begins, None
     for the file as a whole; length: bytes. offset: that of the first affected record. lost_first_offset,
-    lost_last_offset: the missing offsets, both inclusive; the last is None where their number is not known. action: the
-    safe next step in words; command: a shell command that shows more or takes that step; None where there is none.
+    lost_last_offset: the missing offsets, both inclusive; the last is None if their number is not known. action: the
+    safe next step in words; command: a shell command that shows more or takes that step; None if there is none.
     valid_...: only in a log, the sound batches and bytes of the file before and behind the position.
-    next_valid_position: the byte where the next sound batch begins, None where there is none. consequences: the number
+    next_valid_position: the byte where the next sound batch begins, None if there is none. consequences: the number
     of findings by kind that follow from this one, and are not reported themselves. refuses_start: whether Kafka does
     not start with it.
     """
@@ -54,7 +54,7 @@ class Finding:
 
 
 def offsets_text(first: int, last: int | None) -> str:
-    """Return lost offsets as text, with the verb: "offsets 5..9 are". last: None where it is not known."""
+    """Return lost offsets as text, with the verb: "offsets 5..9 are". last: None if it is not known."""
     if last is None:
         return f"offsets from {first:,} on are"
     return f"offset {first:,} is" if last == first else f"offsets {first:,}..{last:,} are"

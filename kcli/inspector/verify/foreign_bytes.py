@@ -28,9 +28,9 @@ SHOWN_BYTES = 24
 
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a log. A wrong length or a batch cut off by the file's end gets another kind where the
-    bytes begin no batch, or where sound batches follow; damage whose only cause is a wrong length is called that.
-    Raises UnreadableInput."""
+    """Yield the findings of a log. A finding of a wrong length, or of a batch cut off by the file's end, gets another
+    kind if its bytes begin no batch, or if sound batches follow; damage whose only cause is a wrong length gets the
+    kind batch-length. Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:
             yield each
@@ -55,7 +55,7 @@ def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def begin_text(path: Path) -> str | None:
-    """The words for a finding that a file begins with no batch; None where the file is empty, or may begin with a
+    """Return the words which say that a file begins with no batch; None if the file is empty, or may begin with a
     batch. Raises UnreadableInput."""
     head = _read(path, 0)
     return None if _may_begin_batch(head) else f"which begin with no batch{_text_of(head)}"
@@ -79,7 +79,7 @@ def _read(path: Path, position: int) -> bytes:
 
 
 def _may_begin_batch(head: bytes) -> bool:
-    """Whether a batch may begin with these bytes. True where they are too few for an offset."""
+    """Whether a batch may begin with these bytes. True if they are too few for an offset."""
     if len(head) < OFFSET_BYTES:
         return True
     if not 0 <= int.from_bytes(head[:OFFSET_BYTES], signed=True) < OFFSET_BOUND:
@@ -88,7 +88,7 @@ def _may_begin_batch(head: bytes) -> bool:
 
 
 def _text_of(head: bytes) -> str:
-    """The words that show the first bytes, where they are ASCII text."""
+    """Return words that show the first bytes, if these are ASCII text; else ""."""
     text = head.decode("ascii", "replace").split("\0")[0].splitlines()
     is_text = bool(text) and len(text[0]) >= OFFSET_BYTES and text[0].isprintable() and text[0].isascii()
     return f": they begin with {text[0]!r}" if is_text else ""

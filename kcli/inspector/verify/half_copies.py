@@ -1,10 +1,11 @@
 """A log directory that a copy or an archive has left incomplete: one finding, which names the cause of many others.
 
     ended early     partitions of the metadata log have no directory, and several files of the log directory are missing
-    no space        many files that Kafka never leaves without a byte have none: a copy makes a file, and cannot fill it
-    no logs         no partition has a log, and indexes, which have no records of their own, are there
+    no space        many files that Kafka never leaves empty are empty: a copy creates a file, and cannot fill it
+    no logs         no partition has a log, though there are indexes, which have no records of their own
 
-A broker writes all of these files when it starts, and one that lost a partition's directory alone has all of them.
+When a broker starts, it writes the files in WRITTEN. So a log directory that has only lost a partition's directory
+still has all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WRITTEN = (
 )
 """The files that each broker has in each log directory."""
 REFUSED = (FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
-"""The files with which Kafka does not start if they have no bytes."""
+"""The files that keep Kafka from starting if they are empty."""
 FILES_MISSING_LEAST = 2
 NAMES_SHOWN = 4
 AGAIN = "restore the directory again, from a whole copy; if there is none, salvage makes what is there start, in a copy"
@@ -63,8 +64,8 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
 
 def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
     """Return the finding of a log directory in which no partition has a log though some have offset indexes, with a
-    predicate for its consequences among the other findings. None where there is a log, no offset index, or where
-    partitions are few. Raises UnreadableInput."""
+    predicate for its consequences among the other findings. Returns None if there is a log, if there is no offset
+    index, or if there are few partitions. Raises UnreadableInput."""
     partitions = [each.path for each in LogDirectory(around.path).partitions() if not each.name.state]
     if len(partitions) < FILES_MISSING_LEAST or any(next(each.glob(f"*{FileKind.LOG}*"), None) for each in partitions):
         return None

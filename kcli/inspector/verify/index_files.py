@@ -184,7 +184,7 @@ def _goes_back(before: tuple[int, int], entry: tuple[int, int]) -> bool:
 
 
 def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
-    """Yield a finding where the offset index of a sound log lacks entries. last_position: the byte where the last batch
+    """Yield a finding if the offset index of a sound log lacks entries. last_position: the byte where the last batch
     begins.
 
     index.interval.bytes at the time of writing is not known, but it is less than the distance between any two adjacent
@@ -199,7 +199,7 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
 
 
 def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: int) -> Iterator[Finding]:
-    """Yield a finding where an index has no entries but should have some: the time index of a segment with timestamps,
+    """Yield a finding if an index has no entries but should have some: the time index of a segment with timestamps,
     and the offset index beside a time index of CLOSINGS_MANY or more entries. max_timestamp: the segment's largest, ms;
     -1 without any."""
     if times.count == 0 and max_timestamp >= 0:
@@ -212,7 +212,7 @@ def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: in
 
 
 def exchanged(offsets: IndexFile, times: IndexFile, log_bytes: int) -> Finding | None:
-    """Return a finding where the offset index has the entries of the time index, and the other way round; else None.
+    """Return a finding if the offset index has the entries of the time index, and the other way round; else None.
 
     log_bytes: the size of the log. Raises UnreadableInput.
     """

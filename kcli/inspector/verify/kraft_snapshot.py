@@ -25,8 +25,8 @@ FETCH = "delete the file while the node is stopped: it fetches a snapshot from t
 
 def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
     """Yield the findings in a KRaft snapshot; a finding of damage says what Kafka does with the snapshot when it
-    starts. Where the snapshot is sound, and the one that Kafka loads (the latest), also yield a finding if it
-    contradicts the metadata log. advance: called with a number of bytes that were read. Raises UnreadableInput."""
+    starts. If the snapshot is sound, and is the latest one, which Kafka loads, also yield a finding if the snapshot
+    contradicts the metadata log. advance: called with the number of bytes read. Raises UnreadableInput."""
     is_sound = True
     for finding in _findings(path, advance):
         is_sound = is_sound and finding.severity != "error"
@@ -136,7 +136,8 @@ def _with_outcome(finding: Finding, path: Path) -> Finding:
 
 
 def verify_bootstrap(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
-    """Yield the findings in bootstrap.checkpoint: one where Kafka does not start with it. Raises UnreadableInput."""
+    """Yield the findings in bootstrap.checkpoint: at most one, which says that Kafka does not start with the file.
+    Raises UnreadableInput."""
     from kcli.metadata_log.bootstrap import bootstrap_refusal
     from kcli.metadata_log.replay import replay
 
@@ -182,7 +183,8 @@ def _is_damaged(home: Path) -> bool:
 
 
 def control_types(batch: bytes) -> tuple[list[int], str | None]:
-    """Return the types of the control records in a batch, and the reason where they cannot be parsed (else None)."""
+    """Return the types of the control records in a batch, and the reason for which they cannot be parsed (None if they
+    can)."""
     from formats import control_record, record_batch
     from formats.errors import FormatError
 

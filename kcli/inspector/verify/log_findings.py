@@ -1,4 +1,4 @@
-"""The findings in a log, made of the events of the check kernel (LogCheck), faulty batches and damage."""
+"""The findings in a log, made of the events of LogCheck (compiled code), faulty batches and damage."""
 
 from __future__ import annotations
 
@@ -43,10 +43,14 @@ AHEAD = (
     "a copy, where the batches beside it leave one place for it"
 )
 STOPS = "Kafka starts with it, and consumers stop at offset "
-"""The beginning of the action for a batch that Kafka keeps and consumers cannot read; the batch's offset follows it."""
+"""The beginning of the advice for a batch that Kafka keeps and consumers cannot read; the batch's offset follows."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"
+EPOCH = (
+    "Kafka keeps this batch as it is, and its recovery after a crash enters the epoch in the leader-epoch-checkpoint, "
+    "by which followers truncate: salvage puts a flipped bit right, in a copy"
+)
 APPENDED = "Kafka appends such a batch of a producer as it is: nothing is damaged, see what the producer wrote"
 MAGIC = 2
 TAIL_DAMAGE = (
@@ -117,7 +121,7 @@ _EVENTS = {
         "warning",
         "{expected:,}",
         "leader epoch {found:,}",
-        COMPARE,
+        EPOCH,
     ),
     "no-producer": _Wording(
         "transactional-without-producer", "warning", "a producer id", "producer id {found:,}", APPENDED
@@ -143,9 +147,10 @@ _EVENTS = {
 
 
 class LogFindings:
-    """The findings of one log file, kept until its end, when the sound batches behind each are known.
+    """The findings of one log file. They are kept until the whole file is checked, because only then the number of
+    sound batches behind each finding is known.
 
-    Findings beyond `limit` are only counted, so that no file can fill the memory.
+    At most `limit` findings are kept, and the others are only counted, so that no file can fill the memory.
     """
 
     def __init__(self, path: str, limit: int = 10_000) -> None:
@@ -157,8 +162,8 @@ class LogFindings:
         self.epochs: list[tuple[int, int]] = []  # (leader epoch, first offset with it)
 
     def event(self, event: Event, window: Window | None, explain: Callable[[Window, int], list[FormatError]]) -> None:
-        """Add the finding of an event of the kernel. window: None at the end of the log. explain: returns the errors in
-        batch i of a window."""
+        """Add the finding of an event of LogCheck. window: the part of the log with the event's batch; None at the end
+        of the log. explain: returns the errors in batch i of a window."""
         name, position, size, offset, expected, found, batches, size_before = event
         if name == "sound":
             self._next += [position] * (len(self._open) - len(self._next))
@@ -183,8 +188,8 @@ class LogFindings:
             self._add((wording.kind, *texts, wording.action), wording.severity, place, lost, is_sound=is_sound)
 
     def damage(self, damage: Damage, batches: int, size_before: int) -> None:
-        """Add the finding of bytes that are no batch. batches, size_before: the number and bytes of the sound batches
-        before them."""
+        """Add the finding of bytes that are no batch. batches, size_before: the number and the bytes of the sound
+        batches before the damage."""
         place = damage.position, damage.length, None, batches, size_before
         texts = _damage_kind(damage.error), "a batch", damage.error.reason, RECOVER
         self._add(texts, "error", place, is_sound=False)
@@ -200,8 +205,8 @@ class LogFindings:
         *,
         is_sound: bool,
     ) -> None:
-        """Add a finding. place: position, length, offset, sound batches and bytes before it. lost: first and last
-        offset. is_sound: the batch itself counts among the sound ones."""
+        """Add a finding. place: position, length, offset, and the number and bytes of the sound batches before the
+        position. lost: first and last lost offset. is_sound: whether the batch at the position is itself sound."""
         if len(self._open) >= self._limit:
             self._more += 1
             return
@@ -226,8 +231,8 @@ class LogFindings:
         self._open.append((finding, is_sound))
 
     def close(self, batches: int, size: int) -> list[Finding]:
-        """Return the findings in the order of the file. batches, size: the number and bytes of all sound batches in
-        it."""
+        """Return the findings in the order of the file. batches, size: the number and bytes of all sound batches in the
+        file."""
         from dataclasses import replace
 
         self._next += [None] * (len(self._open) - len(self._next))
@@ -262,10 +267,10 @@ class LogFindings:
 
 
 def _command(path: str, action: str, offset: int | None) -> str | None:
-    """The shell command for an action; None where there is none."""
+    """Return the shell command for the advice of a finding; None if there is no command."""
     if action in (RECOVER, RENAME):
         return next_steps.recover(Path(path).parent)
-    if action == AHEAD or action.startswith(STOPS):
+    if action in (AHEAD, EPOCH) or action.startswith(STOPS):
         return next_steps.salvage(Path(path).parent)
     return None if action == NO_LOSS else next_steps.dump(path, offset)
 
@@ -290,7 +295,7 @@ _RECORD_KINDS = (
 
 
 def _fault(window: Window, position: int, explain: Callable[[Window, int], list[FormatError]]) -> FindingTexts:
-    """Kind, expected, found and action for the faulty batch at byte `position` of the file."""
+    """Return kind, expected, found and advice of the finding for the faulty batch at byte `position` of the file."""
     i = _row_at(window, position)
     row = BatchRow._make(window.batches.row(i))
     if row.magic < 0 or row.magic > 2:
@@ -312,7 +317,7 @@ def _fault(window: Window, position: int, explain: Callable[[Window, int], list[
         return "record-count", f"{row.count:,} records", reason, _stops(row)
     for bit, kind in _RECORD_KINDS:
         if row.faults & bit and (not errors or not _is_structure(errors[0])):
-            # A leader checks the offsets of a producer's records only where the batch is compressed.
+            # A leader checks the offsets of a producer's records only if the batch is compressed.
             is_plain = row.magic == MAGIC and not row.codec
             is_appended = kind in ("header-key", "record-length") or (kind == "record-offsets" and is_plain)
             return kind, "records as the batch says", reason, APPENDED if is_appended else SALVAGE
@@ -331,7 +336,7 @@ def _is_structure(error: FormatError) -> bool:
 
 
 def _row_at(window: Window, position: int) -> int:
-    """The row in a window of the batch that begins at byte `position` of the file."""
+    """Return the index in a window of the batch that begins at byte `position` of the file."""
     low, high = 0, window.batches.count
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Lost offsets: a log should have them, but no batch has, as a segment is missing, was emptied or ends too early.
+"""Lost offsets: a log should have them, but no batch does, because a segment is missing, was emptied or ends too early.
 
 The evidence is the next segment's name, index entries behind the last batch, index files without their log, producer
 snapshots, leader epochs, and the checkpoints of the log directory. In a topic that is or was compacted gaps are normal.
@@ -30,7 +30,8 @@ REFETCH = (
 )
 REFETCH_END = f"{REFETCH.partition(' Without')[0]} Without either, new records get these offsets"
 TIMESTAMP_FACTOR = 4
-"""A timestamp of an index that is larger than that of any batch by this factor is not one of the log's."""
+"""An index whose last timestamp is larger than the largest of any batch by more than this factor is not the log's
+own."""
 CHECKPOINT_KINDS = (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS)
 WITNESS_NAMES = {
     FileKind.RECOVERY_POINTS: "recovery point",
@@ -45,11 +46,11 @@ class Known:
     """What other files say about a partition's log.
 
     gaps: what a gap between offsets means. ends: offsets that the log had reached, by kind of checkpoint. epochs: the
-    entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part is in tiered storage; None
-    where that is not known. home: the log directory. directory: the partition's, None for one with a suffix such as
-    -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown marker. is_replicated:
-    whether other brokers have replicas of the partition, so that this one may have been a follower. foreign: the base
-    offsets at which the directory has the log of another partition.
+    entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part of the log is in tiered
+    storage; None if that is not known. home: the log directory. directory: the partition's directory, None if its name
+    has a suffix such as -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown
+    marker. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
+    follower. foreign: the base offsets at which the directory has the log of another partition.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -64,8 +65,8 @@ class Known:
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:
-    """Return the finding of a gap between batches: as it is where the topic is, or was, compacted; else as an error, or
-    as a warning where it is not certain that the topic was never compacted."""
+    """Return the finding of a gap between batches. It is unchanged if the topic is, or was, compacted; else it becomes
+    an error, or a warning if it is not certain that the topic was never compacted."""
     if gaps is Gaps.NORMAL:
         return gap
     directory = Path(gap.path).parent
@@ -103,9 +104,9 @@ def missing_segment(
 ) -> Finding:
     """Return the finding that no segment has these offsets.
 
-    base: the base offset in the name of the missing log; None where it is not known, and the finding is about the
-    partition's directory. why: the evidence that a segment had the offsets. renamed: the logs with them under other
-    names.
+    base: the base offset in the name of the missing log; None if it is not known: the finding is then about the
+    partition's directory. why: the evidence that a segment had the offsets. renamed: the logs that have these offsets
+    under other names.
     """
     lost = offsets_text(first, last)
     begin = _names_between(first, last) if base is None else f"{base:020}"
@@ -186,9 +187,9 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """Return the finding, which is about a directory inside a partition's directory; where it says that a log is
-    missing there, as a note. Kafka does not look into such a directory: the log belongs in the partition's directory,
-    which has a finding of its own if the log is missing."""
+    """Return the finding, which is about a directory inside a partition's directory. A finding that a log is missing
+    there becomes a note: Kafka does not look into such a directory. If the log is missing in the partition's directory,
+    where it belongs, that has a finding of its own."""
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
         return finding
     return replace(
@@ -203,8 +204,8 @@ def left_over(finding: Finding, partition: Path) -> Finding:
 
 
 def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
-    """Return the finding; where it says that a partition's log is another partition's, and `renamed` has the
-    partition's own, with the path of that one and the command that gives it its name."""
+    """Return the finding. If it says that a partition's log is another partition's, and `renamed` has the partition's
+    own log, it is returned with the path of the own log and the command that renames the own log into place."""
     own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)
     if finding.kind != "log-foreign" or own is None:
         return finding
@@ -236,19 +237,19 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
 
 
 def _link_text(directory: Path) -> str:
-    """Return the text that a partition's directory is a symbolic link, and to what; "" where it is none."""
+    """Return a text which says that a partition's directory is a symbolic link, and to what; "" if it is no link."""
     return f" (the directory is a link to {directory.readlink()})" if directory.is_symlink() else ""
 
 
 def _names_between(first: int, last: int | None) -> str:
-    """Return the digits with which the names of all logs with base offsets from `first` to `last` begin; for None all
-    digits of `first`."""
+    """Return the digits with which the names of all logs with base offsets from `first` to `last` begin; if `last` is
+    None, all digits of `first`."""
     digits = zip(f"{first:020}", f"{first if last is None else last:020}", strict=True)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], digits))
 
 
 def deleted_log(directory: Path, missed: MissedLog) -> Finding:
-    """Return the finding of a log that Kafka's next start deletes by its suffix, though no other log has its
+    """Return the finding of a log that Kafka's next start deletes because of its suffix, although no other log has its
     offsets."""
     name = log_name(missed.base_offset)
     offsets = offsets_text(missed.base_offset, missed.last_offset)
@@ -277,13 +278,16 @@ def cut_log(
     until: int | None,
     is_confirmed: bool,
 ) -> Finding | None:
-    """Return the finding that a log was cut or emptied, as its indexes go on behind its end; None where they do not.
+    """Return the finding that a log was cut or emptied, because entries of its indexes lie behind its end; None if
+    there is no such evidence.
 
-    end: the offset behind the last batch. offsets, times: the indexes as far as they can be believed (see `believed`).
-    until: the base offset of the next segment, None for the last one. is_confirmed: whether other files also say that
-    the log went on. The evidence is a last offset index entry with both offset and position behind the end; for an
-    empty log, one in the time index. An entry of the same index that the log confirms, the time index or another file
-    must agree: a flipped bit in an index cannot cause this, nor a file with the bytes of its numbers reversed."""
+    end: the offset behind the last batch. offsets, times: the indexes, None if `believed` has found them to be no
+    evidence. until: the base offset of the next segment, None for the last one. is_confirmed: whether other files also
+    say that the log had offsets behind its end. The evidence is a last offset index entry with both offset and position
+    behind the end; for an empty log, a last time index entry. In addition, an entry of the same index that the log
+    confirms, the time index or another file must agree: so neither a flipped bit in an index nor a file with
+    byte-swapped numbers can cause this finding.
+    """
     if until == end:
         return None
     reached, positions = [], []
@@ -318,9 +322,11 @@ def cut_log(
 
 
 def without_marker(log: Path, size: int, end: int, entry: AbortedTxn) -> Finding:
-    """Return the finding that a log was cut, as an entry of its transaction index has an abort marker behind its end.
+    """Return the finding that a log was cut, because its transaction index has an entry for an abort marker behind the
+    log's end.
 
-    size: the log's bytes. end: the offset behind the last batch."""
+    size: the log's bytes. end: the offset behind the last batch.
+    """
     aborted = f"the abort marker of producer {entry.producer_id:,} at offset {entry.last_offset:,}"
     begun = f"its transaction is open from offset {entry.first_offset:,} on, where read_committed consumers stop"
     return Finding(
@@ -342,12 +348,13 @@ def believed(
     index: IndexFile | None, events: Sequence[IndexEvent], base: int, end: int, max_timestamp: int, *, is_sound: bool
 ) -> IndexFile | None:
     """Return the index if it can be evidence of where its log ended before the log was cut; None without an index, or
-    where it contradicts itself or the log.
+    if the index contradicts itself or the log.
 
-    events: the entries that contradict the log, from LogCheck; those below `end` count, and only where `is_sound`.
-    base: the segment's base offset. end: the offset after the log's last batch. max_timestamp: the largest timestamp of
-    the log's batches, ms; -1 where it has none. is_sound: whether the log is undamaged; in a damaged one the entries of
-    `events` may point into the damage."""
+    events: the entries that contradict the log, from LogCheck. Such an entry rules the index out if its offset is below
+    `end` and the log is sound; in a damaged log it may point into the damage. base: the segment's base offset. end: the
+    offset after the log's last batch. max_timestamp: the largest timestamp of the log's batches, ms; -1 if it has none.
+    is_sound: whether the log is undamaged.
+    """
     if index is None or not index.ascends():
         return None
     if is_sound and any(index.offset_of(number, base) < end for number, _, _ in events):
@@ -361,8 +368,8 @@ def believed(
 def witnesses(end: int, known: Known, snapshots: Sequence[int]) -> list[tuple[FileKind, int]]:
     """Return the offsets behind `end` that, by other files, the log had reached, each with the kind of file.
 
-    Empty where only the last leader epoch, or only the last producer snapshot, is behind `end`; and where of all these
-    files only one checkpoint is, and the other checkpoint has `end` itself.
+    Returns an empty list if there is too little evidence: only the last leader epoch, or only the last producer
+    snapshot, is behind `end`; or only one checkpoint is, while the other checkpoint has `end` itself.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
@@ -376,9 +383,11 @@ def witnesses(end: int, known: Known, snapshots: Sequence[int]) -> list[tuple[Fi
 
 
 def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home: Path) -> Finding | None:
-    """Return the finding that a log ends before an offset that other files say it reached; None without such files.
+    """Return the finding that a log ends before an offset that, by other files, it had reached; None if no file says
+    so.
 
-    beyond: see `witnesses`. home: where to look for the rest of the log."""
+    beyond: see `witnesses`. home: the directory in which to look for the missing part of the log.
+    """
     if not beyond:
         return None
     last = max(offset for _, offset in beyond) - 1

@@ -2,16 +2,17 @@
 
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
 may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Two more kinds of
-logs count as another partition's: one without indexes behind a gap, which fits the indexes that are left of a log that
-another partition lacks; and one that leaves a gap to the log before it, or overlaps it, where another partition has a
-gap that begins at its base offset. Such a log is compared with the places in the other partitions of the log directory:
+logs count as another partition's: a log without indexes behind a gap, if it fits the indexes that are left of a missing
+log of another partition; and a log that overlaps the log before it, or leaves a gap to that log, if another partition
+has a gap that begins at its base offset. Such logs are compared with the places in the other partitions of the log
+directory:
 
-    keys      of a coordinator's topic, the hash of the keys is the number of the logs' partition
+    keys      the topic is a coordinator's, and the hash of the keys is the number of the partition of the log
     swapped   two or more such logs fit each other's places
-    moved     it fits a place whose log is missing
-    copied    a log that fits its place has the same bytes
+    moved     the log fits a place whose log is missing
+    copied    another log, which fits its own place, has the same bytes
 
-Where all logs of a directory fit their places, the whole directory may be a copy: see copied_partitions.
+If all logs of a directory fit their places, the whole directory may be a copy: see copied_partitions.
 
 All other checks of a partition use the logs that belong to it, so that a misplaced log makes one finding.
 """
@@ -51,15 +52,16 @@ KINDS = (FileKind.LOG, *INDEX_KINDS)
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """The place of a segment in a partition's directory, and the log that is there now.
+    """A segment of a partition's directory (its place), and the log that is in that place now.
 
-    until: the base offset of the next segment, None for the last one. files: those with the base offset in their names.
-    is_cleaned: whether the log may have gaps. last_entry: (relative offset, position) of the offset index.
-    last_time_entry: (timestamp in ms, relative offset) of the time index. header: that of the log's first sound batch.
-    end: the offset behind its last whole batch. is_odd: whether the log does not fit the place. is_damaged: whether an
-    odd log has bytes that are no sound batch, so that it may have had offsets before the first batch and behind the
-    last. reached: of the last place, the offset that the log had reached by the recovery point; 0 where that is not
-    known. is_known_by_keys: whether the keys in the log tell that it belongs to another partition.
+    until: the base offset of the next segment, None for the last one. files: the files with the base offset in their
+    names. is_cleaned: whether the log may have gaps. last_entry: the last (relative offset, position) of the offset
+    index. last_time_entry: the last (timestamp in ms, relative offset) of the time index. header: the header of the
+    log's first sound batch. end: the offset behind the log's last whole batch. is_odd: whether the log does not fit the
+    place. is_damaged: whether a log that does not fit has bytes that are no sound batch, so that it may have had
+    offsets before the first batch and behind the last. reached: in the last place, the offset that the log had reached
+    by the recovery point; 0 if that is not known. is_known_by_keys: whether the keys in the log show that it belongs to
+    another partition.
     """
 
     directory: Path
@@ -96,16 +98,16 @@ class _Place:
         return bool(indexes_fit(self.directory / log_name(self.base), log, base))
 
     def has_room_for(self, first: int, end: int, *, is_damaged: bool = False) -> bool:
-        """Whether a log with the offsets [first, end) fits this place: it has all offsets from the base offset to the
-        next segment; in a cleaned or damaged log some at both ends may be missing."""
+        """Return whether a log with the offsets [first, end) fits this place: it has all offsets from the base offset
+        to the next segment; a cleaned or damaged log may lack some at both ends."""
         if self.is_cleaned or is_damaged:
             return self.base <= first and (self.until is None or end <= self.until)
         return first == self.base and (self.until is None or end == self.until)
 
     def takes(self, other: _Place) -> bool:
-        """Whether the log of another place belongs here: its offsets fit this place, and so do the indexes here or
-        those beside the log. Where no indexed log is here, offsets that reach from the base offset to the next segment
-        are enough."""
+        """Return whether the log of another place belongs here: its offsets fit this place, and the log fits the
+        indexes of this place or its own. If this place has no log with indexes, it is enough that the offsets reach
+        from the base offset to the next segment."""
         if other.header is None or not self.has_room_for(other.header.first, other.end, is_damaged=other.is_damaged):
             return False
         if self.indexes(other.log, self.base) or other.indexes(other.log, self.base):
@@ -118,11 +120,11 @@ class _Place:
 class MisplacedLogs:
     """The logs that are in the wrong partition's directory.
 
-    segments: by the partition's directory name and base offset, the segment that belongs there; None where the log
-    there is not the partition's own. copies: by directory name, the names of files that were copied from another
-    partition, each with a text that says of which log. moved: likewise, the logs that were moved from another partition
-    and are missing there. found: by directory name, the paths of the partition's logs that lie in other partitions'
-    directories, by the names that they should have.
+    segments: by the partition's directory name and base offset, the segment that belongs there; None if the log there
+    is not the partition's own. copies: by directory name, the names of files that were copied from another partition,
+    each with a text that says of which log. moved: by directory name, the names of logs that were moved from another
+    partition, which lacks them now, each with such a text. found: by directory name, the paths of the partition's logs
+    that lie in other partitions' directories, by the names that they should have.
     """
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
@@ -133,8 +135,8 @@ class MisplacedLogs:
 
     def take(self, directory: str, *, is_alone: bool) -> list[Finding]:
         """Return the findings about a partition's directory, and remove them, so that each is reported once. is_alone:
-        whether only this directory is verified; else the finding of a moved log is left to the directory in which the
-        log lies."""
+        whether only this directory is verified; else the finding of a moved log is returned only for the directory in
+        which the log lies."""
         taken = []
         for finding, names in self._findings:
             path = Path(finding.path)
@@ -174,7 +176,7 @@ def find_around(around: Surroundings) -> MisplacedLogs:
 def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping[TopicPartition, int]) -> MisplacedLogs:
     """Return the misplaced logs in a log directory.
 
-    is_cleaned: whether a partition's log may have gaps. ends: log end offsets by partition, where they are known.
+    is_cleaned: returns whether a partition's log may have gaps. ends: known log end offsets, by partition.
     """
     return _find(list(_partitions(home, is_cleaned, ends, ends)))
 
@@ -218,8 +220,8 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
 
 
 def _stored(places: Sequence[_Place]) -> StoredLog | None:
-    """Return the logs of a partition; None where one of them does not fit its place, or the first has no sound first
-    batch."""
+    """Return the logs of a partition; None if one of them does not fit its place, or if the first log does not begin
+    with a sound batch."""
     logs = {place.base: place.files[FileKind.LOG] for place in places if FileKind.LOG in place.files}
     first = next((place for place in places if place.base in logs), None)
     if first is None or first.header is None or any(place.is_odd for place in places):
@@ -313,9 +315,9 @@ def _survey_around_damage(place: _Place) -> None:
 
 
 def _last_entry(path: Path, entry_bytes: int) -> tuple[int, int] | None:
-    """The last entry of an index before the zeros at its end, None where there is none.
+    """Return the last entry of an index before the zeros at its end; None if there is no entry.
 
-    Found by binary search: the index of an open segment is preallocated, with megabytes of zeros.
+    The entry is found by binary search: the index of an active segment is preallocated, with megabytes of zeros.
     """
     source = FileSource(path)
     entry, last = bytearray(entry_bytes), None
@@ -344,7 +346,7 @@ def _header(log: Path, position: int) -> Header | None:
 
 def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
     """Yield the places of a partition that have no log: those with index files alone, gaps between two segments, and
-    the offsets behind the last segment that the log had reached by the recovery point."""
+    the offsets behind the last segment up to the recovery point."""
     for place in places:
         if FileKind.LOG not in place.files:
             yield place
@@ -356,7 +358,7 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
 
 def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
     """Yield the places whose log fits its indexes but does not begin where the log before it ends, each with the place
-    before it. Only places without which the partition has no gap and no overlap there."""
+    before it. A place is left out if the partition would have a gap or an overlap there without it, too."""
     logs = [place for place in places if FileKind.LOG in place.files and place.header is not None]
     for before, place in pairwise(logs):
         is_apart = before.end != place.base and place.until in {None, before.end}
@@ -374,9 +376,9 @@ def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
-    """Whether a log belongs to `hole`, a place without a log, because both indexes there fit it: the positions of its
-    batches and its largest timestamp. The offset index alone is no proof: batches of equal sizes give the logs of two
-    partitions the same one."""
+    """Return whether a log belongs to `hole`, a place without a log, because it fits both indexes there: by the
+    positions of its batches and by its largest timestamp. The offset index alone is no proof: if their batches have
+    equal sizes, the logs of two partitions have equal offset indexes."""
     if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
         return False
     assert hole.last_entry is not None
@@ -388,7 +390,8 @@ def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
 
 
 def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
-    """Yield chains of places, where each log belongs to the next place: a cycle, or up to a place without a log."""
+    """Yield chains of places in which the log of each place belongs to the next one. A chain is a cycle, or ends at a
+    place without a log."""
     starts = [place for place in targets if place not in targets.values()] + list(targets)
     visited: set[_Place] = set()
     for start in starts:
@@ -401,8 +404,8 @@ def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
 
 
 def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place, _Place]) -> None:
-    """Add the finding of a chain of logs that changed places, and set the segment that belongs to each place of the
-    chain."""
+    """Add the finding of a chain of logs that have changed places, and set the segment that belongs to each place of
+    the chain."""
     pairs: list[tuple[Path, Path]] = []
     for place in (each for each in chain if each in targets):
         target = targets[place]
@@ -444,8 +447,8 @@ def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place
 
 
 def _twin(place: _Place, partitions: Sequence[Sequence[_Place]]) -> _Place | None:
-    """A place of another partition whose log fits it and has the same bytes as that of `place`; None where there is
-    none."""
+    """Return a place of another partition whose log fits it and has the same bytes as the log of `place`; None if there
+    is none."""
     for places in partitions:
         for other in places:
             is_like = other.header == place.header and not other.is_odd and other.directory != place.directory
@@ -462,8 +465,8 @@ def _is_same(log: Path, other: Path) -> bool:
 
 
 def _set_aside(found: MisplacedLogs, place: _Place, twin: _Place) -> None:
-    """Add the finding of a copied log, whose command moves it away with the index and snapshot files copied with it.
-    Indexes of the partition's own log stay: they are the evidence of that log."""
+    """Add the finding of a copied log, whose command moves the log away with the index and snapshot files that were
+    copied with it. Indexes of the partition's own log stay: they are the evidence of that log."""
     indexes_fit = place.indexes(place.log, twin.base)
     files = [place.files[kind] for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
     left = {kind: path for kind, path in place.files.items() if path not in files and place.has_entries}

@@ -1,10 +1,8 @@
 """The order of findings in which their commands can be pasted one after the other.
 
-    a command reads a path, or a file below it      it comes before
-    the command that moves that path away
-
-So a log in lost+found is put into its place before lost+found is moved out of the log directory. A second command that
-moves the same files is not shown.
+A command that reads a path, or a file below it, comes before the command that moves that path away. So a log in
+lost+found is put into its place before lost+found is moved out of the log directory. A second command that moves the
+same files is not shown.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ class _Paths(NamedTuple):
 
 
 def in_order(findings: Sequence[Finding]) -> list[int]:
-    """Return the numbers of the findings in an order in which each command works after those before it: that of
-    `findings`, but for commands that need a path which an earlier one would move away."""
+    """Return the indexes of the findings in an order in which each command works after those before it: the order of
+    `findings`, except that a command comes earlier if it needs a path that an earlier command would move away."""
     paths = [_paths(each.command) for each in findings]
     needing: dict[Path, list[int]] = {}
     for number, each in enumerate(paths):
@@ -68,7 +66,7 @@ def repeats(findings: Sequence[Finding]) -> list[bool]:
 
 
 def _paths(command: str | None) -> _Paths:
-    """The paths in a command; none where it has a word in bash's $'...', which shlex does not know."""
+    """Return the paths in a command; none if the command has a word in bash's $'...', which shlex cannot parse."""
     try:
         words = [] if command is None else shlex.split(command)
     except ValueError:

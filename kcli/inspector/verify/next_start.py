@@ -26,11 +26,11 @@ UNMET = (
     "nothing to do: no offset is missing, below the recovery point Kafka does not look at it when it starts, and "
     "consumers go on with the next segment"
 )
-"""The action for an incomplete batch that a failed append has left at the end of a segment."""
+"""The advice for an incomplete batch that a failed append has left at the end of a segment."""
 
 
 class NextStart(Enum):
-    """What Kafka does with one segment; the values are the actions of findings in its log."""
+    """What Kafka does with one segment; the values are the texts of the advice in findings about its log."""
 
     RECOVERS = RECOVER
     TRUSTS = "a clean start does not look at it, and consumers meet it"
@@ -44,7 +44,8 @@ class NextStart(Enum):
 
 
 def of_segment(known: Known, until: int | None) -> NextStart:
-    """What Kafka does with a segment. until: the base offset of the next segment; None for the active segment."""
+    """Return what Kafka does with a segment when it starts. until: the base offset of the next segment; None for the
+    active segment."""
     if known.home is None:
         return NextStart.RECOVERS
     if until is not None and until <= known.ends.get(FileKind.RECOVERY_POINTS, 0):
@@ -57,8 +58,8 @@ def of_segment(known: Known, until: int | None) -> NextStart:
 
 
 def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: bool) -> Finding:
-    """A finding in a log, with action and command for what Kafka does at its start. home: the log directory. is_whole:
-    whether the sound batches reach the next segment."""
+    """Return a finding in a log, with advice and command for what Kafka does with the segment when it starts. home: the
+    log directory. is_whole: whether the sound batches reach the next segment."""
     if finding.action != RECOVER or start is NextStart.RECOVERS or home is None:
         return finding
     directory = Path(finding.path).parent
@@ -78,7 +79,7 @@ def of_index(
     is_sound: bool,
     is_rebuilt: bool,
 ) -> Finding:
-    """Return a finding in an index, with action and command for what Kafka does with the segment when it starts.
+    """Return a finding in an index, with advice and command for what Kafka does with the segment when it starts.
 
     is_sound: whether the log is sound. If it is not, the next step is salvage: Kafka recovers a segment without an
     offset index, and would cut the log at the damage. is_rebuilt: whether Kafka's start finds the transaction index
@@ -101,7 +102,7 @@ def of_index(
 
 
 def _outcome(finding: Finding, *, is_active: bool) -> str:
-    """What follows from a wrong index, in words."""
+    """Return, in words, what a wrong index causes."""
     if finding.path.endswith(FileKind.TXN_INDEX):
         return "read_committed consumers read records of aborted transactions, or miss those of committed ones"
     if is_active and finding.path.endswith(FileKind.OFFSET_INDEX):

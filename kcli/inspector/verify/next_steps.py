@@ -40,8 +40,8 @@ def _named(path: str | Path) -> str:
 
 
 def recover(directory: str | Path, *, in_place: bool = False) -> str:
-    """The command that shows what a start after a crash would cut and rebuild in a partition's directory; in_place: the
-    command that does both."""
+    """Return the command that shows what a start after a crash would cut and rebuild in a partition's directory; with
+    `in_place`, the command that cuts and rebuilds it."""
     return _command("kcli", "recover", "--unclean", "--in-place" if in_place else "--dry-run", _named(directory))
 
 
@@ -61,8 +61,9 @@ def salvage(directory: str | Path) -> str:
 
 
 def salvage_copy(directory: Path) -> str:
-    """The command that copies a partition's directory to a path beside the log directory, and runs `salvage` on the
-    copy: there no recovery point makes it skip segments. A second run overwrites the copy (cp -T)."""
+    """Return the command that copies a partition's directory to a path beside the log directory, and runs `salvage` on
+    the copy. On the original, `salvage` would skip the segments below the recovery point; the copy has no recovery
+    point. A second run overwrites the copy (cp -T)."""
     copy = beside(directory)
     return f"{_command('cp', '-rT', '--', directory, copy)} && {salvage(copy)}"
 
@@ -74,12 +75,12 @@ def salvage_to_copy(directory: Path) -> str:
 
 
 def with_config(command: str, config: Path) -> str:
-    """A command of this module whose `kcli recover` reads the same server.properties."""
+    """Return a command of this module, with --config added if it is a `kcli recover`."""
     return re.sub("(^|&& )kcli recover ", lambda match: f"{match[0]}--config {quoted(config)} ", command)
 
 
 def beside(directory: Path) -> Path:
-    """A path beside the log directory for a copy of a partition's directory."""
+    """Return a path beside the log directory for a copy of a partition's directory."""
     home = directory.absolute().parent
     return home.parent / f"{home.name}-{directory.absolute().name.removeprefix('.')}"
 
@@ -101,7 +102,7 @@ def change(path: str | Path, line: str, other: str) -> str:
 
 
 def append(path: str | Path, line: str) -> str:
-    """The command that appends a line to a small file, whose last line may have no end."""
+    """Return the command that appends a line to a small file, whose last line may lack its line end."""
     return f"printf '\\n%s\\n' {_word(line)} >> {quoted(path)}"
 
 
@@ -112,12 +113,12 @@ def dump(path: str | Path, offset: int | None = None) -> str:
 
 
 def transactions(log_directory: str | Path, *, is_open: bool) -> str:
-    """The command that shows the transactions in a log directory, or those of them that hang."""
+    """Return the command that shows the transactions in a log directory; with `is_open`, only those that hang."""
     return _command("kcli", "transactions", "find-hanging" if is_open else "list", "--data-dir", log_directory)
 
 
 IN_ITS_PLACE = r".*-[0-9]+/[0-9]+\.log"
-"""The regular expression of the paths of logs in the directories of partitions, for find."""
+"""The regular expression, for find, of the paths of logs in the directories of partitions."""
 
 
 def search(directory: str | Path, name: str) -> str:
@@ -127,9 +128,9 @@ def search(directory: str | Path, name: str) -> str:
 
 
 def search_log(directory: str | Path, begin: str, partition: str) -> str:
-    """The command that finds, below a directory, logs whose names begin with `begin` (or with a dot and `begin`) and
-    that do not lie under Kafka's name in a partition's directory, since those are known; in the directory `partition`
-    also empty logs under Kafka's name."""
+    """Return the command that finds logs below a directory whose names begin with `begin` (or with a dot and `begin`).
+    Logs under Kafka's name in a partition's directory are left out, since they are known, except empty ones in the
+    directory `partition`."""
     own = ("-path", f"*/{partition}/*", "-size", "0")
     return _command(
         "find",
@@ -158,12 +159,13 @@ def search_log_directory(directory_id: str) -> str:
 
 
 LINKS_NAMED = 40
-"""The largest number of links that a command names one by one."""
+"""The maximum number of links that a command names one by one."""
 
 
 def copy_in_place_of_links(home: Path, links: Iterable[Path]) -> str:
-    """The command that puts a copy of its target in place of each of these links below a log directory. Where they are
-    many, it finds those that lead to files in the log directory."""
+    """Return the command that replaces each of these links below a log directory with a copy of its target. If there
+    are more than LINKS_NAMED links, the command finds the links itself: those that lead to files in the log
+    directory."""
     names = [_word(_named(each.relative_to(home))) for each in links]
     copy = 'cp -p --remove-destination -- "$(realpath -- "$each")" "$each"'
     if len(names) <= LINKS_NAMED:
@@ -184,7 +186,7 @@ def write(path: str | Path, text: str) -> str:
 
 
 def make_and_write(path: Path, text: str) -> str:
-    """The command that makes a directory, where it is not there, and writes a small text file in it."""
+    """Return the command that makes a directory, if it does not exist, and writes a small text file in it."""
     return f"{_command('mkdir', '-p', '--', path.parent)} && {write(path, text)}"
 
 
@@ -200,7 +202,8 @@ def write_with_random_id(path: str | Path, text: str) -> str:
 
 
 def decompress(path: Path, target: Path, codec: int) -> str:
-    """The command that writes the content of a gzip or zstd file to a new file. codec: which of them it is."""
+    """Return the command that writes the content of a gzip or zstd file to a new file. codec: the codec's number in
+    Kafka."""
     program = "gzip" if codec == GZIP else "zstd"
     return f"{_command('test', '!', '-e', target)} && {program} -dc < {quoted(path)} > {quoted(target)}"
 
@@ -223,15 +226,15 @@ def permit_directory(path: str | Path) -> str:
 
 
 def give_owner(path: Path) -> str:
-    """The command that gives a file, or a directory with all in it, the owner and the group of the directory around
-    it."""
+    """Return the command that gives a file, or a directory with all in it, the owner and the group of its parent
+    directory."""
     with_content = ["-R"] if path.is_dir() else []
     return _command("chown", *with_content, f"--reference={path.parent}", "--", path)
 
 
 def dump_metadata(log_directory: str | Path) -> str:
-    """The command that shows the broker registrations in the metadata log; where the log directory has no metadata log,
-    the command that finds meta.properties."""
+    """Return the command that shows the broker registrations in the metadata log; if the log directory has no metadata
+    log, the command that finds meta.properties."""
     from formats.file_name import METADATA_DIRECTORY
 
     directory = Path(log_directory, METADATA_DIRECTORY)

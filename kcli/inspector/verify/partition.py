@@ -43,15 +43,15 @@ from kcli.log.partition_view import Content, FileRange
 from kcli.log.producer_state import check_control
 from kcli.log.source import FileSource
 
-if TYPE_CHECKING:  # imported at run time only where there are such files
+if TYPE_CHECKING:  # imported at run time only if there are such files
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
     from kcli.log.recovery.salvage import PutBack
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
-PUT_BACK_MAX = 20  # the most batches of one log whose base offset is looked for
-HELD_MAX = 20_000  # the most findings of one partition that are kept to be matched with causes
+PUT_BACK_MAX = 20  # the maximum number of batches of one log whose right base offset is looked for
+HELD_MAX = 20_000  # the maximum number of findings of one partition that are kept to be matched with causes
 FOREIGN_LEAST = 4  # the least number of entries that fit no batch for an index to count as foreign
 DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snapshot-truncated", "snapshot-content")
 WHOLE_INSIDE = ("log-compressed", "log-text-mode")
@@ -66,16 +66,16 @@ LINKED = (  # kinds of findings that a foreign log causes in later files, by its
     "offsets-overlap",
 )
 OF_PRODUCERS = ("producer-sequence", "producer-epoch", "leader-epoch", "snapshot-state", "checkpoint-epoch")
-"""Kinds of findings that batches out of order cause in their own and in later files."""
+"""Kinds of findings that batches out of order cause, in the same file and in later files."""
 
 
 class LogBounds(NamedTuple):
     """The bounds of a partition's log: base offset of the first segment, and the offset behind the last sound batch.
 
     is_sound: whether the log has no error. is_short: whether a finding says that the log ends too early. leader_epoch:
-    that of the last sound batch; -1 where there is none. short_by: the kind of checkpoint that alone says that the log
-    ends too early; None where none does, or other files do, too. reached: the offset that the log had reached by the
-    checkpoints; 0 where they do not say.
+    the leader epoch of the last sound batch; -1 if there is no batch. short_by: the kind of checkpoint that alone says
+    that the log ends too early; None if no checkpoint says so, or if other files say so, too. reached: the offset that,
+    by the checkpoints, the log had reached; 0 if they have no entry.
     """
 
     first: int
@@ -99,11 +99,12 @@ class LogVerifier:
 
     snapshots: producer snapshots with the offset in their names, in order. is_whole: whether the segments are all of
     the log. control: parses a control batch. orphans: index files without a log. known: what other files say about the
-    log. causes: takes the causes in the log; those known before are in it.
+    log. causes: collects the causes of findings in the log; may have causes already.
 
-    Filled by `findings`: bounds of the log, epochs of its batches (leader epoch, first offset), unreadable files, the
-    logs that have other names (renamed), the first and last offset of each range that no log of its own name has
-    (lost), the last None where it is not known, and the files of segments that the cleaner has replaced (see Placed).
+    Attributes that `findings` sets: bounds of the log; epochs of its batches (leader epoch, first offset); unreadable
+    files; renamed: the logs that have other names; lost: the first and last offset of each range that no log under its
+    own name has (last is None if it is not known); replaced: the files of segments that the cleaner has replaced (see
+    Placed).
     """
 
     def __init__(
@@ -194,7 +195,8 @@ class LogVerifier:
         return self._causes.settle(taken)
 
     def _place(self) -> None:
-        """Put the segments into the order of their true base offsets. Findings of wrong names become causes."""
+        """Sort the segments by their true base offsets. Findings of wrong file names become causes of other
+        findings."""
         try:
             is_compacted = {Gaps.NORMAL: True, Gaps.LOSS: False}.get(self._known.gaps)
             snapshots = (offset for offset, _ in self._snapshots)
@@ -210,8 +212,8 @@ class LogVerifier:
             self._causes.add(finding, partial(is_about_segments, stems))
 
     def _begin(self, number: int) -> None:
-        """Note the offsets that are missing between segment `number` and the one before it. Where damage or a cut has
-        lost the end of the earlier segment, add the finding of that as a cause instead."""
+        """Note the offsets that are missing between segment `number` and the segment before it. If damage or a cut has
+        lost the end of the earlier segment, add the finding of that damage or cut as a cause instead."""
         segment, end = self._segments[number], self._check.next_offset
         if number == 0 or not self._is_whole:
             return
@@ -223,7 +225,7 @@ class LogVerifier:
             self._gaps.append((end, segment.base, segment.files[FileKind.LOG]))
 
     def _close_tail(self, until: int | None) -> None:
-        """Add the finding of a segment whose end is lost as a cause.
+        """Add the finding of a segment whose end is lost, as a cause of other findings.
 
         until: the offset at which the next segment begins, or the log end offset that other files state.
         """
@@ -308,7 +310,8 @@ class LogVerifier:
     def _with_start(
         self, start: next_start.NextStart, segment: SegmentFiles, *, is_active: bool, is_sound: bool
     ) -> Iterator[Finding]:
-        """Yield the findings in the indexes of the segment, with what Kafka does at its start."""
+        """Yield the findings in the indexes of the segment, each with what Kafka does with the segment when it
+        starts."""
         is_rebuilt = self._txn is not None and self._txn.is_rebuilt(segment.base)
         for each in self._of_indexes:
             yield next_start.of_index(
@@ -316,7 +319,8 @@ class LogVerifier:
             )
 
     def _as_compressed(self, segment: SegmentFiles, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Replace the findings of a log by one where it is a compressed file. Raises UnreadableInput."""
+        """Return one finding in place of the findings of a log, if the log is a compressed file; else return `of_log`.
+        Raises UnreadableInput."""
         if not of_log or of_log[0].severity != "error" or of_log[0].position != 0:
             return of_log
         path = segment.files[FileKind.LOG]
@@ -336,9 +340,9 @@ class LogVerifier:
         *,
         is_sound: bool,
     ) -> Finding | None:
-        """Return the finding that the log of a segment was cut or emptied; None where it was not. size: the log's
-        bytes. offsets, times: the segment's indexes. following: the base offset of the next segment; None for the
-        last."""
+        """Return the finding that the log of a segment was cut or emptied; None if it was not. size: the log's bytes.
+        offsets, times: the segment's indexes. following: the base offset of the next segment; None for the last
+        segment."""
         check, known = self._check, self._known
         end = max(check.next_offset, segment.base)
         events = check.offset_index_events, check.time_index_events
@@ -363,9 +367,9 @@ class LogVerifier:
         )
 
     def _without_marker(self, log: Path, size: int, end: int) -> Finding | None:
-        """Return the finding that the last segment's log file was cut, because its transaction index has the end of a
-        transaction that is open in the log; None where it has none. size: bytes of the log file. end: the offset behind
-        its last batch."""
+        """Return the finding that the last segment's log file was cut: the transaction index has the end of a
+        transaction that is open in the log. Returns None if it has no such entry. size: bytes of the log file. end: the
+        offset behind its last batch."""
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
 
@@ -387,8 +391,8 @@ class LogVerifier:
             source.close()
 
     def _find_cause_of_indexes(self, of_log: list[Finding], indexes: set[str]) -> None:
-        """Make the first damage of a log, behind which batches have other positions, the cause of findings in the
-        entries of its indexes. indexes: their paths."""
+        """Add the first damage of a log as the cause of findings in the entries of its indexes, because batches behind
+        the damage have other positions. indexes: the paths of the indexes."""
         cause = next((each for each in of_log if each.severity == "error" and each.kind in TAIL_DAMAGE), None)
         if cause is None:
             return
@@ -402,16 +406,16 @@ class LogVerifier:
         self._causes.add(cause, follows)
 
     def _find_wrong_timestamp(self, of_log: list[Finding]) -> None:
-        """Add the finding of a wrong max timestamp in a batch as the cause of findings in the time index, which has the
-        right one."""
+        """Add the finding of a wrong max timestamp in a batch as the cause of the finding in the time index, whose
+        entry has the right timestamp."""
         wrong = next((each for each in of_log if each.kind == "max-timestamp"), None)
         if wrong is not None:
             of_log.remove(wrong)
             self._causes.add(wrong, lambda other: other.kind == "timeindex-timestamp" and _is_beside(other, wrong))
 
     def _in_its_file(self, finding: Finding) -> Finding:
-        """The finding, with the path of the segment that holds its offset: a wrong leader epoch is noticed at the next
-        batch, which may be in the next segment."""
+        """Return the finding with the path of the segment that contains its offset: a wrong leader epoch is noticed
+        only at the next batch, which may be in the next segment."""
         offset = finding.offset
         if finding.kind != "leader-epoch" or offset is None:
             return finding
@@ -429,13 +433,13 @@ class LogVerifier:
 
     @property
     def _known_end(self) -> int:
-        """The log end offset by the checkpoints; 0 where they do not say."""
+        """Return the log end offset by the checkpoints; 0 if they have no entry for the partition."""
         return max(self._known.ends.values(), default=0)
 
     def _with_order(
         self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
     ) -> list[Finding]:
-        """Replace the findings of wrong offsets in a log by the one cause of them, where it is found. Returns the other
+        """Replace the findings of wrong offsets in a log by their one cause, if that is found. Returns the other
         findings. Raises UnreadableInput."""
         if self._is_whole:
             for put_back in self._put_back(path, base, following, of_log):
@@ -443,9 +447,9 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
-        """Return the first PUT_BACK_MAX batches of a log whose base offset is wrong, each with the right one, where the
-        batches beside it leave only one possible. The offsets of the last batch end where the next log begins, or at
-        the log end offset in the checkpoints. Raises UnreadableInput."""
+        """Return the first PUT_BACK_MAX batches of a log whose base offset is wrong, each with the right base offset,
+        if the batches beside it leave only one possible. The last batch has to end where the next log begins, or at the
+        log end offset in the checkpoints. Raises UnreadableInput."""
         reached = self._known_end or None
         noticed = {each.position for each in of_log if _is_out_of_place(each)}
         if following is None and reached:
@@ -453,7 +457,7 @@ class LogVerifier:
             noticed |= {each.position for each in at_end if each.kind in ("offset-gap", "offset-range")}
         if not noticed:
             return []
-        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported where a log has such a batch
+        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported only if a log has such a batch
 
         paths = [each.files[FileKind.LOG] for each in self._segments]
         logs = {each.name: Content((FileRange(each, 0, each.stat().st_size),)) for each in paths if is_log(each.name)}
@@ -465,8 +469,8 @@ class LogVerifier:
         return [each for each in found if each.position in noticed or any(offset in each.overlapped for offset in back)]
 
     def _as_put_back(self, put_back: PutBack, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Make the wrong base offset of a batch the cause of all findings that the check of the log made of that batch,
-        and of those behind it whose offsets it covers. Returns the other findings in the log."""
+        """Make the wrong base offset of a batch the cause of all findings about that batch, and about the batches
+        behind it whose offsets the wrong ones cover. Returns the other findings in the log."""
         own = [each for each in of_log if each.position == put_back.position]
         behind = [each for each in of_log if (each.position or 0) > put_back.position and each.offset is not None]
         covered = [each for each in behind if each.kind == "offsets-order" and each.offset in put_back.overlapped]
@@ -514,12 +518,13 @@ class LogVerifier:
         return [each for each in of_log if each not in own and each not in covered]
 
     def _as_disordered(self, path: Path, size: int, base: int, of_log: list[Finding]) -> list[Finding]:
-        """Where sound batches are not in the order of their offsets, make that the cause of what the check of the log
-        noticed of it, and of findings in later files. Returns the other findings. Raises UnreadableInput."""
+        """If sound batches are not in the order of their offsets, add the finding of that as the cause of the other
+        findings of wrong offsets in the log, and of findings in later files. Returns the other findings. Raises
+        UnreadableInput."""
         noticed = next((each for each in of_log if each.kind == "offsets-order"), None)
         if noticed is None:
             return of_log
-        from kcli.inspector.verify.disorder import disorder  # imported where a log is out of order
+        from kcli.inspector.verify.disorder import disorder  # imported only if a log is out of order
 
         found = disorder(path, size)
         if found is None:
@@ -556,7 +561,7 @@ class LogVerifier:
         return [each for each in of_log if each not in parts]
 
     def _as_appended(self, path: Path, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Where a log ends with a copy of the next log, make the copy the cause of the findings behind it. Returns the
+        """If a log ends with a copy of the next log, make the copy the cause of the findings behind it. Returns the
         other findings."""
         overlaps = (each for each in of_log if each.kind == "offsets-overlap" and each.offset == following)
         overlap = next(overlaps, None)
@@ -584,8 +589,8 @@ class LogVerifier:
         return [each for each in of_log if each is not overlap and not self._causes.takes(each)]
 
     def _find_tail(self, segment: SegmentFiles, of_log: list[Finding], cut: Finding | None, end: int) -> list[Finding]:
-        """Note in `_tail` that the end of the segment is lost, by damage or a cut. Returns the other findings in its
-        log."""
+        """If damage or a cut has lost the end of the segment, store that finding in `_tail`. Returns the other findings
+        in the segment's log."""
         at_end = [each for each in of_log if each.severity == "error" and each.next_valid_position is None]
         if at_end and at_end[0].kind in TAIL_DAMAGE:
             self._tail = at_end[0], segment, end
@@ -600,7 +605,7 @@ class LogVerifier:
 
     def _exchanged(self, offsets: IndexFile | None, times: IndexFile | None, log_bytes: int) -> Finding | None:
         """Return the finding that the offset index and the time index are exchanged, which replaces all other findings
-        in these files; None where they are not."""
+        in these two files; None if they are not exchanged."""
         if offsets is None or times is None:
             return None
         if not (self._check.offset_index_events or self._check.time_index_events):
@@ -622,8 +627,8 @@ class LogVerifier:
         is_sound: bool,
         is_cut: bool,
     ) -> list[Finding]:
-        """Return the findings in the entries of both indexes of a segment. is_sound: whether the log is sound. is_cut:
-        whether the log's end was cut off."""
+        """Return the findings about the entries of both indexes of a segment. is_sound: whether the log is sound.
+        is_cut: whether the log's end was cut off."""
         check, found = self._check, []
         for index, events, more in (
             (offsets, check.offset_index_events, check.more_index_events[0]),
@@ -648,10 +653,11 @@ class LogVerifier:
         *,
         is_cut: bool,
     ) -> list[Finding]:
-        """Replace the findings of an index by one where most entries fit no batch of a sound log.
+        """Return one finding in place of those of an index, if most entries fit no batch of a sound log; else return
+        `found`.
 
-        The index is that of another segment, or the log is: the log where it does not end at the next segment, and the
-        index does not contradict itself.
+        Either the index or the log is that of another segment: the log, if it does not end at the next segment and the
+        index does not contradict itself; else the index.
         """
         behind = sum(index.offset_of(number, segment.base) >= end for number in range(index.count)) if is_cut else 0
         inside, wrong_inside = index.count - behind, wrong - behind
@@ -721,9 +727,9 @@ class LogVerifier:
         return False
 
     def _has_own_epochs(self) -> bool:
-        """Whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree with it;
-        a single batch may differ, as no CRC covers its epoch. The checkpoint of another partition says nothing about
-        where this log ended."""
+        """Return whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree
+        with it; a single batch may differ, since no CRC covers its epoch. The checkpoint of another partition would not
+        show where this log ended."""
         right = wrong = 0
         for epoch, offset in self.epochs:
             stated = [each for each, start in self._known.epochs if start <= offset]
@@ -732,7 +738,7 @@ class LogVerifier:
         return wrong <= right
 
     def _finish_empty(self) -> None:
-        """Add a finding where the partition has no log, but other files say that it had one."""
+        """Add a finding if the partition has no log, but other files say that it had one."""
         last = self._known_end - 1
         starts = [*self._orphans, *(start for _, start in self._known.epochs)]
         if self._known.directory is None or (last < 0 and not self._orphans):
@@ -746,8 +752,8 @@ class LogVerifier:
         self._miss(self._known.directory, first, last if last >= 0 else None, "error", why, base=base)
 
     def _was_empty(self) -> bool:
-        """Whether the only missing log is the first one, and had no batch when the broker was shut down: the recovery
-        point of a clean shutdown is the log end offset, and no other file is evidence of a batch."""
+        """Return whether the only missing log is the first one, and had no batch when the broker was shut down: the
+        recovery point of a clean shutdown equals the log end offset, and no other file is evidence of a batch."""
         if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
             return False
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
@@ -758,8 +764,8 @@ class LogVerifier:
         return all(kind in sizes and not index_files.load(files[kind], sizes[kind])[0].count for kind in files)
 
     def _finish_front(self, directory: Path, first: int) -> None:
-        """Add a finding where leader epochs or index files begin before the first segment, unless the rest may be in
-        tiered storage."""
+        """Add a finding if leader epochs or index files begin before the first segment, unless the earlier segments may
+        be in tiered storage."""
         below = [base for base in self._orphans if base < first]
         starts = [start for _, start in self._known.epochs[:1] if start < first]
         if below:
@@ -789,9 +795,11 @@ class LogVerifier:
     def _finish_normal_gap(self, directory: Path, first: int, until: int, log: Path, base: int | None) -> None:
         """Add the finding of a gap in a compacted log.
 
-        base: the base offset of a segment of which there is an index or a snapshot; None where there is none. The
-        offsets below it may be in no batch since a compaction, and so may those behind it where there is a snapshot
-        alone: Kafka's start deletes the snapshots of segments that the cleaner removed."""
+        base: the base offset of a segment of which there is an index or a snapshot; None if there is no such file.
+        Compaction may have removed all batches below `base`. If there is only a snapshot, compaction may also have
+        removed those from `base` on; but the snapshot is evidence against that, since Kafka's start deletes the
+        snapshots of segments that the cleaner removed.
+        """
         if base is None or base > first:
             self._found.append(between(log, first, until - 1 if base is None else base - 1))
         if base in self._orphans:
@@ -802,11 +810,12 @@ class LogVerifier:
             self._miss(directory, base, until - 1, "warning", why, base=base)
 
     def _snapshots_of_segments(self, gaps: Gaps) -> Iterator[int]:
-        """Yield the offsets of producer snapshots that only a missing segment with that base offset explains.
+        """Yield the offsets of producer snapshots whose only explanation is a missing segment with that base offset.
 
-        Kafka also takes a snapshot at the log's end at a shutdown or truncation, and keeps it when the cleaner removes
-        the segment around it. A leader epoch begins at its offset, unless the replica was a follower at the shutdown.
-        For a compacted topic nothing is yielded where the partition has other replicas, or no leader epochs are left.
+        Kafka also takes a snapshot at the log end offset at a shutdown or truncation, and keeps it when the cleaner
+        removes the segment that contains this offset. At such an offset a leader epoch begins, unless the replica was a
+        follower at the shutdown. For a compacted topic nothing is yielded if the partition has other replicas, or no
+        leader epochs are left.
         """
         if gaps is Gaps.NORMAL and (self._known.is_replicated or not self._known.epochs):
             return
@@ -832,8 +841,8 @@ class LogVerifier:
         self._causes.add(cause, follows)
 
     def _renamed(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
-        """Return the files with other names that have the batches of these offsets, and add them to `renamed`. last:
-        None for all offsets from `first` on."""
+        """Return the files with other names that have the batches of these offsets, and add the files to `renamed`.
+        last: None for all offsets from `first` on."""
         until = None if last is None else last + 1
         orphans = {
             base: orphan.files
@@ -860,10 +869,10 @@ class LogVerifier:
         return index
 
     def _missing_files(self, segment: SegmentFiles) -> None:
-        """Add a finding for a missing offset or time index: a warning, or a note where no segment has any index.
+        """Add a finding for a missing offset or time index: a warning, or a note if no segment has any index.
 
-        Kafka rebuilds all indexes of a segment without an offset index; a time index that is missing alone becomes an
-        empty one.
+        If the offset index is missing, Kafka rebuilds all indexes of the segment. If only the time index is missing,
+        Kafka creates an empty one.
         """
         both = FileKind.OFFSET_INDEX, FileKind.TIME_INDEX
         has_index = [kind in segment.files for kind in both]
@@ -896,7 +905,8 @@ class LogVerifier:
         return self._snapshots[self._reached][0] if self._reached < len(self._snapshots) else None
 
     def _compare_snapshot(self) -> None:
-        """Compare the next snapshot, whose offset the check of the log has reached."""
+        """Compare the next snapshot with the producer state of the log: the check of the log has reached the snapshot's
+        offset."""
         offset, snapshot = self._snapshots[self._reached]
         self._reached += 1
         if self._segments:
@@ -917,16 +927,16 @@ def _log_of(base: int) -> str:
 
 
 def _is_out_of_place(finding: Finding) -> bool:
-    """Whether the finding is about a batch that Kafka keeps although its offsets are not between those of the batches
-    beside it."""
+    """Return whether the finding is about a batch that Kafka keeps although its offsets are not between those of the
+    batches before and behind it."""
     return finding.kind in ("offsets-order", "offsets-overlap") or (
         finding.kind == "offset-range" and finding.action == SALVAGE
     )
 
 
 def _moved_to(position: int, noticed: Finding) -> Finding:
-    """Return a finding of the batch behind one with a wrong base offset, changed to be about that earlier batch.
-    position: the byte where the earlier batch begins."""
+    """Return a finding, which was noticed at the batch behind one with a wrong base offset, changed to be about that
+    earlier batch. position: the byte where the earlier batch begins."""
     length = (noticed.position or 0) - position
     return replace(
         noticed,
@@ -955,8 +965,8 @@ def _is_beside(finding: Finding, other: Finding) -> bool:
 
 
 def is_about_segments(stems: set[str], finding: Finding) -> bool:
-    """Whether the finding is about files of these names without suffix, or about offsets that one of them should
-    have."""
+    """Return whether the finding is about a file with one of these names (without suffix), or about offsets that one of
+    these files should have."""
     first = finding.lost_first_offset
     stem = Path(finding.path).stem if first is None else f"{first:020}"
     is_lost = finding.kind in ("log-end", "log-missing") and stem in stems

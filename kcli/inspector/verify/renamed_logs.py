@@ -1,21 +1,22 @@
 """Finding the log of a missing segment under a name that Kafka does not read, or compressed under its own.
 
-    lost+found/#131077       where a check of the file system puts files without a name
-    <offset>.LOG             a copy over a file system without case
-    <offset>.log.gz, .bak    what a log rotation or an operator made of it
-    <offset>.log             where a backup or an operator compressed it in its place
-    <offset>.<any text>      the whole log, beside an older or emptied one that has its name: what a synchronization
-                             of two disks makes of two versions
-    .<offset>.log.<any text> the same, as rsync names it until it is whole
-    .rsync-partial/, .~tmp~/ where rsync keeps what it has of a file until it is whole
-    <offset>.log.part        the same of a download: .partial, .crdownload, .tmp
+    lost+found/#131077       fsck puts files without a name there
+    <offset>.LOG             made by a copy over a file system without case
+    <offset>.log.gz, .bak    made from the log by a log rotation or an operator
+    <offset>.log             compressed in its place by a backup or an operator
+    <offset>.<any text>      the whole log, beside an older or emptied one that has its name: a synchronization of two
+                             disks leaves both versions so
+    .<offset>.log.<any text> an incomplete or whole copy, as rsync names it until it is whole
+    .rsync-partial/, .~tmp~/ rsync keeps incomplete files there
+    <offset>.log.part        an incomplete or whole download, also as .partial, .crdownload, .tmp
 
 A file is the missing log if its batches have the missing offsets, by their headers: the last entry of the indexes that
-were left behind leads to one of them, or, where no index is left, they begin and end exactly where the log has a gap,
-one file or several. A file is a longer version of the log with its base offset if it has every sound batch of that log,
-by offsets and CRC, and more; of a log without a sound batch, if an index leads to its last batch or it ends where the
-next log begins. A file with the name of the missing log in its own that begins with the first batch, and has no other
-of these proofs, is a part of it: what it has is kept.
+were left behind leads to one of these batches, or, if no index is left, the batches of one file or of several begin and
+end exactly where the log has a gap. A file is a longer version of the log with its base offset if it has every sound
+batch of that log, by offsets and CRC, and more; if that log has no sound batch, the file is a longer version if an
+index leads to its last batch, or if it ends where the next log begins. A file whose name contains that of the missing
+log, and that begins with the first batch but has no other of these proofs, is a part of the missing log: its batches
+are kept.
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource, Source
 
 FILES_MAX = 10_000
-"""The largest number of files that are looked at."""
+"""The maximum number of files that are examined."""
 
 
 _OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
-"""The names under which a program keeps a log until it is whole, or a copy of it."""
+"""The names under which a program writes a log until it is complete, or under which it keeps a copy of the log."""
 
 
 class Gap(NamedTuple):
-    """The offsets that a log lacks, from `first` to below `until`; all from `first` on where `until` is None.
+    """The offsets that a log lacks: from `first` to below `until`, or all from `first` on if `until` is None.
 
     indexes: the index files that are left without their logs, by the base offset in their names. is_exact: whether the
-    missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets under whose
-    names the directory has another partition's logs.
+    missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets in the names
+    of the directory's .log files that are another partition's.
     """
 
     first: int
@@ -68,8 +69,8 @@ class Gap(NamedTuple):
 
 class RenamedLog(NamedTuple):
     """A file with the batches of a missing segment, or a longer version of a log. command: the shell command that gives
-    the file, and those beside it, their right names. end: for a file with only a part of the missing log, the offset
-    behind its last batch; else None."""
+    the file, and the files that belong to the same segment, their right names. end: for a file with only a part of the
+    missing log, the offset behind its last batch; else None."""
 
     path: Path
     base_offset: int
@@ -78,15 +79,15 @@ class RenamedLog(NamedTuple):
 
     @property
     def codec(self) -> int | None:
-        """The codec of a compressed file; None for another. Raises UnreadableInput."""
+        """Return the codec of a compressed file; None for a file that is not compressed. Raises UnreadableInput."""
         return codec_of(self.path)
 
 
 def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
-    """Return the files that have the missing batches of a partition's log, by base offset; none for a segment that
+    """Return the files that have the missing batches of a partition's log, by base offset; no file for a segment that
     several files fit.
 
-    directory: the partition's. home: the log directory around it.
+    directory: the partition's directory. home: the log directory that contains it.
     """
     found: dict[int, list[Path]] = {}
     spans: dict[int, list[tuple[int, Path]]] = {}
@@ -123,16 +124,16 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
 
 
 def _is_of_log(path: Path, directory: Path, base: int) -> bool:
-    """Whether a file has the name of the log with base offset `base`, with or without a dot before and a suffix behind
-    it, and is not that log itself."""
+    """Return whether a file has the name of the log with base offset `base`, perhaps with a dot before the name or a
+    suffix behind it, and is not that log itself."""
     name = _OF_LOG.fullmatch(path.name)
     is_other = path.parent != directory or parse(path.name) is None
     return name is not None and int(name[1]) == base and is_other
 
 
 def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[int, list[Path]]:
-    """Return the files, by first offset, that one after the other have all offsets of the gap; empty where there are no
-    such files, or several begin at one offset.
+    """Return the files, by first offset, that one after the other have all offsets of the gap; empty if there are no
+    such files, or if several files begin at the same offset.
 
     spans: by first offset, the files that begin there, each with the offset behind its last batch.
     """
@@ -148,10 +149,12 @@ def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[in
 
 
 def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> RenamedLog | None:
-    """The longer version of a segment's log in a file beside it; None where there is none, or more than one.
+    """Return the longer version of a segment's log that lies beside it in another file; None if there is none, or more
+    than one.
 
-    until: the base offset of the next log; None for the last. is_compacted: whether the cleaner works on the log: then
-    the longer version may be the one before a compaction, unless an index leads to a batch that it alone has.
+    until: the base offset of the next log; None for the last. is_compacted: whether the cleaner works on the log. If
+    so, the longer file may be the log before a compaction, and counts only if an index leads to a batch that the log
+    itself lacks.
     """
     log, base = segment.files[FileKind.LOG], segment.base
     files = (
@@ -207,7 +210,7 @@ def _is_longer(path: Path, segment: SegmentFiles, until: int | None, *, is_compa
 
 
 def _sound(source: Source) -> Iterator[BatchRow]:
-    """Yield the batches of a log with a right CRC, in the order of the file. Raises UnreadableInput."""
+    """Yield the batches of a log whose CRC is right, in the order of the file. Raises UnreadableInput."""
     for part in read_segment(source):
         if isinstance(part, Damage):
             continue
@@ -217,10 +220,11 @@ def _sound(source: Source) -> Iterator[BatchRow]:
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:
-    """The finding of a log that is a compressed file under the log's own name; None where the log is not compressed.
+    """Return the finding of a log that is a compressed file under the log's own name; None if the log is not
+    compressed.
 
-    The first batch in it has to fit the name. base, until: the base offsets of the segment and of the next one; None
-    for the active segment. Raises UnreadableInput.
+    The first batch in the compressed content has to fit the name. base, until: the base offsets of the segment and of
+    the next one; None for the active segment. Raises UnreadableInput.
     """
     codec = codec_of(path)
     if codec is None:
@@ -251,8 +255,9 @@ def compressed(path: Path, base: int, until: int | None) -> Finding | None:
 
 
 def _files(directory: Path, home: Path | None) -> Iterator[Path]:
-    """Yield the files with other names than those of Kafka: in the partition's directory and those in it, in the log
-    directory, in the directories in it that are no partition's, and in lost+found beside it."""
+    """Yield the files whose names are not Kafka's: in the partition's directory and its subdirectories, in the log
+    directory, in subdirectories of the log directory that are not a partition's, and in the lost+found beside the log
+    directory."""
     for path in _listed(directory):
         if path.is_dir() and not path.is_symlink():
             yield from _below(path, 0)
@@ -286,8 +291,9 @@ def _listed(directory: Path) -> list[Path]:
 
 
 def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
-    """Return the base offset of the segment in the gap whose indexes, left without a log, fit a file, by its first
-    batch and their last entry; None where there is none. Raises UnreadableInput and FormatError."""
+    """Return the base offset of the segment in the gap to which a file belongs: the segment's indexes, which were left
+    without a log, fit the file by its first batch and their last entry. Returns None if there is no such segment.
+    Raises UnreadableInput and FormatError."""
     if gap.until is not None and first.last >= gap.until:
         return None
     fitting = (base for base in gap.indexes if base <= first.first)
@@ -295,8 +301,8 @@ def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
 
 
 def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Source) -> bool:
-    """Whether the last entry of the offset index agrees with a batch in `source`; where that index has no entry, the
-    last entry of the time index. base: the base offset that the entries are relative to."""
+    """Return whether the last entry of the offset index (if that has no entry, of the time index) agrees with a batch
+    in `source`. base: the base offset that the entries are relative to."""
     if FileKind.OFFSET_INDEX in indexes:
         offsets, _ = load(indexes[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
         if offsets.count:
@@ -331,8 +337,8 @@ def _open(path: Path) -> Source:
 
 
 def _command(path: Path, directory: Path, base: int) -> str:
-    """Return the command that gives a log its name; where the present name differs in case only, also the index and
-    snapshot files beside it."""
+    """Return the command that gives a log its name. If the present name differs only in case, the command also renames
+    the index and snapshot files beside the log."""
     target = directory / log_name(base)
     codec = codec_of(path)
     if codec is not None:

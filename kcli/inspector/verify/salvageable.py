@@ -1,6 +1,6 @@
 """What salvage takes from a check of all files: logs under other names, offsets that no log has, and the indexes and
-leader-epoch checkpoints that contradict the batches beside them: Kafka's start does not rebuild these below the
-recovery point."""
+leader-epoch checkpoints that contradict the batches beside them. Below the recovery point, Kafka's start does not
+rebuild such files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from kcli.log.recovery.salvage import Checked, LeftOut
 from kcli.protocol.topic_partition import TopicPartition
 
 KINDS = ("index-", "timeindex-", "txnindex-", "checkpoint-", "more-findings")
-"""How the kinds of findings in such an index or checkpoint begin; others are about its name, its type or its
-permissions."""
+"""The prefixes of the kinds of findings about the content of such an index or checkpoint; other kinds are about a
+file's name, type or permissions."""
 
 
 def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
-    """Return what salvage needs to know, by the directory of the partition.
+    """Return what the check of all files found for salvage, by the directory of the partition.
 
     directory: a partition's, or a log directory, all of whose logs are read. server: the entries of server.properties.
-    Files that cannot be read are left out. Wrong indexes and checkpoints are included also where verify reports only
-    their cause, such as a log that was cut: Kafka's start leaves them as they are there, too.
+    Files that cannot be read are left out. Wrong indexes and checkpoints are included even if verify reports only their
+    cause, such as a log that was cut: Kafka's start does not correct them in that case either.
     """
     contradictions: list[Finding] = []
 
@@ -57,8 +57,8 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
 
 
 def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefused]:
-    """Yield the logs that lie in the directory of another partition, each as a StartRefused with its path from the log
-    directory and the reason, although Kafka starts with them.
+    """Yield the logs that lie in the directory of another partition, each as a StartRefused with its path relative to
+    the log directory and the reason. Unlike other StartRefused, these do not keep Kafka from starting.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
     """
@@ -76,8 +76,8 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefus
 
 
 class KeepsAll:
-    """Whether the topic of a partition was never compacted; False where that is not known. The metadata log is read at
-    the first call.
+    """A function of a partition, which returns whether its topic was never compacted; False if that is not known. The
+    metadata log is read at the first call.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
     """

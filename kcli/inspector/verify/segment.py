@@ -1,4 +1,4 @@
-"""Checks a log file window by window: threads decode the records, and LogCheck takes the batches in order."""
+"""Checks a log file in parts (windows): threads decode the records, and LogCheck receives the batches in order."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def check_log(
 ) -> None:
     """Pass all batches of a segment to `check`, on which begin() was called, and call its end().
 
-    findings: takes events and damage. advance: called with the number of bytes read. until: returns an offset or None;
-    reached: called when the next batch is at or behind that offset. after_window: called after each window.
+    findings: collects events and damage. advance: called with the number of bytes read. until: returns an offset or
+    None; reached: called when the next batch is at or behind that offset. after_window: called after each window.
     """
     sound = 0, 0
     for part in _decoded(source):
@@ -59,7 +59,7 @@ def check_log(
 
 
 def _decode(part: Window | Damage) -> Window | Damage:
-    """The part, with the faults of a window's records marked."""
+    """Return the part of a log; if it is a window, the faults of its records are marked in it."""
     if isinstance(part, Window):
         records = RecordTable(RECORDS_AT_ONCE)
         for _ in decode(part, records):
@@ -68,5 +68,6 @@ def _decode(part: Window | Damage) -> Window | Damage:
 
 
 def _decoded(source: Source) -> Iterator[Window | Damage]:
-    """The parts of a log in order, with all records decoded; threads decode a few windows of a large log at once."""
+    """Yield the parts of a log in order, with all records decoded; threads decode a few windows of a large log at
+    once."""
     return in_order(_decode, read_segment(source), thread_count() if source.size() > WINDOW_BYTES else 1)

@@ -1,8 +1,8 @@
 """Log files under the name of another segment, recognized by their first batch.
 
-Two files may have been swapped, or one renamed or copied. Others are segments that the cleaner has replaced, and that
-came back, as from a backup. All other checks of the partition use the segments in their true order, so that a wrong
-name makes one finding and not one for each batch.
+Two files may have exchanged their names, or one was renamed or copied. Others are segments that the cleaner has
+replaced, and that came back, as from a backup. All other checks of the partition use the segments in their true order,
+so that a wrong name makes one finding and not one for each batch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ DELETE_HORIZON = 0x40
 
 @dataclass(slots=True)
 class SegmentFiles:
-    """The files of one segment by kind, and its true base offset, which their names have unless they are wrong."""
+    """The files of one segment by kind, and its true base offset, which is the offset in their names unless the names
+    are wrong."""
 
     base: int
     files: dict[FileKind, Path] = field(default_factory=dict)
@@ -41,7 +42,7 @@ class SegmentFiles:
 class Header(NamedTuple):
     """A batch header: first and last offset, size in bytes with the length field, leader epoch (-1: none), CRC, max
     timestamp (ms; -1: none), whether the cleaner has set a delete horizon, producer (id, epoch and base sequence), and
-    the number of records; the last three are those of magic 2."""
+    the number of records. A message of magic 0 or 1 has the defaults for delete horizon, producer and number."""
 
     first: int
     last: int
@@ -67,8 +68,9 @@ class Placed:
     """The segments of a log in their true order.
 
     wrong: findings of wrong names, each with the names of the files (without suffix). used: base offsets in the names
-    of index files without a log that turned out to belong to a log under another name. replaced: the files of segments
-    that the cleaner has certainly replaced, each with what it is, by their names."""
+    of index files without a log that turned out to belong to a log under another name. replaced: by file name, the
+    files of segments that the cleaner has certainly replaced, each with a text that says what it is.
+    """
 
     segments: list[SegmentFiles]
     wrong: list[tuple[Finding, set[str]]]
@@ -77,10 +79,10 @@ class Placed:
 
 
 class _Returned(NamedTuple):
-    """Segments that the cleaner once replaced, and that are there again.
+    """Segments that the cleaner once replaced, and that are in the directory again.
 
-    by: the segment that replaced them. others: these segments. is_certain: whether the batches of `by` at the offsets
-    of the others are what the cleaner leaves of theirs.
+    by: the segment that replaced them. others: the replaced segments. is_certain: whether the batches of `by` are what
+    the cleaner leaves of the batches of `others`, at the offsets of `others`.
     """
 
     by: SegmentFiles
@@ -117,7 +119,7 @@ def place(
     """Return the segments of a log in their true order.
 
     orphans: index files without a log, by the offset in their names. snapshots: offsets in the names of producer
-    snapshots. is_compacted: whether the cleaner works on the log, None where that is not known. Raises UnreadableInput.
+    snapshots. is_compacted: whether the cleaner works on the log, None if that is not known. Raises UnreadableInput.
     """
     found = [] if is_compacted is False else _returned(segments)
     returned = [each for each in found if is_compacted or each.is_certain]
@@ -132,12 +134,14 @@ def place(
 
 
 def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
-    """Return each segment that once replaced others in a cleaning, with those of them that are in the directory again.
+    """Return each segment that once replaced others in a cleaning, with those of the replaced segments that are in the
+    directory again.
 
-    The replacing segment has batches beyond the base offsets of the others. At the offsets of the others it has only
-    what the cleaner leaves of their batches. Or its indexes fit its name and reach beyond the base offsets of the
-    others, and these end below the active segment, which the cleaner does not replace: a wrong base offset of one batch
-    is no such evidence."""
+    The replacing segment has batches beyond the base offsets of the others. Either it has, at the offsets of the
+    others, only what the cleaner leaves of their batches. Or its indexes fit its name and reach beyond the base offsets
+    of the others, and these end below the active segment, which the cleaner does not replace: such indexes do not
+    result from one batch with a wrong base offset.
+    """
     found = []
     left = sorted(segments, key=lambda each: each.base)
     active = left[-1].base if left else 0
@@ -158,8 +162,8 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
 
 
 def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
-    """Whether the batches of a segment at the offsets of others are what the cleaner has left of their batches, and the
-    segment is no copy: it has batches at other offsets, too, or one without some of its records."""
+    """Return whether the batches of a segment at the offsets of others are what the cleaner has left of their batches,
+    and the segment is no copy: it also has batches at other offsets, or a batch that lacks some of its records."""
     whole: dict[tuple[int, int], Header] = {}
     ranges: list[tuple[int, int]] = []
     for other in others:
@@ -183,8 +187,8 @@ def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
 
 
 def _end_by_index(segment: SegmentFiles) -> int:
-    """The offset behind the last batch, found from the last entry of the offset index; the base offset where there is
-    none. The indexes fit the log."""
+    """Return the offset behind the last batch, found from the last entry of the offset index; the base offset if the
+    log has no batch. The indexes must fit the log."""
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, load
 
     position = 0
@@ -195,7 +199,7 @@ def _end_by_index(segment: SegmentFiles) -> int:
 
 
 def _last_indexed(segment: SegmentFiles) -> int:
-    """The highest offset in the last entries of the indexes; the base offset where they have none."""
+    """Return the highest offset in the last entries of the indexes; the base offset if the indexes have no entry."""
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 
     last = segment.base
@@ -207,7 +211,7 @@ def _last_indexed(segment: SegmentFiles) -> int:
 
 
 def _copy_at_end(segment: SegmentFiles, other: SegmentFiles) -> int | None:
-    """Return the first offset of `other` where the log of `segment` ends with a copy of the log of `other`, or of the
+    """Return the first offset of `other` if the log of `segment` ends with a copy of the log of `other`, or of the
     beginning of that log; else None."""
     log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
     first, position = first_header(copied), 0
@@ -242,8 +246,8 @@ def _placed(
     snapshots: Iterable[int],
     right: Collection[int],
 ) -> Placed:
-    """Return the segments of a log in their true order, where none is a replaced segment that came back. right: the
-    base offsets of segments whose names are right."""
+    """Return the segments of a log in their true order. None of them may be a replaced segment that came back. right:
+    the base offsets of segments whose names are right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}
@@ -257,11 +261,12 @@ def _placed(
 
 
 def _held(segment: SegmentFiles, bases: list[int], named: set[int]) -> int | None:
-    """The first offset of a segment whose file name must be wrong; None where the name may be right.
+    """Return the first offset of a segment whose file name must be wrong; None if the name may be right.
 
     bases: the offsets in the names of all logs; named: those in the names of other files. A first offset that differs
-    from the name is not enough: compaction can remove the first batches, and a flipped bit can change an offset. The
-    indexes must not fit the name, and the next batch, an index or another file's name must confirm it.
+    from the name is not enough: compaction can remove the first batches, and a flipped bit can change an offset. In
+    addition, the indexes must not fit the name, and the next batch, an index or another file's name must confirm the
+    offset.
     """
     log = segment.files[FileKind.LOG]
     source = FileSource(log)
@@ -290,7 +295,7 @@ def _following(bases: list[int], base: int) -> int:
 
 
 def read_header(source: Source, position: int) -> Header | None:
-    """The batch header at byte `position` of a log; None where there is no valid one of magic 2. Raises
+    """Return the batch header at byte `position` of a log; None if there is no valid batch header of magic 2. Raises
     UnreadableInput."""
     data = bytearray(HEADER_BYTES)
     if source.read_at(position, memoryview(data)) < HEADER_BYTES or data[MAGIC_AT] != MAGIC:
@@ -307,7 +312,8 @@ def read_header(source: Source, position: int) -> Header | None:
 
 
 def read_any_header(source: Source, position: int) -> Header | None:
-    """As `read_header`, but also for a message of magic 0 or 1, if it is whole and sound."""
+    """Return the same as `read_header`, but also the header of a message of magic 0 or 1, if the message is whole and
+    sound."""
     message = message_at(source, position)
     if message is None:
         return read_header(source, position)
@@ -317,11 +323,11 @@ def read_any_header(source: Source, position: int) -> Header | None:
 
 
 def _permutation(held: Mapping[int, int], bases: list[int]) -> dict[int, int] | None:
-    """Return the true base offset for each base offset in a name, of the files that have exchanged their names; None
-    where none have.
+    """Return the true base offset of each file that has exchanged its name with others, by the base offset in the
+    file's name; None if no files have exchanged their names.
 
-    held: the first offset of each file, by the offset in its name. A file among them may have the right name: one that
-    lacks its first batches.
+    held: the first offset of each file, by the offset in its name. A file in `held` may have the right name if it lacks
+    its first batches.
     """
     targets = dict(zip(sorted(held, key=lambda base: held[base]), sorted(held), strict=True))
     fits = all(true <= held[base] < _following(bases, true) for base, true in targets.items())
@@ -373,7 +379,8 @@ def _swapped(
 
 
 def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans: Mapping[int, SegmentFiles]) -> Placed:
-    """Place files with wrong names one by one: each has the offsets of a segment without a file, or of another file."""
+    """Give files with wrong names their true base offsets, one by one: each has the offsets of a segment without a
+    file, or of another file."""
     placed, wrong, used = [], [], set()
     for segment in segments:
         true = held.get(segment.base)
@@ -413,8 +420,8 @@ def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans:
 def _origin(path: Path, other: SegmentFiles, first: int) -> str:
     """Return the text of a finding that says of which log the batches in a misnamed log are a copy.
 
-    other: a segment that has the same offsets. first: the offset of the misnamed log's first batch, by which the copied
-    log is recognized.
+    other: a segment that has the same offsets. first: the offset of the misnamed log's first batch, by which the log
+    that was copied is recognized.
     """
     batches = f"batches from offset {first:,} on"
     here = other.files[FileKind.LOG]
@@ -428,7 +435,8 @@ def _origin(path: Path, other: SegmentFiles, first: int) -> str:
 
 
 def _holder(segments: Sequence[SegmentFiles], held: Mapping[int, int], first: int, end: int) -> int | None:
-    """The base offset of a correctly named segment that has offsets of [first, end), too; None where there is none."""
+    """Return the base offset of a correctly named segment that also has offsets of [first, end); None if there is
+    none."""
     own = [each for each in segments if each.base not in held and each.base < end]
     last = max(own, key=lambda each: each.base, default=None)
     if last is None or (last.base < first and end_of(last.files[FileKind.LOG]) <= first):
@@ -439,9 +447,9 @@ def _holder(segments: Sequence[SegmentFiles], held: Mapping[int, int], first: in
 def _under(
     true: int, segment: SegmentFiles, at_target: Mapping[FileKind, Path]
 ) -> tuple[SegmentFiles, list[tuple[Path, Path]]]:
-    """Return the segment with its true base offset, and the renames (old, new) that it needs.
+    """Return the segment with its true base offset, and the renames (old, new) that give its files the right names.
 
-    at_target: the files that have the new names.
+    at_target: the files that now have the new names.
     """
     log = segment.files[FileKind.LOG]
     files, moves = {FileKind.LOG: log}, [(log, log.with_name(log_name(true)))]
@@ -457,10 +465,10 @@ def _under(
 
 
 def _fits(segment: SegmentFiles, base: int) -> bool:
-    """Whether the indexes beside a log fit it if its base offset is `base`.
+    """Return whether the indexes beside a log fit the log if its base offset is `base`.
 
-    The last entry of the offset index decides; where it has none, the first entry of the time index, which may be that
-    of any batch.
+    The last entry of the offset index decides. If there is none, the first entry of the time index decides, which may
+    belong to any batch.
     """
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 
@@ -483,7 +491,7 @@ def _fits(segment: SegmentFiles, base: int) -> bool:
 
 
 def end_of(log: Path) -> int:
-    """The offset behind the last whole batch before the first invalid header; 0 where there is none."""
+    """Return the offset behind the last whole batch before the first invalid header; 0 if there is no batch."""
     end = 0
     for header in headers(log):
         end = header.last + 1
@@ -508,7 +516,7 @@ def ends_with(log: Path, position: int, other: Path) -> bool:
 
 
 def first_header(log: Path) -> Header | None:
-    """The header of the first batch; None where there is none or the log cannot be read."""
+    """Return the header of the first batch; None if there is no valid one, or if the log cannot be read."""
     try:
         return next(headers(log), None) if log.is_file() else None
     except (UnreadableInput, OSError):
@@ -516,8 +524,8 @@ def first_header(log: Path) -> Header | None:
 
 
 def headers(log: Path, position: int = 0) -> Iterator[Header]:
-    """Yield the headers of the whole batches from byte `position` on, up to the first that is no valid one of magic 2.
-    Raises UnreadableInput."""
+    """Yield the headers of the whole batches from byte `position` on, up to the first position without a valid header
+    of magic 2. Raises UnreadableInput."""
     source = FileSource(log)
     try:
         yield from _whole(source, position, read_header)
@@ -526,7 +534,7 @@ def headers(log: Path, position: int = 0) -> Iterator[Header]:
 
 
 def read_any_headers(source: Source, position: int) -> Iterator[Header]:
-    """As `headers`, of an open log with batches of any magic."""
+    """Yield the same as `headers`, for an open log with batches of any magic."""
     return _whole(source, position, read_any_header)
 
 

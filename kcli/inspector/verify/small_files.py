@@ -44,7 +44,8 @@ EPOCH_CHECKPOINTS = (FileKind.LEADER_EPOCHS, FileKind.REMOTE_LEADER_EPOCHS)
 
 
 def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
-    """Return the parsed content of a small file, None where it is damaged, and the findings that need no other file."""
+    """Return the parsed content of a small file (None if it is damaged), and the findings for which no other file is
+    needed."""
     data, size = read_file(path, MAX_BYTES)
     prefix, action = _NAMES[kind]
     if size > MAX_BYTES:
@@ -85,8 +86,9 @@ def _lacks_cluster_id(data: bytes) -> bool:
 
 
 def _without_cluster_id(finding: Finding, path: Path) -> Finding:
-    """The finding of a meta.properties without cluster.id, with the command that appends the line, where the other log
-    directories of the node beside this one agree on the id. No other file has the cluster.id."""
+    """Return the finding of a meta.properties without cluster.id. If the other log directories of the node, in the same
+    parent directory, agree on the cluster.id, the finding has the command that appends the line; other files do not
+    have the id."""
     mine = read_properties(path)
     beside = [each for each in sorted(path.absolute().parent.parent.glob(f"*/{path.name}")) if each.is_file()]
     ids: dict[str, Path] = {}
@@ -113,8 +115,8 @@ def _without_cluster_id(finding: Finding, path: Path) -> Finding:
 
 
 def _keeps_from_starting(kind: FileKind, error: FormatError) -> bool:
-    """Whether Kafka does not start with a damaged small file. It passes over an offset checkpoint with a bad number,
-    and reads the checkpoint of a segment in tiered storage when a consumer needs it."""
+    """Return whether Kafka does not start with a damaged small file. Kafka passes over an offset checkpoint with a bad
+    number, and reads the checkpoint of a segment in tiered storage only when a consumer needs the segment."""
     is_passed_over = kind in OFFSET_CHECKPOINTS and isinstance(error, BadNumber)
     return not is_passed_over and kind is not FileKind.REMOTE_LEADER_EPOCHS
 
@@ -146,10 +148,11 @@ _NAMES = {
 def check_leader_epochs(
     path: Path, entries: Sequence[tuple[int, int]], bounds: LogBounds | None, epochs: Sequence[tuple[int, int]]
 ) -> Iterator[Finding]:
-    """Yield the findings in a leader-epoch-checkpoint: its order, and against the log.
+    """Yield the findings in a leader-epoch-checkpoint: entries out of order, and entries that contradict the log.
 
-    entries: (epoch, start offset). bounds: None where the log is not known. epochs: (epoch, first offset) of the runs
-    of batches with one leader epoch."""
+    entries: (epoch, start offset). bounds: None if the log is not known. epochs: (epoch, first offset) of the runs of
+    batches with one leader epoch.
+    """
     for before, entry in pairwise(entries):
         if entry[0] <= before[0] or entry[1] < before[1]:
             expected = f"an epoch above {before[0]} and an offset from {before[1]:,} on"
@@ -185,7 +188,8 @@ def check_leader_epochs(
 def check_offsets(
     kind: FileKind, path: Path, entries: Sequence[tuple[str, int, int]], logs: dict[TopicPartition, LogBounds]
 ) -> Iterator[Finding]:
-    """Yield the findings in an offset checkpoint of a log directory, against the logs of its partitions."""
+    """Yield the findings in an offset checkpoint of a log directory: entries that contradict the logs of the
+    partitions."""
     absent = 0
     known: set[TopicPartition] = set()
     for topic, partition, offset in entries:
@@ -216,8 +220,8 @@ def check_offsets(
 
 
 def _start_behind_end(path: Path, topic: str, partition: int, offset: int, bounds: LogBounds) -> Finding:
-    """Return the finding of a log start offset behind the log's end: the entry is wrong, or the log lost its end, which
-    is so where another checkpoint says that it had reached the entry's offset."""
+    """Return the finding of a log start offset behind the log's end: either the entry is wrong, or the log lost its
+    end. The log lost its end if another checkpoint says that it had reached the entry's offset."""
     if offset <= bounds.reached:
         return Finding(
             path=str(path),

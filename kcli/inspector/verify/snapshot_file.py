@@ -25,7 +25,7 @@ MAX_SNAPSHOT_BYTES = 64 << 20
 
 
 class SnapshotFile:
-    """A `.snapshot` file. entries: in the order of the file, also where its CRC is wrong."""
+    """A `.snapshot` file. entries: in the order of the file, even if the file's CRC is wrong."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class SnapshotFile:
                 self.entries = tuple(ENTRY.unpack_all(data[HEADER.size :]))
 
     def alone(self) -> Iterator[Finding]:
-        """Yield the findings that need no log."""
+        """Yield the findings for which the log is not needed."""
         error = self._error
         if error is None:
             return

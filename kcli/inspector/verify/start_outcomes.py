@@ -22,7 +22,7 @@ from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.recovery.node_directories import GOES_OFFLINE
 
-if TYPE_CHECKING:  # the plan of a start is imported where a log is damaged
+if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
     from kcli.log.recovery.coordinator_load import LoadEnd
     from kcli.log.recovery.loader import Event
     from kcli.log.recovery.plan import PartitionPlan
@@ -30,15 +30,15 @@ if TYPE_CHECKING:  # the plan of a start is imported where a log is damaged
 OFFSET_MAX = 2**63 - 1
 SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OTHERS_SHOWN = 3
-"""The most partitions that a finding names beside its own."""
+"""The maximum number of partitions that a finding names in addition to its own."""
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
 GUESSED = (RECOVER, SALVAGE, AHEAD, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:
-    """Return the findings of a partition's directory, those in its logs with the outcome of Kafka's next start as
-    action.
+    """Return the findings of a partition's directory; those in its logs have the outcome of Kafka's next start as
+    advice.
 
     around: the log directory of the partition.
     """
@@ -62,8 +62,9 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
 
 
 def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -> list[Finding]:
-    """Return the findings of a coordinator's partition with the place where its coordinator stops loading, and what the
-    coordinator then does: in the action of an error at the same byte, else as an error of its own."""
+    """Return the findings of a coordinator's partition, with the byte at which its coordinator stops loading and what
+    the coordinator then does. Both are added to the advice of an error at that byte; if there is none, they become an
+    error of their own."""
     path = str(directory / end.file)
     found = list(findings)
     for number, each in enumerate(found):
@@ -85,7 +86,8 @@ def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -
 
 
 def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> Iterator[Finding]:
-    """Yield findings, those about a file or directory that keeps Kafka from starting as errors that say so.
+    """Yield the findings. Those about a file or directory that keeps Kafka from starting are yielded as errors that say
+    so.
 
     around: the log directory. Damage in the partitions' logs has its outcome already, by `with_outcomes`.
     """
@@ -103,8 +105,8 @@ def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> I
 def salvage_first(
     findings: Iterable[Finding], around: Surroundings | None, renamed: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield findings; where a file keeps Kafka from starting, and the start without it would lose what salvage keeps,
-    the next step is salvage, and not to move the file away, nor to write it anew.
+    """Yield the findings. If a file keeps Kafka from starting, and the start without that file would lose what salvage
+    keeps, the next step of its finding becomes salvage, instead of moving the file away or writing it anew.
 
     around: the log directory. renamed: the directories of partitions with logs under other names, which Kafka's start
     does not read, and salvage does.
@@ -132,8 +134,8 @@ def _is_guessed(finding: Finding) -> bool:
 
 
 def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = None) -> PartitionPlan | None:
-    """The plan of Kafka's next start; None where files cannot be read (the checks report those errors). clean: see
-    Recovery."""
+    """Return the plan of Kafka's next start; None if files cannot be read (other checks report those errors). clean: as
+    in Recovery."""
     from kcli.log.recovery.run import Recovery, no_configs
 
     now_ms = time.time_ns() // 1_000_000
@@ -167,12 +169,12 @@ def _with_outcome(finding: Finding, plan: PartitionPlan) -> Finding:
 
 
 def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surroundings) -> Finding:
-    """Return a finding in bytes that Kafka does not check after a clean shutdown, with what it does there when it
-    starts without the clean-shutdown marker.
+    """Return a finding in bytes that Kafka does not check after a clean shutdown, with what Kafka would do there if it
+    started without the clean-shutdown marker.
 
-    after_crash: the plan of that start. The next step removes the marker only where that start cuts the file at the
-    damage, and is known to lose no sound batch of any partition; else it is salvage: of the whole log directory where
-    other partitions would lose sound batches.
+    after_crash: the plan of such a start. The next step removes the marker only if that start cuts the file at the
+    damage, and is known to lose no sound batch of any partition. Else the next step is salvage: of the whole log
+    directory if other partitions would lose sound batches.
     """
     directory = Path(finding.path).parent
     outcome, refused = _outcome(finding, after_crash), after_crash.refused
@@ -197,7 +199,7 @@ def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surrou
 
 
 def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
-    """What the start does with the finding's batch, in words; None where nothing."""
+    """Return, in words, what the start does with the finding's batch; None if it does nothing with it."""
     path = Path(finding.path)
     if plan.refused is not None:
         return f"Kafka does not start with it: {plan.refused.reason}" if plan.refused.file == path.name else None
@@ -210,11 +212,11 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
-    """Return the end of a sentence: which offsets of sound batches an event loses, and that it deletes the segments
-    behind; "" where it does neither. number: the index of the event in the plan.
+    """Return the end of a sentence which says what offsets of sound batches an event loses, and that it deletes the
+    segments behind the file; "" if it does neither. number: the index of the event in the plan.
 
-    For a cut they include those of the segments behind it, which Kafka's start then removes. Offsets below the latest
-    snapshot of the metadata log are not lost.
+    A cut also loses the offsets of the segments behind the file, which Kafka's start then removes. Offsets below the
+    latest snapshot of the metadata log are not lost.
     """
     from kcli.log.recovery.loader import EventKind
 
@@ -234,7 +236,7 @@ def _lost_text(plan: PartitionPlan, number: int) -> str:
 
 
 def _of_event(event: Event, at: int, plan: PartitionPlan, lost_text: str) -> str | None:
-    """Return, in words, what an event of Kafka's start does with the batch at byte `at` of its file; None where it does
+    """Return, in words, what an event of Kafka's start does with the batch at byte `at` of its file; None if it does
     nothing with it."""
     from kcli.log.recovery.loader import EventKind
 

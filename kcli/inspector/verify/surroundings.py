@@ -1,4 +1,5 @@
-"""The context of partitions: the checkpoints and the node of their log directory, and the cluster's metadata log.
+"""What other files say about the partitions of a log directory: its checkpoints, the node's other log directories, and
+the cluster's metadata log.
 
 The metadata log is that of the directory itself, or of another directory of the same node, such as `metadata.log.dir`.
 It has the topics, their ids and replicas, and the cleanup policies that a topic has had since the metadata log begins.
@@ -69,8 +70,9 @@ class ClusterMetadata:
     """The metadata of a metadata log: its image, and facts from all its records. home: the log directory with the log.
 
     created: topics whose creation is in the log, not only in a snapshot. with_policy: topics that ever had a
-    cleanup.policy. compacted: those that ever had compact. all_compacted: whether brokers ever had it as default.
-    tiered: topics that ever had remote.storage.enable=true. removed: names of topics that were removed, by topic id.
+    cleanup.policy. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the brokers' default
+    ever had it. tiered: topics that ever had remote.storage.enable=true. removed: names of topics that were removed, by
+    topic id.
     """
 
     home: Path
@@ -86,7 +88,7 @@ class ClusterMetadata:
     def read(cls, log_directory: Path) -> ClusterMetadata | None:
         """Read the metadata log in a log directory, up to its first damage.
 
-        None where there is none, or where a record is invalid (the checks of its files report that).
+        Returns None if there is no metadata log, or if a record is invalid, which the checks of the log's files report.
         """
         from kcli.inspector.cluster_metadata import read_image
         from kcli.metadata_log.replay import read_records
@@ -109,7 +111,8 @@ class ClusterMetadata:
         return metadata
 
     def _remember(self, name: str, value: Mapping[str, Any], names: dict[str, str]) -> None:
-        """Update the facts by one record. names: topic names by id, from the records before it."""
+        """Update the facts from one record. name: the record's type. names: topic names by id, from the records
+        before."""
         from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 
         if name == "TopicRecord":
@@ -128,7 +131,7 @@ class ClusterMetadata:
 
 
 class Surroundings:
-    """The context of the partitions in one log directory.
+    """What the other files say about the partitions in one log directory.
 
     path: the log directory. server: the entries of the broker's server.properties. others: the paths that are verified.
     """
@@ -144,7 +147,7 @@ class Surroundings:
         self.is_broker = is_named or any((path / name).is_file() for name in BROKER_FILES)
         self.is_clean = LogDirectory(path).was_shut_down_cleanly
         self.has_metadata_log = False
-        """Whether there is a metadata log, also one that is invalid."""
+        """Whether there is a metadata log, valid or not."""
         self.metadata = self._find_metadata(others)
         self.recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         self.high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
@@ -152,15 +155,15 @@ class Surroundings:
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
-        """The partitions that the metadata log places in this log directory, and that have no directory here, or only
-        one with the id of a deleted topic, or only one without a batch while another directory has the records."""
+        """The partitions that the metadata log assigns to this log directory but whose directory is missing here, has
+        the id of a deleted topic, or has no batch while another directory has the partition's records."""
         placement = self._placement(self.registered_directory_id if self.properties is None else None)
         return [] if placement is None or not self.is_broker else list(placement.missing())
 
     @cached_property
     def emptied_files(self) -> Sequence[Path]:
-        """The files that have no byte though Kafka writes them only as a whole; empty where these are fewer than
-        EMPTY_FILES_LEAST, or in a single directory. Raises UnreadableInput."""
+        """The files of 0 bytes among those that Kafka never leaves empty. Returns none if there are fewer than
+        EMPTY_FILES_LEAST, or if all are in a single directory. Raises UnreadableInput."""
         from kcli.inspector.verify.segment_names import first_header
 
         paths = [self.path / FileKind.META_PROPERTIES]
@@ -176,7 +179,7 @@ class Surroundings:
 
     @cached_property
     def known_properties(self) -> MetaProperties | None:
-        """What meta.properties should have, where it is missing or damaged; None where Kafka can use it, or where its
+        """The content that a missing or damaged meta.properties should have; None if Kafka can use the file, or if the
         ids are not known."""
         from kcli.metadata.image import MetadataImage
         from kcli.metadata_log.known_properties import known_properties
@@ -192,7 +195,7 @@ class Surroundings:
 
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
-        """The directories of one topic that have, or may have, exchanged their names. Empty where files cannot be read,
+        """The directories of one topic that have, or may have, exchanged their names. Empty if files cannot be read,
         which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_names
 
@@ -203,8 +206,8 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The logs of coordinators' partitions that were exchanged, as the keys in them show: for each path at which a
-        log belongs, the path at which that log lies. Empty where files cannot be read, which another check reports."""
+        """The logs of coordinators' partitions that were exchanged, as the keys in the logs show: by the path at which
+        a log belongs, the path at which it lies. Empty if files cannot be read, which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
@@ -218,13 +221,14 @@ class Surroundings:
 
     @cached_property
     def registered_directory_id(self) -> str | None:
-        """The directory.id that the metadata log has for this log directory, where meta.properties has a wrong one;
-        None where the id in meta.properties is right, or the right one is not certain."""
+        """The directory.id that the metadata log has for this log directory, if meta.properties has a wrong one. None
+        if the id in meta.properties is right, or if the right id is not certain."""
         return self.mended_ids.get(self.path)
 
     @cached_property
     def directory_ids(self) -> Mapping[Path, str]:
-        """The directory.id of each log directory of the node, by the metadata log; without those that are not sure."""
+        """The directory.id of each log directory of the node, by the metadata log; directories whose id is not certain
+        are left out."""
         return self._directory_ids(self.node.directories)
 
     def _directory_ids(self, directories: Sequence[Path]) -> Mapping[Path, str]:
@@ -233,8 +237,8 @@ class Surroundings:
         return {} if self.image is None else directory_ids(self.image, self._node_in(self.image), directories)
 
     def _node_in(self, image: MetadataImage) -> int | None:
-        """Return the id under which the metadata knows the node: the node.id in meta.properties, None where that is not
-        known; where no broker has that id, and there is only one broker, the id of that one."""
+        """Return the id under which the metadata log knows the node. That is the node.id in meta.properties (None if
+        that is not known); but if no broker has this id, and there is only one broker, it is the id of that broker."""
         is_other = self.node_id not in image.brokers and len(image.brokers) == 1
         return next(iter(image.brokers)) if is_other else self.node_id
 
@@ -251,13 +255,13 @@ class Surroundings:
 
     @property
     def metadata_log_end(self) -> int | None:
-        """The log end offset of the metadata log after Kafka's start; None where it cannot be read."""
+        """The log end offset of the metadata log after Kafka's start; None if it cannot be read."""
         planned = self._metadata_plan
         return None if planned is None or planned.offsets is None else planned.offsets.log_end_offset
 
     @cached_property
     def _metadata_plan(self) -> PartitionPlan | None:
-        """The plan of the metadata log's start; None where it cannot be read."""
+        """The plan of Kafka's start on the metadata log; None if the log cannot be read."""
         from kcli.log.recovery.loader import LoadOptions
         from kcli.log.recovery.plan import plan
 
@@ -270,7 +274,8 @@ class Surroundings:
 
     @cached_property
     def renamed_metadata_log(self) -> Path | None:
-        """The metadata log under another name, where it is missing here; None where there is none."""
+        """The path of the metadata log under another name, if it is missing under its own; None if it is not missing,
+        or not found."""
         from kcli.metadata_log.renamed_log import renamed_metadata_log
 
         try:
@@ -280,8 +285,8 @@ class Surroundings:
 
     @property
     def lacks_metadata_log(self) -> bool:
-        """Whether the configuration says that the node is a controller with its metadata log here, and no metadata log
-        is here."""
+        """Whether the node is a controller whose configuration places its metadata log in this log directory, which has
+        no metadata log."""
         home = metadata_home_of(self._server)
         is_here = home is not None and same_path(home, self.path) and not self.has_metadata_log
         return is_here and self.is_broker and "controller" in self._server.get("process.roles", "")
@@ -302,15 +307,16 @@ class Surroundings:
 
     @cached_property
     def in_absent_directories(self) -> Mapping[str, Sequence[TopicPartition]]:
-        """The node's partitions that the metadata log places in a log directory of the node that is not known here,
-        unless they lie in one that is; by the directory.id of the unknown directory."""
+        """The node's partitions that the metadata log assigns to a log directory of the node that is not known here, by
+        the directory.id of that directory; without the partitions that lie in a known log directory."""
         placement = self._placement()
         return {} if placement is None else placement.in_absent_directories(self._known_ids)
 
     @property
     def has_all_directories(self) -> bool:
-        """Whether all log directories of the node are known, each with a directory.id: server.properties names them; or
-        one of them has an id that the node has not registered, as after it was formatted in place of a lost one."""
+        """Whether all log directories of the node are known, each with a directory.id: either server.properties names
+        them, or one of the known directories has an id that the node has not registered, as after a new directory was
+        formatted in place of a lost one."""
         from kcli.metadata.partition import to_uuid
 
         homes = [self.path, *self.node.others]
@@ -322,14 +328,14 @@ class Surroundings:
 
     @cached_property
     def mended_ids(self) -> Mapping[Path, str]:
-        """The right directory.id of each log directory of the node whose meta.properties has a wrong one."""
+        """For each log directory of the node whose meta.properties has a wrong directory.id, the right directory.id."""
         metas = {each: meta_of(each) for each in self.directory_ids}
         own = {each: None if meta is None else meta.directory_id for each, meta in metas.items()}
         return {path: right for path, right in self.directory_ids.items() if right != own[path]}
 
     def properties_of_unknown(self) -> MetaProperties | None:
-        """The content for a missing meta.properties: its directory.id is the only one that the node has registered and
-        no known log directory has. None where there is no such id, or more than one."""
+        """Return the content for a missing meta.properties, with the only directory.id that the node has registered and
+        that no known log directory has. Returns None if there is no such id, or more than one."""
         from formats.properties import MetaProperties
         from kcli.metadata.partition import from_uuid, to_uuid
 
@@ -352,8 +358,8 @@ class Surroundings:
         return set() if broker is None else set(broker.directories)
 
     def _placement(self, directory_id: str | None = None) -> Placement | None:
-        """Return what the metadata log places in this log directory; None where no metadata log can be read.
-        directory_id: that of this log directory; None for the one in meta.properties."""
+        """Return which partitions the metadata log assigns to this log directory; None if no metadata log can be read.
+        directory_id: the id of this log directory; None for the id in meta.properties."""
         from kcli.metadata_log.placement import Placement, futures_in
 
         image = self.image
@@ -374,15 +380,15 @@ class Surroundings:
 
     @cached_property
     def moved(self) -> Mapping[TopicPartition, Path]:
-        """The partitions that the metadata log places in this log directory, but whose directory lies in another log
+        """The partitions that the metadata log assigns to this log directory, but whose directory lies in another log
         directory of the node, each with the path of its directory."""
         placement = self._placement()
         return {} if placement is None or not self.is_broker else dict(placement.moved())
 
     @cached_property
     def exchanged_with(self) -> Path | None:
-        """The log directory that has exchanged its meta.properties with this one: by the metadata log all partitions
-        here belong there, and all there belong here. None where there is none."""
+        """The log directory that has exchanged its meta.properties with this one: by the metadata log, all partitions
+        that lie in this directory belong in the other, and the other way round. None if there is none."""
         other = next(iter(self.moved.values()), self.path).parent
         if not self.moved or any(path.parent != other for path in self.moved.values()):
             return None
@@ -394,7 +400,7 @@ class Surroundings:
         return other if is_all else None
 
     def of(self, other: Path) -> Surroundings:
-        """The context of another log directory of the node."""
+        """Return what the other files say about the partitions in another log directory of the node."""
         return Surroundings(other, self._server, self._others)
 
     def is_given(self, path: Path) -> bool:
@@ -404,7 +410,8 @@ class Surroundings:
     @cached_property
     def node(self) -> NodeDirectories:
         """The other log directories of the node: those that server.properties names beside this one; without
-        server.properties, those of the verified directories that have the same node and are no copies of this one."""
+        server.properties, those of the verified directories that belong to the same node and are no copies of this
+        one."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
         node_id = node_id_of(self._server)
         if not any(same_path(each, self.path) for each in listed):
@@ -415,10 +422,10 @@ class Surroundings:
         return NodeDirectories(self.path, listed, home, self._is_left_out, self._is_placed, node_id)
 
     def _is_beside(self, other: Path) -> bool:
-        """Whether another directory is a log directory of the same node, and no copy of this one.
+        """Return whether another directory is a log directory of the same node, and no copy of this one.
 
-        It counts as a copy where it has the same directory.id, and at least half of the partitions of the smaller one
-        are in both; unless the metadata log has two ids for them.
+        The other directory counts as a copy if it has the same directory.id, and at least half of the partitions of the
+        smaller of the two are in both, unless by the metadata log the two have different ids.
         """
         meta = meta_of(other)
         if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
@@ -441,8 +448,8 @@ class Surroundings:
 
     @cached_property
     def refused(self) -> Mapping[Path, str]:
-        """What keeps Kafka from starting with this log directory, apart from the logs of its partitions: the reasons,
-        by the path of the file or directory. Empty where files cannot be read, which another check reports."""
+        """The reasons that keep Kafka from starting with this log directory, apart from the logs of its partitions, by
+        the path of the file or directory. Empty if files cannot be read, which another check reports."""
         from kcli.log.recovery.run import Recovery
         from kcli.metadata_log.recovery import MetadataRecovery
 
@@ -463,9 +470,9 @@ class Surroundings:
 
     @cached_property
     def failing(self) -> Collection[Path]:
-        """The files of this log directory at which Kafka has an I/O error when it starts: it takes the directory
-        offline, and starts with the others. Empty where Kafka cannot start without this directory, and where a check of
-        its files ends in an error, which is not raised here."""
+        """The files of this log directory at which Kafka has an I/O error when it starts, so that it takes the
+        directory offline, and starts with the others. Empty if Kafka cannot start without this directory, and if a
+        check of its files raises an error, which is not passed on."""
         from kcli.log.recovery.run import Recovery
 
         if not self.node.may_fail:
@@ -478,21 +485,21 @@ class Surroundings:
 
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:
-        """The directories of partitions of which Kafka would lose sound batches, or at which it would fail, if it
-        started without the clean-shutdown marker. None where files cannot be read. That of the metadata log is left
-        out: each start recovers it."""
+        """The partitions' directories of which Kafka would lose sound batches, or at which it would fail, if it started
+        without the clean-shutdown marker. None if files cannot be read. The directory of the metadata log is left out,
+        since each start recovers it."""
         found = self._harmed(clean=False)
         return None if found is None else found - {METADATA_DIRECTORY}
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
-        """The directories of partitions, that of the metadata log included, of which Kafka's next start loses sound
-        batches, or at which it fails, once nothing else keeps Kafka from starting. None where files cannot be read."""
+        """The partitions' directories, with that of the metadata log, of which Kafka's next start loses sound batches,
+        or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""
         return self._harmed(clean=None)
 
     def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
-        """The directories of partitions of which Kafka's start loses sound batches, or at which it fails; None where
-        files cannot be read. clean: see Recovery."""
+        """Return the partitions' directories of which Kafka's start loses sound batches, or at which it fails; None if
+        files cannot be read. clean: as in Recovery."""
         from kcli.log.recovery.run import Recovery
 
         try:
@@ -504,12 +511,12 @@ class Surroundings:
 
     @property
     def node_id(self) -> int | None:
-        """The node.id in meta.properties; None where it is not known."""
+        """The node.id in meta.properties; None if it is not known."""
         return None if self.properties is None else self.properties.node_id
 
     @property
     def image(self) -> MetadataImage | None:
-        """The cluster's metadata; None where no metadata log can be read."""
+        """The cluster's metadata; None if no metadata log can be read."""
         return None if self.metadata is None else self.metadata.image
 
     def gaps(self, partition: TopicPartition) -> Gaps:
@@ -528,8 +535,8 @@ class Surroundings:
         return self._despite_cleaner(topic) if is_cleaned else Gaps.LOSS
 
     def _despite_cleaner(self, topic: str) -> Gaps:
-        """Return what a gap means in a topic of which the log cleaner's checkpoint has an offset, though the metadata
-        log never had it as compacted."""
+        """Return what a gap means in a topic that has an offset in the log cleaner's checkpoint, although by the
+        metadata log the topic was never compacted."""
         assert self.metadata is not None, "it has the topic"
         if topic not in self.metadata.created or not self.has_topic_ids:  # other policies may be in lost records
             return Gaps.NORMAL
@@ -547,14 +554,14 @@ class Surroundings:
         return LogConfig(own, self._server)
 
     def topic_id(self, topic: str) -> str | None:
-        """The id of a topic in the metadata log; None where it has no such topic."""
+        """The id of a topic in the metadata log; None if it has no such topic."""
         from kcli.metadata.partition import from_uuid
 
         known = None if self.image is None else self.image.topic(topic)
         return None if known is None else from_uuid(known.id)
 
     def partition_count(self, topic: str) -> int:
-        """The number of partitions of a topic in the metadata log; 0 where it has no such topic."""
+        """The number of partitions of a topic in the metadata log; 0 if it has no such topic."""
         known = None if self.image is None else self.image.topic(topic)
         return 0 if known is None else len(known.partitions)
 
@@ -564,7 +571,7 @@ class Surroundings:
         return self.image is None or (known is not None and partition.partition in known.partitions)
 
     def topic_of(self, topic_id: str) -> str | None:
-        """The topic with an id; None where there is none. Raises BadValue where the text is no id."""
+        """The topic with an id; None if there is none. Raises BadValue if the text is no id."""
         from kcli.metadata.partition import to_uuid
 
         known = None if self.image is None else self.image.topic_by_id(to_uuid(topic_id))
@@ -573,12 +580,12 @@ class Surroundings:
     def is_tiered(self, topic: str) -> bool | None:
         """Whether a part of the topic may be in tiered storage, so that its log begins before the first local segment.
 
-        None where that is not known.
+        None if that is not known.
         """
         return None if self.metadata is None else topic in self.metadata.tiered
 
     def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
-        """The offsets in a checkpoint; none where it cannot be read, which another check reports."""
+        """Return the offsets in a checkpoint; none if the checkpoint cannot be read, which another check reports."""
         try:
             return LogDirectory(self.path).offsets(kind)
         except KcliError:

@@ -1,8 +1,8 @@
 """Checks the `.swap` log of an interrupted cleaning against the segments that it replaces.
 
 At its next start Kafka deletes every segment whose base offset is within the `.swap` log, and renames that log into
-place, without checking it. Where these segments are deleted already, the `.swap` log is the only one with its records:
-it is checked as the partition's own. Source: LogLoader.load.
+place, without checking it. If these segments are deleted already, only the `.swap` log has their records: then it is
+checked like the partition's other logs. Source: LogLoader.load.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def harmful(
     gaps: Gaps,
     advance: Callable[[int], None],
 ) -> Finding | None:
-    """Return the finding that records are lost when a `.swap` log replaces segments; None where none is lost.
+    """Return the finding that records are lost when a `.swap` log replaces segments; None if no record is lost.
 
     swaps: all `.swap` segments of the partition. gaps: what it means that the `.swap` log ends before the replaced
     segments do. Raises UnreadableInput.
@@ -72,14 +72,15 @@ def harmful(
 
 
 def in_its_place(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
-    """Return the finding; one about a file of a `.swap` segment gets the path that Kafka's next start gives that
-    file."""
+    """Return the finding. If it is about a file of a `.swap` segment, it gets the path to which Kafka's next start
+    renames that file."""
     is_one = any(finding.path == str(path) for swap in swaps for path in swap.files.values())
     return replace(finding, path=finding.path.removesuffix(SUFFIX)) if is_one else finding
 
 
 def of_swap(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
-    """The inverse of `in_its_place`; an error in a log becomes that of a `.swap` log."""
+    """Undo `in_its_place`: return the finding with the path of the `.swap` file; an error in a log becomes one of a
+    `.swap` log."""
     path = f"{finding.path}{SUFFIX}"
     swap = next((each for each in swaps if any(path == str(file) for file in each.files.values())), None)
     if swap is None:
@@ -98,10 +99,10 @@ def _lacking(
     keeps_all: bool,
 ) -> list[int]:
     """Return the offsets, sorted, of records with a value that no `.swap` log has and whose keys have no later record;
-    the cleaner drops no such record, except those of aborted transactions.
+    the cleaner removes no such record, except those of aborted transactions.
 
     keeps_all: whether the topic was never compacted; then the offsets of all records that no `.swap` log has are
-    returned. Empty where a log cannot be read.
+    returned. Returns an empty list if a log cannot be read.
     """
     replaced_logs = {segment.files[FileKind.LOG] for segment in replaced}
     cleaned = [segment.files[FileKind.LOG] for segment in swaps]

@@ -1,4 +1,4 @@
-"""The cause of damage in a log that a transfer as text has changed, as FTP does in ASCII mode."""
+"""The cause of damage in a log that a transfer in text mode has changed, such as FTP in ASCII mode."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kcli.inspector.verify.log_findings import RECOVER
 
 
 def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of a log. A single finding replaces the errors and warnings where the log has more sound batches
-    once the CR before each LF is removed. Raises UnreadableInput."""
+    """Return the findings of a log. If the log has more sound batches once the CR before each LF is removed, a single
+    finding replaces the errors and warnings. Raises UnreadableInput."""
     first = next((each for each in findings if each.severity == "error"), None)
     if first is None or first.kind == "log-compressed":
         return list(findings)
-    from kcli.log.partition_view import Content, FileRange  # imported where a log is damaged
+    from kcli.log.partition_view import Content, FileRange  # imported only if a log is damaged
     from kcli.log.recovery.text_mode import before_transfer
 
     before = before_transfer(path.name, Content((FileRange(path, 0, path.stat().st_size),)))

@@ -16,17 +16,17 @@ from kcli.log.source import SEGMENT_BYTES_MAX
 Aborted = tuple[int, int, int, int, bool, bool]
 MARKER_BYTES = 78  # the batch of an abort marker: 61 of its header, 17 of its record
 MOST_BYTES = SEGMENT_BYTES_MAX // MARKER_BYTES * ENTRY.size
-"""The size in bytes of an index with an entry for each marker that fits into a segment."""
+"""The size in bytes of an index with an entry for every marker that fits into a segment of the maximum size."""
 MINOR_VERSION_MAX = 0xFF
-"""The largest version with which Kafka reads an entry: it looks only at the first of the two bytes, which has to be
-0."""
+"""The largest version with which Kafka reads an entry: it looks only at the first of the two bytes of the version,
+which has to be 0."""
 
 
 class TxnIndexCheck:
     """Compares the entries with the aborted transactions from LogCheck.aborted().
 
-    path: None where the segment has no such file. named: the path for findings. breaks: LogCheck.breaks where the
-    segment begins. A file larger than MOST_BYTES gives a single finding.
+    path: None if the segment has no such file. named: the path for findings. breaks: LogCheck.breaks at the beginning
+    of the segment. A file larger than MOST_BYTES gives a single finding.
     """
 
     def __init__(self, path: Path | None, named: Path, breaks: int) -> None:
@@ -41,7 +41,8 @@ class TxnIndexCheck:
         self._extra: list[int] = []
 
     def alone(self) -> Iterator[Finding]:
-        """Yield the findings that need no log: length, versions, offsets that contradict each other."""
+        """Yield the findings for which the log is not needed: wrong length, wrong versions, offsets that contradict
+        each other."""
         if self._size > MOST_BYTES:
             yield self._too_large()
             return
@@ -106,8 +107,8 @@ class TxnIndexCheck:
                 yield self._finding("txnindex-stable-offset", *place, f"{stable:,}{most}", found, offset=last)
 
     def _is_missing(self, transaction: Aborted) -> Iterator[Finding]:
-        """Note that a transaction has no entry. Yield the finding of the missing entries noted before, unless this one
-        is adjacent to them."""
+        """Note that a transaction has no entry. If the entry would not be adjacent to the missing entries noted before,
+        yield the finding of those first."""
         if self._missing and self._missing[0][0] != self._at:
             yield from self._flush()
         self._missing.append((self._at, transaction))
@@ -126,7 +127,7 @@ class TxnIndexCheck:
     def end(self, *, breaks: int, reaches: int) -> Iterator[Finding]:
         """Yield findings for the remaining entries, which have no marker in the log.
 
-        breaks: LogCheck.breaks at the end of the segment. reaches: the offset behind the last of the segment.
+        breaks: LogCheck.breaks at the end of the segment. reaches: the offset behind the segment's last batch.
         """
         yield from self._flush()
         if self._size > MOST_BYTES or self._zeros is not None:
@@ -152,8 +153,8 @@ class TxnIndexCheck:
             yield _run(run, behind)
 
     def lost_marker(self, ongoing: Collection[tuple[int, int]], end: int) -> AbortedTxn | None:
-        """Return the last entry whose transaction is open in the log, as its abort marker is at or behind offset `end`:
-        the log has lost its end with that marker. None where there is no such entry.
+        """Return the last entry whose transaction is open in the log because the entry's abort marker is at or behind
+        offset `end`: the log has lost its end, and the marker with it. Returns None if there is no such entry.
 
         ongoing: producer id and first offset of each open transaction. A flipped bit makes no such entry: both the
         producer id and the first offset have to match.
@@ -195,8 +196,8 @@ class TxnIndexCheck:
 
 
 def _run(first: Finding, behind: int) -> Finding:
-    """The finding of the first of several adjacent entries, extended to all of them; behind: the number of the next
-    entry."""
+    """Return the finding of the first of several adjacent entries, extended to all of them. behind: the index of the
+    entry after the last of them."""
     assert first.position is not None, "there is a file"
     length = behind * ENTRY.size - first.position
     more = length // ENTRY.size - 1

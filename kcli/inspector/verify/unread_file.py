@@ -27,8 +27,8 @@ def unread_file(error: UnreadableInput) -> Finding:
 
 
 def _permission(path: Path) -> tuple[str, str]:
-    """Return the next step, in words and as a command, where a permission is lacking: for the outermost directory above
-    the path that kcli may not list or enter, else for the path."""
+    """Return the next step, in words and as a command, if a permission is lacking. It is about the outermost directory
+    above the path that kcli may not list or enter; if kcli may enter all, about the path."""
     closed = next((each for each in reversed(path.parents) if not os.access(each, os.R_OK | os.X_OK)), path)
     own, around = closed.stat(), closed.parent.stat()
     if (own.st_uid, own.st_gid) != (around.st_uid, around.st_gid):
@@ -39,7 +39,7 @@ def _permission(path: Path) -> tuple[str, str]:
 
 
 def _copy(path: Path) -> tuple[str, str | None]:
-    """Return the next step where the disk fails, in words and as a command; None where there is no command."""
+    """Return the next step if the disk fails, in words and as a command; None if there is no command."""
     directory = path.parent
     if directory.name == METADATA_DIRECTORY:  # salvage takes lost metadata from the other directories
         directory = directory.parent

@@ -14,17 +14,17 @@ WINDOW_BYTES = 1 << 20
 
 
 def of_zeros(size: int) -> str:
-    """The words for a file of `size` bytes that are all zeros, with the cause."""
+    """Return the words, with the cause, for a file of `size` bytes that are all zeros."""
     return f"{size:,} bytes, all zeros, as a crash of the file system or a copy with holes leaves them"
 
 
 def zeros_text(data: bytes | bytearray) -> str | None:
-    """The words for a file whose content is zeros; None where the file is empty, or has another byte."""
+    """Return the words for a file whose content is zeros; None if the file is empty, or has a byte that is not zero."""
     return of_zeros(len(data)) if data and data.count(0) == len(data) else None
 
 
 def zeros_in(path: Path) -> str | None:
-    """As `zeros_text`, for a file of any size. Raises UnreadableInput."""
+    """Return the same as `zeros_text`, for a file of any size. Raises UnreadableInput."""
     source = FileSource(path)
     try:
         return zeros_of(source)
@@ -33,7 +33,7 @@ def zeros_in(path: Path) -> str | None:
 
 
 def zeros_of(source: Source) -> str | None:
-    """As `zeros_text`, for a source. Raises UnreadableInput."""
+    """Return the same as `zeros_text`, for a source. Raises UnreadableInput."""
     size, at = source.size(), 0
     window = bytearray(min(size, WINDOW_BYTES))
     while at < size:

@@ -1,11 +1,12 @@
-"""The effect of a start on a partition's directory: its view is written to a copy, or put in its place.
+"""The effect of a start on a partition's directory: the files of the start's view (kcli.log.partition_view) are written
+to a copy, or replace the directory's files.
 
     start_in_place  what the start of a broker does, before the log is opened
     write_copy      writes the files of the view to a new directory
     apply_in_place  changes the directory's files to those of the view, in an order in which the next recovery can
-                    complete it after a crash at any point: directories with names of Kafka's files are renamed; then
-                    .log files composed of parts, removals, renames, cuts, leader epochs, indexes, snapshots; `back_up`
-                    comes first
+                    complete the change after a crash at any point: directories with names of Kafka's files are
+                    renamed; then follow .log files composed of parts, removals, renames, cuts, leader epochs,
+                    indexes, snapshots. The caller has called `back_up`, which saves what is removed
 
 Source for the order: LogLoader, LocalLog.
 """
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 EXCHANGED = ".exchanged"
 MOVED = ".moved"
-"""The suffix that a directory or broken link gets if it has the name of one of Kafka's files; a start of Kafka ignores
-it."""
+"""The suffix that a directory or broken link gets if it has the name of one of Kafka's files. Kafka's start ignores
+names with this suffix."""
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -78,14 +79,14 @@ class InTheWay(KcliError):
 
 
 def refuse_in_the_way(view: PartitionView) -> None:
-    """Raise InTheWay where `apply_in_place` could not write a file of the view."""
+    """Raise InTheWay if `apply_in_place` could not write a file of the view."""
     for name in sorted(view.in_the_way & view.files.keys()):
         raise in_the_way(view.directory / name, view.directory / f"{name}{MOVED}")
 
 
 def in_the_way(path: Path, free: Path) -> InTheWay:
-    """Return the error for a directory or broken link at the path of a file that is to be written. free: the path to
-    which the user may move it."""
+    """Return the error for a directory or broken link at the path of a file that is to be written. free: a free path,
+    to which the user may move the directory or link."""
     command = f"mv -nT -- {quote(str(path))} {quote(str(free))}"
     return InTheWay(f"{path}: not a file, where one is to be written; nothing was changed. Next: {command}")
 
@@ -154,8 +155,8 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
 
 
 def _set_aside(path: Path, disk: Disk) -> None:
-    """Rename the directory or broken link at the path of one of Kafka's files: it gets the suffix .moved, and a number
-    where that name is taken."""
+    """Rename the directory or broken link at the path of one of Kafka's files: its name gets the suffix .moved, and
+    also a number if that name is taken."""
     moved = path.with_name(f"{path.name}{MOVED}")
     number = 1
     while os.path.lexists(moved):
@@ -165,17 +166,18 @@ def _set_aside(path: Path, disk: Disk) -> None:
 
 
 def _is_of_another(view: PartitionView, name: str, content: Content) -> bool:
-    """Whether the new content of a file has bytes of another file on disk, whose name stays in the view."""
+    """Return whether the new content of a file contains bytes of another file on disk, whose name stays in the view."""
     parts = [part for part in content.parts if isinstance(part, FileRange) and part.path.parent == view.directory]
     return any(part.path.name != name and part.path.name in view.files for part in parts)
 
 
 def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collection[str]) -> None:
-    """Write the .log files that are composed of parts, then rename them into place, the last first. Their old indexes,
-    where the view changes these, are removed before.
+    """Write the .log files that are composed of parts to temporary files, then rename these into place, the last first.
+    Before the renames, the old indexes that the view changes are removed.
 
-    exchanged: those of the .log files that replace a file whose bytes others need. After a crash in between, a start of
-    Kafka deletes files with the suffix .cleaned, and leaves those with another suffix, which these have.
+    exchanged: the .log files among them that replace a file whose bytes other files need. Their temporary files have a
+    suffix other than .cleaned: if there is a crash before the renames, Kafka's start deletes files with the suffix
+    .cleaned, and leaves those with another suffix.
     """
     directory = view.directory
     suffixes = {name: EXCHANGED if name in exchanged else ".cleaned" for name in logs}
@@ -192,7 +194,7 @@ def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collec
 
 
 def _cut_and_sync(view: PartitionView, disk: Disk, changed: dict[str, Content]) -> None:
-    """Cut logs, the last first, and sync all logs, as the recovery point moves to the log end offset."""
+    """Cut logs, the last first, and sync all logs, because afterwards the recovery point is the log end offset."""
     logs = [name for name in view.files if name.endswith(".log")]
     for name in sorted(logs, reverse=True):
         path, size = view.directory / name, view.files[name].size
@@ -205,8 +207,8 @@ def _cut_and_sync(view: PartitionView, disk: Disk, changed: dict[str, Content]) 
 
 
 def _origin(content: Content) -> str | None:
-    """Return the name of the file on disk of which this content is the whole or the beginning; None where it is
-    composed of parts, decompressed, or changed back to what it was before a transfer as text."""
+    """Return the name of the file on disk of which this content is the whole or the beginning. Returns None if the
+    content is composed of parts, decompressed, or changed back to what it was before a transfer in text mode."""
     part = content.parts[0] if len(content.parts) == 1 else None
     if part is not None and is_as_stored(part) and part.start == 0:
         return part.path.name
@@ -222,14 +224,14 @@ def _in_memory(content: Content) -> bool:
 
 
 def _write_order(name: str) -> tuple[int, str]:
-    """Return a sort key for files to write: first leader epochs, as a start that finds an index reads fewer batches for
-    them; then indexes; snapshots last."""
+    """Return a sort key for files to write: first leader epochs, because a start that finds an index reads fewer
+    batches to rebuild them; then indexes; snapshots last."""
     return 0 if name == LEADER_EPOCHS else 2 if name.endswith(".snapshot") else 1, name
 
 
 def _removal_order(name: str) -> tuple[int, str]:
-    """Return a sort key for files to remove: first .swap files, then the .cleaned files that show these to be invalid;
-    then the files of segments, the last segment first."""
+    """Return a sort key for files to remove: first .swap files, then the .cleaned files that mark those .swap files as
+    invalid; then the files of segments, the last segment first."""
     rank = 0 if name.endswith(".swap") else 1 if name.endswith(".cleaned") else 2
     inverted = "".join(chr(0x10FFFF - ord(char)) for char in name[:20])
     return rank, inverted + name[20:]

@@ -1,7 +1,8 @@
 """The backup of what recovery in place cuts: one tar file beside the partitions, which Kafka ignores.
 
-A directory there would keep Kafka from starting; a file does not. Members: `<partition>/<file>` for a whole file,
-`<partition>/<file>.bytes-<from>-<to>` for a part. `cat` them back together, or `dd` one to its place.
+It is one file because a directory there would keep Kafka from starting. Members: `<partition>/<file>` for a whole file,
+`<partition>/<file>.bytes-<from>-<to>` for a part of a file. To restore a file, put its parts together with `cat`, or
+write a part to its position with `dd`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ BLOCK_BYTES = 512
 
 
 class Backup:
-    """The tar file. It is created when the first member is added; `path` is None until then. Close it before the files
-    are changed."""
+    """The tar file. It is created when the first member is added; `path` is None until then. The caller closes it
+    before any file is changed."""
 
     def __init__(self, disk: Disk, directory: Path, name: str) -> None:
         self._disk = disk

@@ -1,7 +1,7 @@
-"""A batch with a wrong length, which its CRC shows.
+"""Finding the right length of a batch whose header has a wrong one, by its CRC.
 
-No CRC covers the length in a batch's header, and with a wrong one all its bytes are damage. If the CRC is right over
-the bytes up to the next sound batch, or to the end of the file, these are the batch.
+No CRC covers the length in a batch's header. If the length is wrong, all bytes of the batch count as damage. If the CRC
+is right for the bytes up to the next sound batch, or to the end of the file, these bytes are the batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LENGTH = struct.Struct(">i")
 
 
 class WrongLength(NamedTuple):
-    """The length in a batch's header, in bytes behind it (`before`), and the right one (`length`)."""
+    """The wrong length in a batch's header (`before`) and the right one (`length`): bytes behind the length field."""
 
     before: int
     length: int
@@ -34,7 +34,7 @@ class WrongLength(NamedTuple):
 
 def wrong_length(source: Source, position: int, size: int) -> WrongLength | None:
     """Return the wrong length of a batch of magic 2 that is all of bytes [position, position + size) of a .log file;
-    None where they are no such batch. Raises UnreadableInput."""
+    None if these bytes are no such batch. Raises UnreadableInput."""
     if not HEADER_BYTES <= size <= MAX_BATCH_BYTES:
         return None
     header = bytearray(HEADER_BYTES)
@@ -50,7 +50,7 @@ def wrong_length(source: Source, position: int, size: int) -> WrongLength | None
 
 
 class Resized(NamedTuple):
-    """A batch with the right length. before: the length in the file. row: its position is that in the file."""
+    """A batch with its length corrected. before: the length in the file. row: has the batch's position in the file."""
 
     content: Content
     before: int
@@ -58,9 +58,9 @@ class Resized(NamedTuple):
 
 
 def resized(name: str, content: Content, damage: Damage) -> Resized | None:
-    """Return the batch with a wrong length that is all of the damage; None where there is none.
+    """Return the batch with a wrong length that is all of the damage; None if the damage is something else.
 
-    name, content: those of the .log file. Raises UnreadableInput.
+    name, content: the name and content of the .log file. Raises UnreadableInput.
     """
     source = ContentSource(name, content)
     try:
@@ -77,7 +77,7 @@ def resized(name: str, content: Content, damage: Damage) -> Resized | None:
 
 
 def _row(name: str, batch: Content) -> BatchRow | None:
-    """Return the header of a batch; None where it is not sound. Raises UnreadableInput."""
+    """Return the header of a batch; None if the batch is not sound. Raises UnreadableInput."""
     source = ContentSource(name, batch)
     try:
         for part in read_segment(source, resync=False):

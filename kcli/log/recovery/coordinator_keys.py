@@ -24,17 +24,17 @@ from kcli.log.coordinator_records import read_records
 
 SHARE_TOPIC = "__share_group_state"
 KEYS_OF = {"__consumer_offsets": "group", "__transaction_state": "transactional id", SHARE_TOPIC: "share group"}
-"""The kind of name with which the keys of a coordinator's topic begin."""
+"""By topic, the kind of id with which the keys of a coordinator's topic begin."""
 KEYS_MAX = 1_000
-"""The largest number of keys that are read from the records in one directory."""
+"""The maximum number of keys that are read from the records in one directory."""
 HEAD = struct.Struct(">hh")
 SHARE_TAIL = struct.Struct(">16si")
 
 
 def owners(directory: Path, topic: str, count: int) -> dict[int, str]:
     """Return the numbers of the partitions of `topic` to which the first records in a directory belong, each with the
-    group id or transactional id in the key of one such record; none where the directory cannot be read. count: the
-    topic's number of partitions."""
+    group id or transactional id in the key of one such record. Returns an empty dict if the directory cannot be read.
+    count: the topic's number of partitions."""
     found: dict[int, str] = {}
     keys = (record.key for _, record in read_records(directory, lambda _: None) if record.key is not None)
     with suppress(UnreadableInput):
@@ -45,8 +45,8 @@ def owners(directory: Path, topic: str, count: int) -> dict[int, str]:
 
 
 def hashed_keys(key: bytes, topic: str) -> Iterator[tuple[str, str]]:
-    """Yield the group id or transactional id with which a key begins, and the text whose hash gives its partition;
-    nothing where the key has another form."""
+    """Yield the group id or transactional id with which a key begins, and the text whose hash gives the key's
+    partition; nothing if the key has another form."""
     try:
         _, length = HEAD.unpack_from(key)
         end = HEAD.size + length

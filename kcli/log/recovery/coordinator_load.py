@@ -1,11 +1,13 @@
-"""Whether a coordinator can load its partition after a start: the group coordinator one of __consumer_offsets, the
-share coordinator one of __share_group_state, the transaction coordinator one of __transaction_state.
+"""Whether a coordinator can load its partition after a start. The group coordinator loads a partition of
+__consumer_offsets, the share coordinator one of __share_group_state, the transaction coordinator one of
+__transaction_state.
 
 A coordinator reads its partition from the log start to the end, without a check of CRCs. It stops at bytes that are no
-batch, at a batch whose records cannot be parsed, and at a record that is none of its own: load_stops says which. No
-start checks for such records, and a start after a clean shutdown checks for none of the three. The group and the share
-coordinator then serve nothing of the partition. The transaction coordinator serves the partition with what it has
-loaded: it has forgotten the rest. Source: CoordinatorLoaderImpl, TransactionStateManager.
+batch, at a batch whose records cannot be parsed, and at a record that does not belong in its topic: load_stops says
+which records these are. A start after a clean shutdown checks for none of the three, and even a start after a crash
+does not check for such records. After a stop, the group or the share coordinator serves nothing of the partition. The
+transaction coordinator serves the partition with the records before the stop, as if the later records did not exist.
+Source: CoordinatorLoaderImpl, TransactionStateManager.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ _OUTCOMES = {
 @dataclass(frozen=True, slots=True)
 class LoadEnd:
     """Where and why a coordinator's load of a partition ends early. file, position: the .log file, and the byte in it
-    where the batch begins, or the bytes that are no batch. offset: that of the record at which the load ends; None
-    where it ends at a whole batch, or at bytes that are no batch."""
+    at which the batch, or the bytes that are no batch, begin. offset: the offset of the record at which the load ends;
+    None if the load ends at a whole batch, or at bytes that are no batch."""
 
     coordinator: str
     file: str
@@ -43,13 +45,13 @@ class LoadEnd:
 
     @property
     def outcome(self) -> str:
-        """In words, what Kafka does where the load ends."""
+        """What Kafka does after the end of the load, in words."""
         return f"Kafka starts, and its {self.coordinator} coordinator {_OUTCOMES[self.coordinator]}"
 
 
 def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | None:
-    """Return where the load of a coordinator's partition ends before `log_end_offset`; None where the coordinator loads
-    all of it, or the topic is not one of a coordinator. Raises UnreadableInput."""
+    """Return where the load of a coordinator's partition ends before `log_end_offset`. Returns None if the coordinator
+    loads the whole partition, or if the topic is not one of a coordinator. Raises UnreadableInput."""
     if topic not in COORDINATORS:
         return None
     load = _Load(topic, log_end_offset)
@@ -66,7 +68,7 @@ def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | 
 
 
 class _Load:
-    """A load of a coordinator's partition, to which the windows and damage of its segments are given in order."""
+    """A load of a coordinator's partition: the caller passes the windows and damage of its segments to it, in order."""
 
     def __init__(self, topic: str, log_end_offset: int) -> None:
         self._topic = topic
@@ -75,8 +77,9 @@ class _Load:
         self._records = RecordTable(RECORDS_AT_ONCE)
 
     def end_in(self, part: Window | Damage) -> tuple[int, str, int | None] | None:
-        """Return the byte at which the load ends, the reason, and the offset of the record (None: a whole batch, or no
-        batch); None where it does not end in this window or damage."""
+        """Return the byte at which the load ends, the reason, and the offset of the record at which it ends (None: it
+        ends at a whole batch, or at bytes that are no batch). Returns None if the load does not end in this window or
+        damage."""
         if isinstance(part, Damage):
             is_behind = isinstance(part.error, Truncated) and self._next_offset >= self._log_end_offset
             return None if is_behind else (part.position, part.error.reason, None)

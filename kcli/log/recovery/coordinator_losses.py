@@ -1,7 +1,7 @@
 """Which groups or transactional ids lose records when a start cuts a coordinator's partition, by the keys in the sound
-batches that are lost. Their coordinator then loads an older state of them, or none.
+batches that are lost. The coordinator then loads an older state of these groups or transactional ids, or none.
 
-Names in batches that cannot be read, or in missing files, are not known.
+Group ids and transactional ids in batches that cannot be read, or in missing files, are not known.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from kcli.log.recovery.loader import Event
 from kcli.log.segment_reader import Damage, Window, read_segment
 
 NAMES_MAX = 10_000
-"""About the largest number of group ids or transactional ids that are collected; further windows are not read then."""
+"""Once so many group ids or transactional ids are collected, no further batches are decoded to find more."""
 RECORDS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class LostState:
-    """What a coordinator loses records of. what: "group", "transactional id" or "share group"; names: the group ids or
-    transactional ids, sorted."""
+    """The groups or transactional ids of which a coordinator loses records. what: "group", "transactional id" or "share
+    group"; names: the group ids or transactional ids, sorted."""
 
     what: str
     names: tuple[str, ...]
 
 
 def lost_state(topic: str, events: Iterable[Event]) -> LostState | None:
-    """Return the groups or transactional ids of which a broker's start deletes records.
+    """Return the groups or transactional ids of which a broker's start deletes records. Returns None if no such record
+    is deleted, or if `topic` is not the internal topic of a coordinator.
 
-    topic: that of the partition. events: the changes of the start to its log. None where no such record is deleted, or
-    `topic` is not the internal topic of a coordinator. Raises UnreadableInput.
+    topic: the topic of the partition. events: the changes of the start to the partition's log. Raises UnreadableInput.
     """
     if topic not in KEYS_OF:
         return None

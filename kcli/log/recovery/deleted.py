@@ -4,18 +4,18 @@ offsets.
 Kafka renames the files of a segment to .deleted in three cases, after which the remaining log still has the segment's
 offsets, or no longer needs them: retention (they are below the first segment), compaction and splits of segments
 (another segment has replaced this one), truncation (they are at or above the log end offset). A .deleted log that none
-of these cases explains is a missed log. It lies
+of these cases explains is a missed log. The offsets of a missed log lie
 
-    between two segments            in a compacted topic, where gaps are normal, only if it also begins at the offset
-                                    at which the segment before it ends
+    between two segments            in a compacted topic, in which gaps are normal, only if the missed log also begins
+                                    at the offset at which the segment before it ends
     after the last segment          below an offset that, by the checkpoints, the log had reached; in a compacted topic
-                                    as above
+                                    only under the same condition
     directly below the first one    if the first leader epoch begins at or below its batches: retention would have
                                     raised the log start offset, and with it the start of the first leader epoch
 
-Where .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it
+If .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it
 starts, the .swap logs whose base offset is at or above the lowest one of a .cleaned file, because the segments that
-they were to replace still exist. Where these segments are gone, only the .swap log has their batches: it is a missed
+they were to replace still exist. If these segments are gone, only the .swap log has their batches: it is a missed
 log by the same rules, except that in a compacted topic gaps before and after it are allowed. All other .swap logs
 replace their segments at the start, and are not missed.
 
@@ -43,7 +43,7 @@ NEVER = 2**63
 @dataclass(frozen=True, slots=True)
 class MissedLog:
     """The files of a segment whose .log file is a missed log, and the first and last offset of its batches. suffix:
-    .deleted or .swap, which the names lose when it is restored."""
+    .deleted or .swap; the restored files have names without it."""
 
     base_offset: int
     last_offset: int
@@ -57,8 +57,8 @@ class MissedLog:
 
 
 def first_cleaned(names: Iterable[FileName]) -> int:
-    """Return the lowest base offset of a .cleaned file: a start deletes the .swap files at or above it. NEVER without
-    such a file."""
+    """Return the lowest base offset of a .cleaned file: a start deletes the .swap files at or above this offset.
+    Returns NEVER if there is no .cleaned file."""
     return min((name.base_offset or 0 for name in names if name.state == "cleaned"), default=NEVER)
 
 
@@ -70,12 +70,12 @@ def missed_logs(
     log_start_offset: int = 0,
     is_tiered: bool = False,
 ) -> list[MissedLog]:
-    """Return the missed logs in a partition's directory (see the module), by offset.
+    """Return the missed logs (see the module) in a partition's directory, by offset.
 
     files: the content of the directory's files by name. reached: the offset that, by the checkpoints, the log had
-    reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 where it has none. is_tiered:
-    whether retention of the local log leaves the log start offset, and the leader epochs, as they are. Raises
-    UnreadableInput.
+    reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 if there is none. is_tiered:
+    whether the topic has tiered storage, so that retention of the local log changes neither the log start offset nor
+    the leader epochs. Raises UnreadableInput.
     """
     parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
@@ -122,15 +122,16 @@ def missed_logs(
 
 
 def _in_order(deleted: Mapping[int, str], live: Mapping[int, str]) -> list[tuple[int, str]]:
-    """Return base offset and name of the .deleted files in the order in which they are judged: first those below all
-    segments, the highest first, as each must end where the next one begins; then the others, the lowest first."""
+    """Return base offset and name of the .deleted files in the order in which they are examined: first those below all
+    segments, the highest first, because each of these must end where the next one begins; then the others, the lowest
+    first."""
     first = min(live, default=0)
     below = sorted((each for each in deleted.items() if each[0] < first), reverse=True)
     return below + sorted(each for each in deleted.items() if each[0] >= first)
 
 
 def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
-    """Return the start offset of the first leader epoch; None where leader-epoch-checkpoint is missing, empty, or
+    """Return the start offset of the first leader epoch; None if leader-epoch-checkpoint is missing, empty, or
     cannot be read."""
     content = files.get(LEADER_EPOCHS)
     if content is None or content.size > SMALL_FILE_BYTES:
@@ -147,7 +148,8 @@ def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
 
 
 def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[str, ...]:
-    """Return the names of the segment's files with the suffix, except those whose name without it another file has."""
+    """Return the names of the segment's files with the suffix, except files whose name without the suffix exists,
+    too."""
     return tuple(
         name
         for name, found in sorted(parsed.items())
@@ -157,19 +159,19 @@ def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[st
 
 class _Bounds:
     """Reads the offsets of the batches in .log files. live: the names of the segments' .log files by base offset; the
-    caller may add some."""
+    caller may add names later."""
 
     def __init__(self, files: Mapping[str, Content], live: Mapping[int, str]) -> None:
         self._files, self._live = files, live
 
     def end(self, base: int) -> int:
-        """Return the offset behind the last batch of the segment with the base offset `base`; `base` where it has no
-        batch."""
+        """Return the offset behind the last batch of the segment with the base offset `base`; `base` if the segment has
+        no batch."""
         found = self.of(self._live[base])
         return base if found is None else found[1] + 1
 
     def of(self, name: str) -> tuple[int, int] | None:
-        """Return the first and last offset of the batches in a .log file; None where it has no batch."""
+        """Return the first and last offset of the batches in a .log file; None if it has no batch."""
         source = ContentSource(name, self._files[name])
         first, last = None, 0
         try:

@@ -1,4 +1,4 @@
-"""End markers of transactions that a damaged log has lost, written anew where other files are evidence of them.
+"""End markers of transactions that a damaged log has lost, written anew if other files are evidence of them.
 
 Without its marker a transaction stays open, and read_committed consumers stop at its first record for ever; or the
 marker of the producer's next transaction ends both, and aborted records are read as committed.
@@ -7,7 +7,7 @@ abort    a transaction index has the offset of the marker, and no batch of the l
 commit   a producer snapshot, or the beginning of the producer's next aborted transaction, shows that the transaction
          had ended; and the missing offsets are of segments whose transaction indexes do not list it as aborted
 
-A marker takes a missing offset; the batches around it stay as they are. Without such evidence a transaction stays open.
+A marker is written at a missing offset; all batches stay as they are. Without such evidence a transaction stays open.
 Source: TransactionIndex, ProducerStateManager, KIP-98.
 """
 
@@ -44,7 +44,7 @@ MARKER = 1 << 5 | 1 << 4
 @dataclass(frozen=True, slots=True)
 class EndMarker:
     """A transaction marker that salvage writes at a missing offset. file: the .log file that gets the marker; source:
-    the file that is the evidence for it; first_offset: that of the transaction."""
+    the file that is the evidence for the marker; first_offset: the first offset of the transaction."""
 
     file: str
     offset: int
@@ -57,8 +57,9 @@ class EndMarker:
 class _Ended(NamedTuple):
     """Evidence in a file (source) that a producer's transaction that began below `offset` had ended by then.
 
-    last: for a producer snapshot, the producer's last offset and epoch in it; None for a transaction index. By the
-    index, the producer's next transaction begins at `offset`: a batch of the log must confirm this.
+    last: if the file is a producer snapshot, the producer's last offset and epoch in the snapshot; None if it is a
+    transaction index. In the latter case the producer's next transaction begins at `offset` by the index, and a batch
+    of the log must confirm this.
     """
 
     offset: int
@@ -79,9 +80,10 @@ class _Ended(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What transaction indexes and producer snapshots say. aborted: their aborted transactions; ended: the evidence of
-    ended ones; each with the file's name. indexed: the base offsets of segments with a sound transaction index; bases:
-    the offsets in the names of all files. cut: the .log files that have fewer bytes in the view than on disk."""
+    """What transaction indexes and producer snapshots say. aborted: the aborted transactions in the indexes; ended: the
+    evidence of ended transactions; each with the file's name. indexed: the base offsets of segments with a sound
+    transaction index; bases: the offsets in the names of all files. cut: the .log files that have fewer bytes in the
+    view than on disk."""
 
     aborted: list[tuple[AbortedTxn, str]] = field(default_factory=list)
     ended: list[_Ended] = field(default_factory=list)
@@ -102,11 +104,11 @@ class _Open:
 @dataclass(slots=True)
 class _Missing:
     """Offsets `first` to `last`, both inclusive, that no batch has. log, position: the .log file, and the byte in it,
-    where their batches belong.
+    where the missing batches belong.
 
-    before: the batch before them. taken: those of the offsets that got a marker. is_known: whether it is known in which
-    segments these offsets were: the .log file goes on behind them or has lost bytes at its end, or a file has `first`
-    in its name.
+    before: the batch before the missing ones. taken: those of the offsets at which a marker was written. is_known:
+    whether it is known to which segments these offsets belonged: the .log file continues behind them or has lost bytes
+    at its end, or a file has `first` in its name.
     """
 
     first: int
@@ -119,8 +121,8 @@ class _Missing:
 
 
 def write_end_markers(view: PartitionView) -> list[EndMarker]:
-    """Write the lost end markers of transactions into the .log files of a view, and return them. The indexes of the
-    changed segments are removed: a start rebuilds them. The order of the names of the .log files must be that of their
+    """Write the lost end markers of transactions into the .log files of a view. Returns the markers. The indexes of the
+    changed segments are removed: a start rebuilds them. The names of the .log files must be in the order of their
     offsets. Raises UnreadableInput, StartRefused."""
     known = _known(view)
     if not _logs(view) or not (known.aborted or known.ended) or not _lacks_offsets(view, known):
@@ -175,8 +177,8 @@ def _known(view: PartitionView) -> _Known:
 
 
 def _lacks_offsets(view: PartitionView, known: _Known) -> bool:
-    """Whether offsets are missing between the batches of the log, or behind them up to a transaction end that `known`
-    has. The view must have a .log file."""
+    """Return whether offsets are missing between the batches of the log, or behind its last batch up to a transaction
+    end that is in `known`. The view must have a .log file."""
     check = LogCheck(check_control, sequences=False)
     logs = _logs(view)
     for name, following in zip(logs, [*logs[1:], None], strict=True):
@@ -208,7 +210,7 @@ def _logs(view: PartitionView) -> list[str]:
 class _Search:
     """Reads the batches of a partition in order, and finds the offsets at which markers are missing.
 
-    found: for each lost marker the missing offsets that it was among, the marker, and its batch.
+    found: for each lost marker, the range of missing offsets in which it was, the marker, and the batch of the marker.
     """
 
     def __init__(self, known: _Known) -> None:
@@ -261,7 +263,7 @@ class _Search:
 
     def _miss(self, before: BatchRow, name: str, row: BatchRow, *, is_first: bool) -> None:
         """Handle the offsets that are missing between `before` and `row`. The missing batches from the base offset of
-        the .log file `name` on belong into this file, those below it to the end of the file before."""
+        the .log file `name` on belong into this file, those below that offset to the end of the file before."""
         first, last = before.last_offset + 1, row.base_offset - 1
         if not is_first:
             self._gap(_Missing(first, last, name, row.position, before, is_known=True))
@@ -273,7 +275,7 @@ class _Search:
             self._gap(_Missing(max(first, base), last, name, row.position, before, is_known=True))
 
     def end(self) -> None:
-        """Handle the offsets behind the last batch of the log. Call it after the last `read`."""
+        """Handle the offsets behind the last batch of the log. To be called after the last `read`."""
         before = self._before
         if before is not None and before.last_offset < OFFSET_MAX:
             self._settle_ended(before.last_offset + 1)
@@ -301,23 +303,23 @@ class _Search:
                 self._write(gap, entry.last_offset, begun, ControlType.ABORT, source)
 
     def _is_of(self, entry: AbortedTxn, begun: _Open) -> bool:
-        """Whether the open transaction `begun` is the aborted one in `entry`: it begins at the entry's first offset; or
-        behind it, where the entry's first offset is missing from the log."""
+        """Return whether the open transaction `begun` is the aborted one in `entry`: it begins at the entry's first
+        offset, or behind that offset if that offset is missing from the log."""
         if begun.first_offset <= entry.first_offset:
             return begun.first_offset == entry.first_offset
         at = bisect_right(self._gaps, entry.first_offset, key=lambda gap: gap.first) - 1
         return at >= 0 and entry.first_offset <= self._gaps[at].last
 
     def _skip_aborted(self, offset: int) -> None:
-        """Skip the aborted transactions whose marker is at or below `offset`: they need no marker written, as the log
-        has batches there."""
+        """Skip the aborted transactions whose marker is at or below `offset`: no marker has to be written for them,
+        because the log has batches at these offsets."""
         aborted = self._known.aborted
         while self._next_aborted < len(aborted) and aborted[self._next_aborted][0].last_offset <= offset:
             self._next_aborted += 1
 
     def _settle_ended(self, offset: int, row: BatchRow | None = None) -> None:
         """Write commit markers for the open transactions that, by the evidence, had ended at or below `offset`. row:
-        the batch that begins there."""
+        the batch that begins at `offset`."""
         ended = self._known.ended
         while self._next_ended < len(ended) and ended[self._next_ended].offset <= offset:
             each = ended[self._next_ended]
@@ -328,7 +330,8 @@ class _Search:
 
     def _commit(self, ended: _Ended, begun: _Open) -> None:
         """Write a commit marker for `begun` at a missing offset behind its last batch, unless the transaction may have
-        been aborted: a segment to which missing offsets belong is not known, or has no sound transaction index."""
+        been aborted: that is so if a segment to which missing offsets belong is not known, or has no sound transaction
+        index."""
         at = bisect_right(self._gaps, begun.last.last_offset, key=lambda gap: gap.first)
         gaps = [gap for gap in self._gaps[at:] if gap.first < ended.offset]
         if not gaps or not all(gap.is_known and self._is_indexed(gap, ended.offset) for gap in gaps):
@@ -385,8 +388,8 @@ def _batch(marker: EndMarker, last: BatchRow, producer_epoch: int, before: Batch
 
 
 def _with(content: Content, written: Iterable[tuple[int, int, bytes]]) -> Content:
-    """Return the content of a .log file with batches inserted. written: for each its position in `content`, its offset,
-    and its bytes."""
+    """Return the content of a .log file with batches inserted. written: for each batch its position in `content`, its
+    offset, and its bytes."""
     parts: tuple[Part, ...] = ()
     end = 0
     for position, _, data in sorted(written):

@@ -1,10 +1,10 @@
 """Exchanged logs: .log files of two or more partitions, each at the path of another.
 
 A .log file fits a path if its first offset fits the base offset in the file's name, and if most entries of the indexes
-at that path point to batches in it that end at the entries' offsets: one damaged batch, also the first or the last,
-does not hide to which path the file belongs. A .log file that does not fit its own path belongs at the only path of
-another such file that it fits. Kafka checks neither for a segment below the recovery point nor for one with sound
-batches: it serves the records of one partition as those of the other.
+at that path point to batches in the file that end at the entries' offsets. So one damaged batch, even the first or the
+last, does not hide to which path the file belongs. A .log file that does not fit its own path belongs at another path
+if it fits only that one among the paths of such files. Kafka checks neither for a segment below the recovery point nor
+for one with sound batches: it serves the records of one partition as those of the other.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ INDEX_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 MAGIC = 2
 ENTRIES_MAX = 32
-"""The largest number of entries of an offset index, evenly apart, that are compared with a .log file."""
+"""The maximum number of entries of an offset index, evenly apart, that are compared with a .log file."""
 LENGTH_EXTRA_BYTES = 12
 """The number of bytes at the beginning of a batch that its length field does not count."""
 MAX_TIMESTAMP_AT = 35
 HEADERS_READ_BYTES = 1 << 20
-"""The most bytes of a .log file that are read to find the batch of a time index entry: a file whose offset index has no
-entry is rarely larger."""
+"""The maximum number of bytes of a .log file that are read to find the batch of a time index entry. That is enough for
+most files: if an offset index has no entry, the .log file is rarely larger."""
 
 
 def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path]:
@@ -52,7 +52,7 @@ def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path
 
 
 def _logs(directory: Path) -> list[Path]:
-    """Return the .log files in a directory, sorted; none where the directory cannot be read."""
+    """Return the .log files in a directory, sorted; an empty list if the directory cannot be read."""
     try:
         paths = sorted(directory.iterdir())
     except OSError:  # the plan of the partition reports this error
@@ -63,8 +63,8 @@ def _logs(directory: Path) -> list[Path]:
 
 
 def _fits(log: Path, place: Path) -> bool:
-    """Whether the .log file at `log` fits the path `place` (see the module's docstring). A file whose first batch
-    cannot be read fits only its own path where the indexes have no entry."""
+    """Return whether the .log file at `log` fits the path `place` (see the module's docstring). If the first batch of a
+    file cannot be read, and the indexes have no entry, the file fits only its own path."""
     name = parse(place.name)
     base = None if name is None else name.base_offset
     if base is None:
@@ -77,10 +77,10 @@ def _fits(log: Path, place: Path) -> bool:
 
 
 def indexes_fit(place: Path, log: Path, base: int) -> bool | None:
-    """Whether most entries of the indexes beside the path `place` point to batches of the .log file `log`, if its base
-    offset is `base`; None where these indexes have no entry.
+    """Return whether most entries of the indexes beside the path `place` point to batches of the .log file `log`, if
+    its base offset is `base`; None if these indexes have no entry.
 
-    If the offset index has no entry, as where the .log file is smaller than index.interval.bytes, the last entry of the
+    If the offset index has no entry, as when the .log file is smaller than index.interval.bytes, the last entry of the
     time index decides.
     """
     entries = _sample(place.with_suffix(FileKind.OFFSET_INDEX), INDEX_ENTRY, ENTRIES_MAX)
@@ -96,8 +96,8 @@ def indexes_fit(place: Path, log: Path, base: int) -> bool | None:
 
 
 def _has_batch(log: Path, offset: int, max_timestamp: int) -> bool:
-    """Whether the first batch with a last offset of at least `offset` has exactly that last offset, and this largest
-    timestamp (ms)."""
+    """Return whether the first batch whose last offset is `offset` or higher has exactly that last offset, and this
+    largest timestamp (ms)."""
     data = _bytes_at(log, 0, HEADERS_READ_BYTES)
     position = 0
     while position + MAX_TIMESTAMP_AT + 8 <= len(data):
@@ -112,8 +112,8 @@ def _has_batch(log: Path, offset: int, max_timestamp: int) -> bool:
 
 
 def batch_at(log: Path, position: int) -> tuple[int, int] | None:
-    """Return first and last offset of the batch whose header is at byte `position`; None where no header of magic 2 is
-    there.
+    """Return first and last offset of the batch whose header is at byte `position`; None if there is no header of magic
+    2 at that byte.
 
     The CRC is not checked.
     """
@@ -125,18 +125,18 @@ def batch_at(log: Path, position: int) -> tuple[int, int] | None:
 
 
 def last_entry(index: Path) -> tuple[int, int] | None:
-    """Return relative offset and position of the last entry in an offset index that is not all zeros; None where there
+    """Return relative offset and position of the last entry in an offset index that is not all zeros; None if there
     is none."""
     found = _sample(index, INDEX_ENTRY, 1)
     return found[0] if found else None
 
 
 def _sample(index: Path, entry: struct.Struct, most: int) -> list[tuple[int, int]]:
-    """Return the last entry of an index and others before it, evenly apart, at most `most` in all; none where the index
-    cannot be read.
+    """Return the last entry of an index and others before it, evenly apart, at most `most` in all; an empty list if the
+    index cannot be read.
 
-    Zeros behind the entries are the unused rest of a preallocated file. A binary search finds where they begin, so that
-    only a few entries are read from an index of any size.
+    Zeros behind the entries are the unused part of a preallocated file. A binary search finds the first of them, so
+    that only a few entries are read from an index of any size.
     """
     if not index.is_file():
         return []

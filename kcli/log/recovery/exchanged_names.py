@@ -30,9 +30,9 @@ from kcli.protocol.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ExchangedNames:
-    """Directories that have exchanged their names. Each of `paths` has the records of the partition that the next one's
-    name gives, and the last one those of the first one's. expected, found: what the first directory should have and
-    has, in words. is_certain: whether no other explanation is possible."""
+    """Directories that have exchanged their names. Each of `paths` has the records of the partition in the name of the
+    next path, and the last one has those of the partition in the first name. expected, found: what the first directory
+    should have and what it has, in words. is_certain: whether no other explanation is possible."""
 
     paths: tuple[Path, ...]
     expected: str
@@ -41,7 +41,7 @@ class ExchangedNames:
 
     @property
     def owners(self) -> dict[Path, TopicPartition]:
-        """The partition whose records each directory has."""
+        """By directory, the partition whose records the directory has."""
         names = [parse_directory(path.name) for path in [*self.paths[1:], self.paths[0]]]
         return {
             path: TopicPartition(name.topic, name.partition)
@@ -65,9 +65,9 @@ def exchanged_names(home: LogDirectory, counts: Mapping[str, int]) -> list[Excha
 
 
 def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Path, Path]:
-    """Return the .log files of coordinators' partitions that were exchanged without their indexes, by the keys in them:
-    by the path at which a file belongs, the path at which it is now. The indexes cannot tell, as files of two
-    partitions may have batches of equal sizes, which fit the indexes of both. counts: see exchanged_names. Raises
+    """Return the .log files of coordinators' partitions that were exchanged without their indexes, by the keys in the
+    files: by the path at which a file belongs, the path at which it is now. The indexes cannot show this exchange: if
+    the batches of two partitions have equal sizes, they fit the indexes of both. counts: as in exchanged_names. Raises
     UnreadableInput."""
     found: dict[Path, Path] = {}
     for topic, paths in _by_topic(home).items():
@@ -91,8 +91,9 @@ def _by_topic(home: LogDirectory) -> dict[str, dict[int, Path]]:
 
 
 def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> dict[int, dict[int, str]] | None:
-    """Return, for each partition number, the partitions to which the keys in its directory belong (see owners); None
-    where no directory has keys, the topic is not one of a coordinator, or its number of partitions is not known."""
+    """Return, for each partition number, the partitions to which the keys in its directory belong (see owners). Returns
+    None if no directory has keys, if the topic is not one of a coordinator, or if its number of partitions is not
+    known."""
     if topic not in KEYS_OF or topic not in counts:
         return None
     owned = {number: owners(path, topic, counts[topic]) for number, path in paths.items()}
@@ -115,7 +116,7 @@ def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[
 
 def _key_cycles(owned: Mapping[int, Mapping[int, str]]) -> Iterator[list[int]]:
     """Yield the cycles of partition numbers in which each directory has the records of the next one's partition;
-    nothing where a directory has keys of two partitions."""
+    nothing if a directory has keys of two partitions."""
     if all(len(each) <= 1 for each in owned.values()):
         targets = {number: next(iter(each)) for number, each in owned.items() if each}
         yield from _cycles(targets, {number for number, each in owned.items() if not each})
@@ -123,9 +124,9 @@ def _key_cycles(owned: Mapping[int, Mapping[int, str]]) -> Iterator[list[int]]:
 
 def _cycles(targets: Mapping[int, int], free: set[int]) -> Iterator[list[int]]:
     """Yield the cycles of partition numbers in which each directory has the records of the next one's partition.
-    targets: by the number in a directory's name, the number of the partition whose records it has. free: the
-    directories without records; a chain that ends at one of them counts as a cycle, as that directory may belong to the
-    chain's first partition."""
+    targets: by the number in a directory's name, the number of the partition whose records the directory has. free: the
+    numbers of the directories without records; a chain that ends at such a directory counts as a cycle, because that
+    directory may belong to the chain's first partition."""
     if len(set(targets.values())) != len(targets):
         return
     starts = [each for each in targets if each not in targets.values()] + sorted(targets)
@@ -176,8 +177,8 @@ class _LogEnds:
             )
 
     def _contradicts(self, partition: TopicPartition, path: Path) -> bool:
-        """Whether a checkpoint or a file in the directory contradicts that it is the directory of `partition` and that
-        its log is complete."""
+        """Return whether a checkpoint or a file in the directory contradicts one of two assumptions: that it is the
+        directory of `partition`, and that its log is complete."""
         bounds = log_bounds(path)
         assert bounds is not None, "its end is that of the partition"
         first, end = bounds
@@ -188,7 +189,7 @@ class _LogEnds:
 
 def log_bounds(directory: Path) -> tuple[int, int] | None:
     """Return the base offset of a log's first segment and the offset behind its last batch, found by the batch headers
-    from the last index entry on; None where there is no log or it cannot be read."""
+    from the last index entry on; None if there is no log or the log cannot be read."""
     logs = [(base, path) for base, path in _named(directory, FileKind.LOG) if path.is_file()]
     if not logs:
         return None
@@ -218,8 +219,8 @@ def _is_of_one_partition(directory: Path) -> bool:
 
 
 def _stated_end(directory: Path) -> int:
-    """Return the largest offset of a producer snapshot or of a leader epoch's start in the directory's files: the log
-    had reached it. 0 where there is neither."""
+    """Return the largest offset of a producer snapshot or of a leader epoch's start in the directory's files, which the
+    log must have reached; 0 if there is no such file."""
     snapshots = [offset for offset, _ in _named(directory, FileKind.PRODUCER_SNAPSHOT)]
     try:
         epochs = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
@@ -229,8 +230,8 @@ def _stated_end(directory: Path) -> int:
 
 
 def _named(directory: Path, kind: FileKind) -> list[tuple[int, Path]]:
-    """Return the files of a kind in a directory, each with the offset in its name; none where the directory cannot be
-    read."""
+    """Return the files of a kind in a directory, each with the offset in its name; an empty list if the directory
+    cannot be read."""
     try:
         named: Sequence[tuple[FileName | None, Path]] = [(parse(path.name), path) for path in directory.iterdir()]
     except OSError:
@@ -243,7 +244,7 @@ def _named(directory: Path, kind: FileKind) -> list[tuple[int, Path]]:
 
 
 def _offsets(home: LogDirectory, kind: FileKind) -> Mapping[TopicPartition, int]:
-    """The entries of a checkpoint; none where it cannot be read."""
+    """Return the entries of a checkpoint; an empty mapping if the checkpoint cannot be read."""
     try:
         return home.offsets(kind)
     except (StartRefused, UnreadableInput):

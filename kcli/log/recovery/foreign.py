@@ -1,8 +1,8 @@
-"""Finding the partition that a .log file belongs to, where it was copied into another partition's directory.
+"""Finding the partition that a .log file belongs to, if the file was copied into another partition's directory.
 
-It was copied if a .log file of another partition has a batch with the same header (offset, CRC, producer) at the same
-byte, and a base offset in its name that fits the batch's offset better. A base offset at or below the batch's offset
-fits better than one above it; of two at or below it, the larger one fits better.
+A file was copied if a .log file of another partition has a batch with the same header (offset, CRC, producer) at the
+same byte, and a base offset in its name that fits the batch's offset better. A base offset at or below the batch's
+offset fits better than one above it; of two base offsets at or below it, the larger one fits better.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_BYTES = 1 << 16
 
 def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
     """Return the .log file of another partition from which the file `name` in `directory` was copied, as
-    <directory>/<file>; None where there is none. content: that of the file `name`. Raises UnreadableInput."""
+    <directory>/<file>; None if it is no copy. content: the content of the file `name`. Raises UnreadableInput."""
     base = int(name.partition(".")[0])
     source = ContentSource(name, content)
     try:
@@ -43,8 +43,8 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
 
 
 def _first_sound(source: ContentSource) -> BatchRow | None:
-    """Return the first sound batch that is not a control batch, as a transaction has the same marker in all its
-    partitions; None where there is none."""
+    """Return the first sound batch that is not a control batch; None if there is none. Control batches do not count
+    because a transaction writes the same marker to all its partitions."""
     for part in read_segment(source, window_bytes=FIRST_BYTES):
         if isinstance(part, Damage):
             continue
@@ -56,8 +56,8 @@ def _first_sound(source: ContentSource) -> BatchRow | None:
 
 
 def _logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the .log files of the other partitions in the log directory, with their base offsets; none where the parent
-    is no log directory, as copies of one partition may lie there."""
+    """Yield the .log files of the other partitions in the log directory, with their base offsets. Yields nothing if the
+    parent directory is no log directory: copies of one partition may lie in it."""
     home = directory.absolute().parent
     for each in LogDirectory(home).partitions() if is_log_directory(home) else ():
         if each.path.name == directory.absolute().name:

@@ -12,15 +12,16 @@
       placed on this node
       whose directory exists                                           leaves it
       whose directory is missing                                       gives the directory the name of the id's topic
-    has the id of a deleted       makes the directory a stray          makes it a stray where another topic has its
+    has the id of a deleted       makes the directory a stray          makes it a stray if another topic has its
       topic                                                            name and a partition here, else leaves it
     has an id that no topic has   makes the directory a stray          leaves it: its topic is not known
 
-Of two directories that have each other's ids either the names were exchanged or the two partition.metadata
-(`Exchanged`): the ids alone do not show which. The checkpoints of high watermarks and recovery points do, where the
-logs end at different offsets: salvage then renames the directories, or writes the files anew. Where the checkpoints do
+If two directories have each other's ids, they have exchanged either their names or their partition.metadata files
+(`Exchanged`): the ids alone do not show which. If the logs end at different offsets, the checkpoints of high watermarks
+and recovery points may show it: salvage then renames the directories, or writes the files anew. If the checkpoints do
 not show it either, salvage does neither. Directories of one topic have one id: see exchanged_names.py. Source:
-LogManager.loadLog, Partition.makeLeader (KIP-516)."""
+LogManager.loadLog, Partition.makeLeader (KIP-516).
+"""
 
 from __future__ import annotations
 
@@ -57,12 +58,12 @@ def what_was_exchanged(
     is_clean: bool,
 ) -> Exchanged:
     """Return what directories that have each other's topic ids have exchanged. cycle: by the partition in each
-    directory's name, the partition that the directory's topic id names.
+    directory's name, the partition that has the directory's topic id.
 
     ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that the partitions'
-    logs had reached, the most certain first. is_clean: whether the broker was shut down cleanly: the logs then end at
-    exactly these offsets. After a crash they may go on behind them, and only a log that is too short for a partition is
-    evidence.
+    logs had reached, the most certain checkpoint first. is_clean: whether the broker was shut down cleanly: the logs
+    then end at exactly these offsets. After a crash they may continue behind these offsets, and only a log that is too
+    short for a partition is evidence.
     """
     if not is_clean:
         own = all(_reaches(ends[name], name, checkpoints) for name in cycle)
@@ -78,15 +79,15 @@ def what_was_exchanged(
 
 
 def _reaches(end: int | None, partition: TopicPartition, checkpoints: Iterable[Checkpoint]) -> bool:
-    """Whether a log with the end offset `end` is as long as the checkpoints say that of `partition` was; True where
-    `end` is None."""
+    """Return whether a log with the end offset `end` reaches the offsets that the checkpoints have for `partition`;
+    True if `end` is None."""
     return end is None or all(end >= each.get(partition, 0) for each in checkpoints)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The partition that salvage gives to a directory. topic_id: the topic id to write into partition.metadata; None
-    where that is right, and the directory's name is changed instead."""
+    """The partition that salvage gives to a directory. topic_id: the topic id to write into partition.metadata; None if
+    the id in the file is right, and the directory's name is changed instead."""
 
     partition: TopicPartition
     topic_id: str | None
@@ -106,7 +107,7 @@ def mended_identities(
     is_clean: bool,
 ) -> tuple[dict[Path, Identity], set[Path]]:
     """Return, by path, the identities that salvage gives to directories whose name and topic id do not agree; and the
-    directories that have each other's ids, and of which it is not known what they have exchanged.
+    directories that have each other's ids without evidence of what they have exchanged.
 
     topic_ids: the topic ids of the partitions with a replica on this node. high_watermarks, recovery_points: the
     entries of these checkpoints. is_clean: whether the broker was shut down cleanly. Raises UnreadableInput.
@@ -153,8 +154,8 @@ def mended_identities(
 
 
 def _cycles(moves: Mapping[Path, TopicPartition], paths: Mapping[TopicPartition, Path]) -> Iterator[set[Path]]:
-    """Yield the sets of directories that have each other's topic ids. moves: for directories, the partition that the
-    directory's topic id names. paths: the directories by the partition in their names."""
+    """Yield the sets of directories that have each other's topic ids. moves: by directory, the partition that has the
+    directory's topic id. paths: the directories by the partition in their names."""
     done: set[Path] = set()
     for first in moves:
         chain: list[Path] = []
@@ -168,14 +169,14 @@ def _cycles(moves: Mapping[Path, TopicPartition], paths: Mapping[TopicPartition,
 
 
 def _is_at_home(each: PartitionDirectory, other: TopicPartition, high_watermarks: Checkpoint) -> bool:
-    """Whether the log ends at the high watermark of the partition in the directory's name, and not at that of
-    `other`."""
+    """Return whether the directory's log ends at the high watermark of the partition in the directory's name, and not
+    at the high watermark of `other`."""
     end = end_offset(each.path)
     return high_watermarks.get(each.partition) == end != high_watermarks.get(other)
 
 
 def end_offset(directory: Path) -> int | None:
-    """Return the offset behind the last batch of a partition's log; None where there is no log. Raises
+    """Return the offset behind the last batch of a partition's log; None if there is no log. Raises
     UnreadableInput."""
     names = [
         (name.base_offset, path)

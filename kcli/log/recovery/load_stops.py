@@ -1,10 +1,11 @@
 """The records at which a coordinator's load of its partition stops: of group, share and transaction coordinator.
 
-                 group, share                transaction
-    key          missing, or broken          missing, or broken
-    type         unknown: passed over        unknown: passed over
-    value        broken, unknown version     broken; unknown version: passed over
-    state        -                           one that a transaction does not have
+    part of the record   group, share                       transaction
+    key                  is missing, or cannot be parsed    is missing, or cannot be parsed
+    record type          an unknown one is passed over      an unknown one is passed over
+    value                cannot be parsed, or has an        cannot be parsed; an unknown version is passed over
+                         unknown version
+    transaction state    -                                  is none of Kafka's states
 
 Bytes behind a key or a value are passed over. Source: CoordinatorLoaderImpl, CoordinatorRecordSerde, TransactionLog.
 """
@@ -30,15 +31,15 @@ PREFIX_BYTES = 2
 """The size in bytes of the type before a key, and of the version before a value."""
 KEYS_KEPT = 10_000
 STATES = range(8)
-"""The states of a transaction, Empty to PrepareEpochFence."""
+"""The numbers of the states of a transaction, from Empty to PrepareEpochFence."""
 EMPTY = 0
 CLIENT_VERSIONS = range(3)
 """The levels of the feature transaction.version."""
 
 
 class Stop(NamedTuple):
-    """A record at which a load stops. batch: the row of the record's batch in the window; offset: that of the
-    record."""
+    """A record at which a load stops. batch: the index of the record's batch in the window; offset: the record's
+    offset."""
 
     batch: int
     offset: int
@@ -49,7 +50,7 @@ def stops(topic: str, window: Window, records: RecordTable, buffer: memoryview) 
     """Yield the records at which the load of a coordinator's partition stops; none for a topic that is not one of a
     coordinator.
 
-    records: a slice of the window's records. buffer: the one in which their rows count bytes (see
+    records: a slice of the window's records. buffer: the buffer to which their positions refer (see
     kcli.log.batch_records.decode).
     """
     if topic not in COORDINATORS:
@@ -68,7 +69,7 @@ def stops(topic: str, window: Window, records: RecordTable, buffer: memoryview) 
 
 
 def _fault(topic: str, key: bytes | None, value: bytes | None) -> str | None:
-    """Return the reason why the load stops at a record; None where it does not."""
+    """Return the reason why the load stops at a record; None if it does not stop there."""
     if key is None:
         return "a record without a key"
     schema, reason = _key(topic, key)
@@ -89,8 +90,8 @@ def _fault(topic: str, key: bytes | None, value: bytes | None) -> str | None:
 
 @lru_cache(maxsize=KEYS_KEPT)
 def _key(topic: str, key: bytes) -> tuple[MessageSchema | None, str | None]:
-    """Return the schema of the value that belongs to this key, and None; for an unknown type of key, None and None; for
-    a key at which the load stops, None and the reason."""
+    """Return the schema of the value that belongs to this key, and None. For an unknown type of key, return None and
+    None; for a key at which the load stops, None and the reason."""
     if len(key) < PREFIX_BYTES:
         return None, "a key without a type"
     schemas = record_types(topic).get(int.from_bytes(key[:PREFIX_BYTES], signed=True))

@@ -1,12 +1,12 @@
 """The steps of Kafka's start on the directory of a partition, simulated on a view of it.
 
-    1  all files must be readable; .deleted and .cleaned files are deleted, and so are .swap files of an offset at or
+    1  all files must be readable; .deleted and .cleaned files are deleted, and so are .swap files with an offset at or
        above that of a .cleaned file
     2  the segments that a swap file replaces are deleted; .swap files lose the suffix
     3  indexes without a .log file are deleted; a segment without an offset index, or with a corrupt transaction index,
        is recovered
-    4  without the clean-shutdown marker: segments from the recovery point on are recovered, in order; where one is cut,
-       all behind it are deleted
+    4  without the clean-shutdown marker, segments from the recovery point on are recovered, in order; if one is cut,
+       all segments behind it are deleted
     5  a log that ends below its log start offset is deleted; a log without segments gets an empty one
     6  leader epochs, producer state and snapshots are truncated to the log start and end offsets
 
@@ -71,10 +71,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change that a start makes, or one fault that it does not notice (PASSED_OVER).
+    """One change that a start makes, or one fault that the start does not notice (PASSED_OVER).
 
-    position: the byte from which on the file is cut. offset: the log end offset after the change. fault: see
-    segment.Fault. content: the file's content before the change, given where records are lost. from_offset: records
+    position: the byte from which on the file is cut. offset: the log end offset after the change. fault: the kind of a
+    segment.Fault. content: the file's content before the change; set only if records are lost. from_offset: records
     below this offset are not lost.
     """
 
@@ -126,9 +126,9 @@ class LoadedOffsets:
 class LogLoader:
     """Loads one partition as Kafka's start does, by the steps in the module's docstring.
 
-    events: the changes made, also after an error. replaced: the content of the .log files that swap files replaced, by
-    name. ends_below_start: whether the whole log was deleted because it ends below its log start offset. advance(size):
-    called with the number of bytes just checked.
+    events: the changes made, kept even if `load` raises an error. replaced: the content of the .log files that swap
+    files replaced, by name. ends_below_start: whether the whole log was deleted because it ends below its log start
+    offset. advance(size): called with the number of bytes just checked.
     """
 
     view: PartitionView
@@ -166,7 +166,7 @@ class LogLoader:
         return LoadedOffsets(start_offset, end_offset, recovery_point)
 
     def tidy(self) -> None:
-        """Make steps 1 and 2 alone. Raises StartRefused, UnreadableInput."""
+        """Perform only steps 1 and 2. Raises StartRefused, UnreadableInput."""
         self.view.check_access()
         self._swap(self._remove_leftovers())
 
@@ -185,7 +185,8 @@ class LogLoader:
             raise StartRefused(LEADER_EPOCHS, str(error)) from None
 
     def _write_epochs(self) -> None:
-        """Write the leader epochs as Kafka does, through a `.tmp` file, which replaces one that a crash has left."""
+        """Write the leader epochs as Kafka does, through a `.tmp` file, which overwrites a `.tmp` file left by a
+        crash."""
         unfinished = f"{LEADER_EPOCHS}.tmp"
         if unfinished in self.view:
             size = self.view.size(unfinished)
@@ -288,8 +289,8 @@ class LogLoader:
                 self._load_segment(offset_of(name))
 
     def _pass_over(self, name: str, reason: str) -> None:
-        """Note a .log file that Kafka ignores, as its name has another form than Kafka gives it: Kafka opens the file
-        whose name it builds from the offset."""
+        """Note a .log file that Kafka ignores because its name does not have 20 digits: Kafka parses the offset in the
+        name, and opens the file with the name that it builds from this offset."""
         if name.endswith(".log") and self.view.size(name) and name not in self._passed_over:
             self._passed_over.add(name)
             outcome = "Kafka starts, and reads nothing of it"
@@ -345,8 +346,8 @@ class LogLoader:
             self._lost_by_swap(segment.base_offset, recovered.next_offset)
 
     def _lost_by_swap(self, base: int, end: int) -> None:
-        """Mark as lost the records from offset `end` on in the .log files that a swap file has replaced, as that file,
-        now the segment `base`, is cut there."""
+        """Mark records as lost: the segment `base`, which came from a swap file, is cut at offset `end`, so that the
+        records from this offset on in the .log files that the swap file has replaced are in no file any more."""
         if base not in self._swapped:
             return
         behind = min((each for each in self._swapped if each > base), default=LONG_MAX)
@@ -396,7 +397,7 @@ class LogLoader:
                 return
 
     def _from(self, offset: int) -> list[int]:
-        """Return the base offsets of the segments from the one that holds `offset` on."""
+        """Return the base offsets of the segments, from the segment that contains `offset` on."""
         bases = sorted(self.segments)
         floor = max((base for base in bases if base <= offset), default=0)
         return [base for base in bases if base >= floor]
@@ -436,8 +437,8 @@ class LogLoader:
         self.producers.truncate_fully_and_start_at(offset)
 
     def truncate_fully(self, offset: int, reason: str) -> None:
-        """Delete the whole log, after `load`; it then begins and ends at `offset`. Where it is already empty and begins
-        there, no event is added."""
+        """Delete the whole log, after `load`; the log then begins and ends at `offset`. If the log is already empty and
+        begins there, no event is added."""
         events_before = len(self.events)
         is_empty_there = [(base, segment.size) for base, segment in self.segments.items()] == [(offset, 0)]
         self._remove_all(reason, offset)
@@ -489,8 +490,8 @@ class LogLoader:
                 self._split(overflow)
 
     def _split(self, overflow: SegmentOverflow) -> None:
-        """Split a segment whose offsets exceed its base by more than an int32, as a Kafka before 2.0 may have written
-        it."""
+        """Split a segment that has offsets beyond an int32 relative to its base offset, which Kafka before 2.0 may have
+        written."""
         old = overflow.segment
         end = old.read_next_offset(overflow.index)
         if not old.base_offset < end - INT_MAX:
@@ -512,8 +513,8 @@ class LogLoader:
         self._event(EventKind.SPLIT, old.log_name, f"offsets beyond an int32 from its base: split at {names}")
 
     def _check_offsets_left(self, end_offset: int) -> None:
-        """Add an event where the log end offset is so high that no offsets are left for appends. Damage may cause this,
-        as no CRC covers a batch's base offset."""
+        """Add an event if the log end offset is so high that no offsets are left for appends. Damage may cause this,
+        since no CRC covers a batch's base offset."""
         if end_offset <= OFFSET_MAX:
             return
         last = max(self.segments)

@@ -24,12 +24,12 @@ Snapshot = tuple[int, int]  # epoch, offset: snapshots are compared in this orde
 
 
 NO_SNAPSHOT = "no snapshot reaches that far"
-"""The end of the reason for which a start is refused where the metadata log begins above 0, and no snapshot has the
-records below."""
+"""The end of the reason for which a start is refused if the metadata log begins above 0, and no snapshot has the
+records below its start."""
 
 
 def fit_to_snapshots(loader: LogLoader, offsets: LoadedOffsets) -> LoadedOffsets:
-    """Make the further steps (see the module) on the loader's view, after `load`. offsets: those that `load` returned.
+    """Perform the further steps (see the module) on the loader's view, after `load`. offsets: what `load` returned.
     Returns the log's offsets after these steps. Raises StartRefused."""
     start = offsets.log_start_offset
     snapshots, unneeded = _find(loader, start)

@@ -1,12 +1,12 @@
 """A log directory among all those of its broker: what a start checks across them.
 
-    meta.properties       in each of them, with one cluster.id, the node.id of server.properties, and a directory.id of
-                          its own
-    __cluster_metadata-0  only in the directory that metadata.log.dir names, else in the first of log.dirs
-    <topic>-<partition>   a directory of a partition in one of them ("Duplicate log directories"), likewise one with
-                          -future; those that the start renames to -stray do not count
+    meta.properties       each log directory has one, with the same cluster.id, the node.id of server.properties, and a
+                          directory.id of its own
+    __cluster_metadata-0  exists only in the directory that metadata.log.dir names, else in the first of log.dirs
+    <topic>-<partition>   exists in one log directory only ("Duplicate log directories"), and so does the directory with
+                          -future; directories that the start renames to -stray do not count
     I/O errors            the broker runs without a directory whose checkpoints or meta.properties it cannot read
-                          (LogDirectory.failures), unless that holds the metadata log, or no other can be used
+                          (LogDirectory.failures), unless that directory has the metadata log, or no other can be used
 
 Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.verify, LogManager.loadLog and handleLogDirFailure;
 KIP-112 (several disks), KIP-858 (ids of directories).
@@ -31,12 +31,11 @@ GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitio
 
 
 class Copy(NamedTuple):
-    """A partition's directory (path), where another log directory of the broker also has one for that partition
-    (other).
+    """Two directories of one partition: `path`, and `other` in another log directory of the broker.
 
-    end, other_end: the log end offsets; None where there is no log. is_kept: whether salvage keeps `path`: its log ends
-    at the higher offset; or at the same one, and `path` is no symbolic link where `other` is one, or else the metadata
-    log places the partition here.
+    end, other_end: the log end offsets; None if there is no log. is_kept: whether salvage keeps `path`. It does if the
+    log there ends at the higher offset. If both end at the same offset, it does if only `other` is a symbolic link, or
+    else if the metadata log assigns the partition to the log directory of `path`.
     """
 
     path: Path
@@ -51,12 +50,12 @@ def _none_is(_: PartitionDirectory) -> bool:
 
 
 class NodeDirectories:
-    """A log directory, and the other log directories of its broker (others); none where these are not known.
+    """A log directory, and the other log directories of its broker (others); empty if these are not known.
 
-    metadata_home: the log directory that is to have the metadata log; None where it is not known. is_stray(directory):
-    whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log places the
-    partition in the log directory that this directory of it lies in. node_id: the node.id in server.properties; None
-    where it is not known.
+    metadata_home: the log directory in which the metadata log belongs; None if it is not known. is_stray(directory):
+    whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
+    the partition to the log directory in which this directory lies. node_id: the node.id in server.properties; None if
+    it is not known.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class NodeDirectories:
         self.others = [each for each in others if each.is_dir() and not same_path(each, directory)]
         listed = [each for each in others if not same_path(each, directory)]
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
-        """The other log directories that have no meta.properties, or do not exist, as where a disk is not mounted."""
+        """The other log directories that have no meta.properties, or do not exist, as when a disk is not mounted."""
         self.metadata_home = metadata_home
         self._is_stray, self._is_placed = is_stray, is_placed
 
@@ -84,16 +83,15 @@ class NodeDirectories:
 
     @property
     def may_fail(self) -> bool:
-        """Whether the broker starts without `directory` if that has an I/O error: it does not hold the metadata log,
-        and another log directory can be used."""
+        """Whether the broker starts without `directory` if an I/O error occurs in it: it does not contain the metadata
+        log, and another log directory can be used."""
         home = self.metadata_home
         if home is None or same_path(home, self.directory):
             return False
         return any(not LogDirectory(each).failures() for each in self.others)
 
     def refusals(self) -> Iterator[StartRefused]:
-        """Yield the reasons why Kafka does not start with `directory` beside the others, except those that `copies`
-        has."""
+        """Yield the reasons why Kafka does not start with `directory` beside the others, except those in `copies`."""
         yield from (StartRefused(FileKind.META_PROPERTIES, each) for each in self.other_owners())
         for path in self.unformatted:
             yield StartRefused(str(path / FileKind.META_PROPERTIES), f"no such file, and log.dirs names {path}")
@@ -119,12 +117,13 @@ class NodeDirectories:
         return self._node_id if is_other else None
 
     def other_owners(self) -> Iterator[str]:
-        """Yield in words how the other log directories belong to another cluster or node than `directory`."""
+        """Yield, for each other log directory that belongs to another cluster or node than `directory`, a text that
+        says which id differs."""
         return (words for _, words in self.owners_beside())
 
     def owners_beside(self) -> Iterator[tuple[Path, str]]:
-        """Yield each of the other log directories that belongs to another cluster or node than `directory`, and in
-        words how."""
+        """Yield each of the other log directories that belongs to another cluster or node than `directory`, with a text
+        that says which id differs."""
         mine = meta_of(self.directory)
         for path in self.others:
             other = meta_of(path)
@@ -152,14 +151,14 @@ class NodeDirectories:
         return bool(self.others) and (self.directory / METADATA_DIRECTORY).exists()
 
     def with_id(self, directory_id: str | None) -> Path | None:
-        """The other log directory whose meta.properties has this directory.id; None where there is none."""
+        """The other log directory whose meta.properties has this directory.id; None if there is none."""
         known = ((each, meta_of(each)) for each in self.others)
         return next((each for each, meta in known if meta is not None and meta.directory_id == directory_id), None)
 
     @cached_property
     def elsewhere(self) -> Mapping[TopicPartition, Path]:
-        """The directories in the other log directories whose names are those of partitions without -future, by
-        partition."""
+        """The directories of partitions in the other log directories, by partition; without those with the suffix
+        -future."""
         return {found.partition: found.path for each in self.others for found in _opened(each) if not found.name.state}
 
     @cached_property
@@ -170,7 +169,7 @@ class NodeDirectories:
 
     @cached_property
     def copies(self) -> Sequence[Copy]:
-        """The partitions' directories here, where another log directory has one for the same partition, too. Strays are
+        """The partitions' directories here whose partition also has a directory in another log directory. Strays are
         left out. Raises UnreadableInput."""
         if not self.others:
             return []
@@ -191,23 +190,23 @@ class NodeDirectories:
 
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:
-    """Return the log directories in log.dirs or log.dir of server.properties. That of the metadata log is among them
-    only if it also has partitions."""
+    """Return the log directories in log.dirs or log.dir of server.properties. The directory in metadata.log.dir is
+    among them only if these list it, too."""
     names = server.get("log.dirs") or server.get("log.dir") or ""
     return [Path(each.strip()) for each in names.split(",") if each.strip()]
 
 
 def metadata_home_of(server: Mapping[str, str]) -> Path | None:
-    """Return the log directory of the metadata log, by the entries of server.properties; None where they name no log
+    """Return the log directory of the metadata log, by the entries of server.properties; None if they name no log
     directory."""
     named = server.get("metadata.log.dir")
     return Path(named) if named else next(iter(log_directories_of(server)), None)
 
 
 def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Path | None:
-    """Return the metadata log that lies in one of `directories`, although it belongs into `home`; Kafka does not start
-    with it ("Found unexpected metadata location"). None where there is none, `home` has a metadata log, or `home` is
-    not known."""
+    """Return the metadata log that lies in one of `directories`, although it belongs into `home`: Kafka does not start
+    with it ("Found unexpected metadata location"). Returns None if there is no such log, if `home` has a metadata log,
+    or if `home` is not known."""
     if home is None or not home.is_dir() or (home / METADATA_DIRECTORY).exists():
         return None
     found = (each / METADATA_DIRECTORY for each in directories if not same_path(each, home))
@@ -215,7 +214,7 @@ def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Pa
 
 
 def node_id_of(server: Mapping[str, str]) -> int | None:
-    """The node.id in the entries of server.properties; None where there is none."""
+    """The node.id in the entries of server.properties; None if there is none."""
     text = server.get("node.id", "").strip()
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= len(f"{2**31}") else None
 
@@ -226,8 +225,8 @@ def same_path(one: Path, other: Path) -> bool:
 
 
 def meta_of(directory: Path) -> MetaProperties | None:
-    """Return the content of a directory's meta.properties; None where it has none, or one that cannot be read, which
-    other checks report."""
+    """Return the content of a directory's meta.properties; None if there is no such file, or if it cannot be read,
+    which other checks report."""
     try:
         return read_meta_properties(directory)
     except (FormatError, UnreadableInput):
@@ -239,8 +238,8 @@ def _opened_as(directory: PartitionDirectory) -> tuple[TopicPartition, str]:
 
 
 def _opened(log_directory: Path) -> list[PartitionDirectory]:
-    """Return the directories of partitions in a log directory that a start opens: those without a suffix, and those
-    with -future, except the metadata log."""
+    """Return the directories of partitions in a log directory that a start opens: those without a suffix and those with
+    -future, except the metadata log."""
     try:
         found = LogDirectory(log_directory).partitions()
     except UnreadableInput:  # the checks of that directory report this error

@@ -1,4 +1,4 @@
-"""The offsets that the batches of a log have, as ranges, so that an offset that two batches have counts once."""
+"""The offsets that the batches of a log have, as ranges, so that an offset in two batches counts once."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 RANGES_MAX = 1 << 16
-"""The largest number of ranges that are kept. Of a log with more gaps, as after compaction, the further gaps count as
-if batches had these offsets."""
+"""The maximum number of ranges that are kept. If a log has more gaps, as after compaction, the further gaps count as if
+batches had these offsets."""
 
 
 class OffsetRanges:
-    """Ranges of offsets, in order; ranges that touch are joined. Adding a range behind all others takes constant
-    time."""
+    """Ranges of offsets, in order; adjacent ranges are joined. To add a range behind all others takes constant time."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
 
     def add(self, first: int, last: int) -> bool:
-        """Add the offsets `first` to `last`, both inclusive. Returns whether at least one of them was not there
-        before."""
+        """Add the offsets `first` to `last`, both inclusive. Returns whether at least one of them was new."""
         firsts, lasts = self._firsts, self._lasts
         if not lasts or first > lasts[-1]:
             if lasts and (first == lasts[-1] + 1 or len(lasts) >= RANGES_MAX):

@@ -18,6 +18,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import Content, FileRange, PartitionView, offset_of
 from kcli.log.recovery.apply import INDEXES, MOVED
+from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs, with_right_epochs, wrong_epochs
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
@@ -41,7 +42,6 @@ from kcli.log.recovery.salvage import (
     exchanged_within,
     gaps_between,
     is_log,
-    leader_epochs,
     missing,
     own_offsets,
     put_exchanged_in_place,
@@ -62,15 +62,15 @@ NOT_CHECKED = Checked()
 class PartitionPlan:
     """What a start does to one partition's directory.
 
-    view: the directory after the start. offsets: None where Kafka refuses to start. refused: why it does. lost: the
-    batches lost by each of `events`. saved: the changes by salvage. ends_below_start: whether the start deletes the
+    view: the directory after the start. offsets: None if Kafka refuses to start. refused: the reason for that. lost:
+    the batches lost by each of `events`. saved: the changes by salvage. ends_below_start: whether the start deletes the
     whole log because it ends below its log start offset. replaced: the content of the .log files that swap files
     replace, by name. open_transactions: first offset and producer id of each transaction that is open after the start.
-    lost_markers: those of them that were aborted, by a transaction index, but whose abort marker the log has lost, each
-    with the offset of the marker. load_end: where the load of the coordinator that keeps its state in the partition
-    ends early; None where it loads all. lost_state: the groups or transactional ids of which this coordinator loses
-    records; None where it is not known to lose any. is_salvaged: whether the view and the offsets are those after
-    salvage.
+    lost_markers: those of the open transactions that, by a transaction index, were aborted, but whose abort marker the
+    log has lost, each with the offset of the marker. load_end: where the coordinator that keeps its state in the
+    partition stops loading early; None if it loads the whole partition. lost_state: the groups or transactional ids of
+    which this coordinator loses records; None if none is known. is_salvaged: whether the view and the offsets are those
+    after salvage.
     """
 
     name: str
@@ -101,7 +101,7 @@ class PartitionPlan:
     @property
     def snapshot_offset(self) -> int:
         """For the metadata log, the log start offset after the start: a snapshot has the metadata of all records below
-        it. 0 for any other log."""
+        this offset. 0 for any other log."""
         return self.offsets.log_start_offset if self.options.is_metadata and self.offsets is not None else 0
 
     @property
@@ -133,12 +133,12 @@ def plan(
 ) -> PartitionPlan:
     """Return the plan of a start on a partition's directory. Raises UnreadableInput.
 
-    with_salvage: where Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
+    with_salvage: if Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
     them; the plan's events are still those of Kafka's start. exchanged: the paths of the .log files that salvage puts
     into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that salvage
-    rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave out what
-    cannot be read in the directory's files, instead of raising UnreadableInput for it; `saved.unread` then lists these
-    files.
+    rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave out the
+    bytes of the directory's files that cannot be read, instead of raising UnreadableInput; `saved.unread` then lists
+    these files.
     """
     readable: dict[str, Content | None] = {}
     unread: list[Unread] = []
@@ -159,8 +159,8 @@ def plan(
 
 def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | None]:
     """Return what a view has in place of a file that cannot be read as a whole, by file name: its readable part, or
-    None (the view lacks the file). Where a .log file or an index is None, so are all indexes of that segment: a start
-    rebuilds them."""
+    None if the view lacks the file. If a .log file or an index is None, all indexes of that segment are None, too: a
+    start rebuilds them."""
     parsed = parse(name)
     if readable is not None or parsed is None or parsed.base_offset is None or parsed.kind not in (LOG, *INDEXES):
         return {name: readable}
@@ -169,8 +169,9 @@ def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | Non
 
 
 def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
-    """Return the plan with salvage of a partition with unread files, without the events that lose records and those of
-    the unread files: a start of Kafka does not cut a file at bytes that it cannot read, but ends there."""
+    """Return the plan with salvage of a partition with files that cannot be read, without the events that lose records
+    and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but ends at
+    them."""
     events = [
         (event, lost)
         for event, lost in zip(planned.events, planned.lost, strict=True)
@@ -189,7 +190,8 @@ def _plan(
     checked: Checked,
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
-    """Return the same as `plan`. readable: see PartitionView."""
+    """Return the same as `plan`. readable: what the view has in place of files that cannot be read as a whole, by file
+    name."""
     planned = _load(directory, PartitionView(directory, readable), options, advance)
     planned = _with_logs_gone(planned)
     missed = _missed(planned)
@@ -200,7 +202,7 @@ def _plan(
         return planned
     log_start = _salvaged(
         planned, lambda _: None, {}, missed, NOT_CHECKED, readable
-    ).saved.log_start  # Kafka reads it only after the refused file is mended
+    ).saved.log_start  # Kafka reads the log start offset only after the refused file is repaired
     if log_start is None:
         return planned
     reason = f"the log start offset is {log_start.before:,}, and the log ends at {log_start.log_end_offset:,}"
@@ -243,8 +245,8 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:
-    """Return the plan with a loss for each missed log, in place of the event for the removal of its files. Raises
-    UnreadableInput."""
+    """Return the plan with a loss for each missed log (a log that the start deletes though the partition's log lacks
+    its offsets), in place of the event for the removal of its files. Raises UnreadableInput."""
     names = {name for each in missed for name in each.names}
     events, losses = [], []
     for event, lost in zip(planned.events, planned.lost, strict=True):
@@ -268,17 +270,18 @@ def _salvaged(
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
     """Return the plan with salvage: the sound batches behind damage are kept, and files that contradict them are
-    rebuilt, also below the recovery point, where the start does not look. given: the exchanged .log files that come
-    into this directory. missed: the missed logs to restore. Raises UnreadableInput."""
+    rebuilt, also below the recovery point, where the start checks nothing. given: the exchanged .log files that belong
+    in this directory. missed: the logs to restore that the start would delete though the partition's log lacks their
+    offsets. Raises UnreadableInput."""
     directory, options = planned.view.directory, replace(planned.options, clean=False)
     logs: dict[str, int] = {}
-    last = planned
-    drops_swaps = _is_swap_at_fault(planned)
+    last, drops_swaps = planned, _is_swap_at_fault(planned)
     restored, outside = _restored(directory, missed, checked, given)
     exchanged = {**given, **outside}
     anew = _rebuilt(planned, checked)
     before = _before_transfer(_view(directory, exchanged, restored, anew, checked, readable))
-    view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before)
+    epochs = _wrong_epochs(_view(directory, exchanged, restored, anew, checked, readable, before))
+    view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before, epochs)
     if (
         exchanged
         or restored
@@ -287,6 +290,7 @@ def _salvaged(
         or checked.moved
         or checked.compressed
         or before
+        or epochs
         or planned.view.taken_names
     ):
         last = _load(directory, _with_epochs(view_anew(), anew), options, advance)
@@ -328,15 +332,15 @@ def _salvaged(
     last.saved.rebuilt = sorted(name for name in anew if last.view.files.get(name) != _left(planned, name))
     others = outside | {name: part.path for name, part in checked.compressed.items()}
     last.saved.restored = [*restored, *(Renamed(os.path.relpath(path, directory), at) for at, path in others.items())]
-    _add_kept(last, planned, before, logs)
+    _add_kept(last, planned, before, epochs, logs)
     _add_unused(last, planned, checked)
     events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)], is_salvaged=True)
 
 
 def _has_wrong(view: PartitionView) -> bool:
-    """Whether salvage has something to mend that a start would not lose: exchanged names, wrong snapshots, lost end
-    markers. The view is changed."""
+    """Return whether salvage repairs something that a start would not lose: .log files with exchanged names, wrong
+    snapshots, lost end markers. The view is changed."""
     return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
 
 
@@ -357,14 +361,15 @@ def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
 
 
 def _no_file(path: Path) -> str:
-    """Return in words why salvage leaves out a directory or broken link that has the name of one of Kafka's files."""
+    """Return, in words, why salvage leaves out a directory or broken link that has the name of one of Kafka's files."""
     found = "a directory" if path.is_dir() else "a link to nothing"
     return f"it is {found}, and Kafka needs a file of this name: --in-place moves it to {path.name}{MOVED}"
 
 
 def _left(planned: PartitionPlan, name: str) -> Content | None:
-    """Return the content of a file before salvage rebuilds it. For an index this is the content after the start, as the
-    plan's events already report those that the start rebuilds; for the leader-epoch checkpoint the content on disk."""
+    """Return the content of a file before salvage rebuilds it. For an index this is the content after the start,
+    because the plan's events already report the indexes that the start rebuilds; for the leader-epoch checkpoint it is
+    the content on disk."""
     files = planned.view.original if name == LEADER_EPOCHS else planned.view.files
     return files.get(name)
 
@@ -372,8 +377,8 @@ def _left(planned: PartitionPlan, name: str) -> Content | None:
 def _restored(
     directory: Path, missed: Sequence[MissedLog], checked: Checked, exchanged: Mapping[str, Path]
 ) -> tuple[list[Renamed], dict[str, Path]]:
-    """Return the files in the directory that get the name of a segment's file, and the paths of those outside of it, by
-    the name that each gets."""
+    """Return the files in the directory that are renamed to a segment's file, and, by new name, the paths of the files
+    outside of the directory that are put in it."""
     found = [Renamed(file, name) for each in missed for file, name in each.right_names.items()]
     taken = {*exchanged, *(each.name for each in found)}
     renamed = {name: path for name, path in checked.renamed.items() if name not in taken}
@@ -411,10 +416,10 @@ def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
 
 
 def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
-    """Remove the producer snapshots that the log contradicts from the view, and yield them as left out; a start makes
+    """Remove the producer snapshots that the log contradicts from the view, and yield each as left out; a start makes
     them anew. Raises UnreadableInput, StartRefused.
 
-    A snapshot stays where the log contradicts it only because the log has lost an end marker.
+    A snapshot stays if the log contradicts it only because the log has lost an end marker.
     """
     wrong = wrong_snapshots(view)
     while wrong:
@@ -432,7 +437,7 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
 
 def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]) -> dict[str, int]:
     """Return the .log files with a batch that consumers, or the topic's coordinator, cannot read, each with the byte of
-    the first such batch. but: files to leave out. Raises UnreadableInput."""
+    the first such batch. but: files to skip. Raises UnreadableInput."""
     try:
         LogLoader(view, options).tidy()
     except StartRefused:  # the plan reports the refusal
@@ -448,8 +453,8 @@ def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]
 
 
 def _read_small_files(view: PartitionView) -> None:
-    """Read all files of a view that are on disk, except .log files, so that an error shows now: a start need not read
-    them, but a copy will. Raises UnreadableInput, also for an index that is too large."""
+    """Read all files of a view that are on disk, except .log files, so that an error is raised now: a start may not
+    read these files, but a copy does. Raises UnreadableInput, also for an index that is too large."""
     for name, content in view.files.items():
         if not name.endswith(LOG) and content.parts and isinstance(content.parts[0], FileRange):
             try:
@@ -459,7 +464,7 @@ def _read_small_files(view: PartitionView) -> None:
 
 
 def _not_looked_at(directory: Path, name: str, position: int) -> Event:
-    """Return the event for a batch that consumers or the coordinator cannot read, and that a start does not look at."""
+    """Return the event for a batch that consumers or the coordinator cannot read, and that a start does not check."""
     coordinator = COORDINATORS.get(topic_of(directory))
     readers = "consumers read" if coordinator is None else f"the {coordinator} coordinator reads"
     reason = f"no batch that {readers} at byte {position:,}: a start does not look at it"
@@ -474,11 +479,13 @@ def _view(
     checked: Checked,
     readable: Mapping[str, Content | None],
     before: Mapping[str, BeforeTransfer] | None = None,
+    epochs: Mapping[str, Sequence[RightEpoch]] | None = None,
 ) -> PartitionView:
     """Return a view of the directory with which salvage begins. restored: the files that get another name. anew: the
-    indexes to rebuild; their segments' offset indexes are removed, as a start rebuilds all indexes of a segment without
-    one. checked: has the files that are left out, and the compressed .log files. readable: see PartitionView. before:
-    the .log files as they were before a transfer as text, by name."""
+    indexes to rebuild; the offset indexes of their segments are removed, because a start rebuilds all indexes of a
+    segment without an offset index. checked: has the files that are left out, and the compressed .log files. readable:
+    as in PartitionView. before: the .log files as they were before a transfer in text mode, by name. epochs: the
+    batches whose leader epoch is put right, by the name of their .log file."""
     view = PartitionView(directory, readable)
     view.make_room()
     for name in (*checked.removed, *checked.moved):
@@ -496,17 +503,33 @@ def _view(
     for name, log in (before or {}).items():
         view.put(name, log.content)
     put_exchanged_in_place(view)
+    for name, wrong in (epochs or {}).items():
+        view.put(name, with_right_epochs(view.files[name], wrong))
     return view
 
 
+def _wrong_epochs(view: PartitionView) -> dict[str, list[RightEpoch]]:
+    """Return the batches with a flipped bit in their leader epoch, by the name of their .log file. Raises
+    UnreadableInput."""
+    found: dict[str, list[RightEpoch]] = {}
+    for each in wrong_epochs((name, view.files[name]) for name in view.names() if is_log(name)):
+        found.setdefault(each.file, []).append(each)
+    return found
+
+
 def _add_kept(
-    last: PartitionPlan, planned: PartitionPlan, before: Mapping[str, BeforeTransfer], counted: Container[str]
+    last: PartitionPlan,
+    planned: PartitionPlan,
+    before: Mapping[str, BeforeTransfer],
+    epochs: Mapping[str, Sequence[RightEpoch]],
+    counted: Container[str],
 ) -> None:
-    """List in `last.saved` the .log files changed back to what they were before a transfer as text, and count their
-    records and those of .deleted files that the start would lose. counted: the .log files whose records are counted
-    already. Raises UnreadableInput."""
+    """List in `last.saved` the .log files changed back to what they were before a transfer in text mode and the leader
+    epochs put right, and count the records of these files and of .deleted files that the start would lose. counted: the
+    .log files whose records are counted already. Raises UnreadableInput."""
     saved = last.saved
     saved.text_mode = sorted(before)
+    saved.epochs = [each for wrong in epochs.values() for each in wrong]
     saved.records += _kept_as_they_are(planned, last, counted)
     deleted = zip(planned.events, planned.lost, strict=True)
     saved.records += sum(lost.records for event, lost in deleted if event.kind is EventKind.DELETED)
@@ -517,8 +540,8 @@ def _add_kept(
 
 def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Container[str]) -> int:
     """Return the number of records in .log files that the start would remove or empty, and that salvage leaves as they
-    are, such as those behind one that the start cuts. last: the plan with salvage. counted: the .log files whose
-    records are counted already."""
+    are, such as the .log files behind one that the start cuts. last: the plan with salvage. counted: the .log files
+    whose records are counted already."""
     kept = {content for name, content in last.view.files.items() if is_log(name) and name not in counted}
     return sum(
         lost.records
@@ -529,15 +552,15 @@ def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Cont
 
 
 def _before_transfer(view: PartitionView) -> dict[str, BeforeTransfer]:
-    """Return those .log files of a view that a transfer as text has changed, as they were before it, by name. Raises
-    UnreadableInput."""
+    """Return, by name, the .log files of a view that a transfer in text mode has changed, as they were before that
+    transfer. Raises UnreadableInput."""
     logs = {name: before_transfer(name, view.files[name]) for name in view.names() if is_log(name)}
     return {name: before for name, before in logs.items() if before is not None}
 
 
 def _saved_before_transfer(planned: PartitionPlan, name: str, before: BeforeTransfer) -> int:
-    """Return the number of records of a .log file, as it was before a transfer as text, that the start would lose.
-    Raises UnreadableInput."""
+    """Return the number of records that the start would lose of a .log file, as the file was before a transfer in text
+    mode. Raises UnreadableInput."""
     content = planned.view.original.get(name)
     if content is None or planned.refused is not None:
         return before.sound.records
@@ -547,16 +570,16 @@ def _saved_before_transfer(planned: PartitionPlan, name: str, before: BeforeTran
 
 
 def _with_wrong_indexes(planned: PartitionPlan, indexes: Sequence[str], refused: StartRefused) -> PartitionPlan:
-    """Return the plan with one more event for each wrong index that is not rebuilt. refused: why a start that rebuilds
-    them fails."""
+    """Return the plan with one more event for each wrong index that is not rebuilt. refused: the reason why a start
+    that rebuilds the indexes fails."""
     reason = f"wrong or missing, and not rebuilt, as Kafka would then not start: {refused.file}: {refused.reason}"
     events = [Event(EventKind.PASSED_OVER, name, reason) for name in indexes]
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 
 
 def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
-    """Return the view. If `anew` has the leader-epoch checkpoint, it is written anew from the batches. Raises
-    UnreadableInput."""
+    """Return the view. If `anew` contains the leader-epoch checkpoint, that file is written anew from the batches.
+    Raises UnreadableInput."""
     if LEADER_EPOCHS in anew:
         logs = ((name, view.files[name]) for name in view.names() if is_log(name))
         view.write(LEADER_EPOCHS, leader_epochs(logs).to_bytes())
@@ -587,7 +610,7 @@ def with_view(
 
 
 def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
-    """Return the files of which Kafka would lose bytes, or at which its start would end, each with the number of bytes
+    """Return the files of which Kafka would lose bytes, or at which its start would fail, each with the number of bytes
     that Kafka keeps."""
     original = planned.view.original
     swapped = [event.file for event in planned.events if event.is_loss and event.kind is EventKind.REPLACED]
@@ -601,8 +624,8 @@ def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
 
 
 def _is_swap_at_fault(planned: PartitionPlan) -> bool:
-    """Whether swap files lack records of the .log files that they replace, have no batch that these lack, and nothing
-    else is lost.
+    """Return whether swap files lack records of the .log files that they replace, have no batch that the replaced files
+    lack, and nothing else is lost.
 
     Raises UnreadableInput.
     """
@@ -646,7 +669,7 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
 
 
 def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
-    """Yield an event where a transaction is open in a producer snapshot, but not in the log; at most one. Raises
+    """Yield an event, at most one, if a transaction is open in a producer snapshot but not in the log. Raises
     UnreadableInput, StartRefused."""
     for first, producer_id in unfounded_transactions(loader.segments, loader.producers.table.ongoing())[:1]:
         begins = f"producer {producer_id:,} has a transaction open from offset {first:,} on in it"
@@ -657,8 +680,7 @@ def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
 
 
 def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
-    """Return the plan, with the batches that replaced .log files have and swap files lack added to `events` and
-    `lost`."""
+    """Return the plan. Batches of replaced .log files that the swap files lack are added to `events` and `lost`."""
     if not planned.replaced or planned.refused is not None or planned.has_losses:
         return planned
     kept = {name: content for name, content in planned.view.files.items() if name.endswith(".log")}

@@ -1,8 +1,9 @@
-"""Which batches can be read by consumers, and by the coordinator in its topic. Consumers can read a batch that has a
-magic and codec of Kafka's and a right CRC, and whose payload decompresses to the records that the header says.
+"""Which batches can be read by consumers and, in a coordinator's topic, by the coordinator. Consumers can read a batch
+if it has a magic and codec of Kafka's and a right CRC, and if its payload decompresses to the records that the header
+says.
 
-A start looks at framing and CRC only, and below the recovery point not even at these. A consumer stops for good at a
-batch that it cannot read: every Fetch brings the same batch. It skips a batch whose offsets are below those of a batch
+A start checks only framing and CRC, and below the recovery point not even these. A consumer stops for good at a batch
+that it cannot read: every Fetch returns the same batch. It skips a batch whose offsets are below those of a batch
 before it. A coordinator reads its topic in the same way, and also stops at some records (kcli.log.recovery.load_stops).
 Source: Kafka's DefaultRecordBatch, CompletedFetch.
 """
@@ -24,25 +25,26 @@ from kcli.log.segment_reader import Damage, read_segment
 RECORDS_AT_ONCE = 4096
 MAGIC_WITH_HEADER = 2
 SEQUENCES = 2**31
-"""How many sequence numbers there are: behind the largest one, a producer begins again at 0."""
+"""The number of sequence numbers: behind the largest one, a producer begins again at 0."""
 
 
 class Judged(NamedTuple):
-    """A batch with a whole header. is_readable: whether consumers, and in its topic the coordinator, can read it."""
+    """A batch with a whole header. is_readable: whether consumers and, in a coordinator's topic, the coordinator can
+    read it."""
 
     row: BatchRow
     is_readable: bool
 
 
 def first_offset(row: BatchRow) -> int:
-    """Return the offset of a batch's first record; for a message of magic 0 or 1 the offset in its header, which is
-    that of its last record."""
+    """Return the offset of a batch's first record. For a message of magic 0 or 1, return the offset in its header,
+    which is the offset of its last record."""
     return row.base_offset if row.magic >= MAGIC_WITH_HEADER else row.last_offset
 
 
 def judged(name: str, content: Content, topic: str) -> Iterator[Judged | Damage]:
     """Yield the batches of a .log file in the order of the file, all decompressed and parsed, and the damage between
-    them. topic: that of the partition. Raises UnreadableInput."""
+    them. topic: the topic of the partition. Raises UnreadableInput."""
     source = ContentSource(name, content)
     records = RecordTable(RECORDS_AT_ONCE)
     try:
@@ -62,12 +64,12 @@ def judged(name: str, content: Content, topic: str) -> Iterator[Judged | Damage]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None where it is not
+    """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None if it is not
     known.
 
-    moved, resized: filled by `in_place`, by the batch's byte: the base offset in the file of each batch that is yielded
-    with another one, and the length in the file of each that is yielded with another size. is_copy(row): whether the
-    same batch also stands elsewhere, where its base offset belongs.
+    moved, resized: set by `in_place`, by the byte at which a batch begins: for each batch that is yielded with a
+    corrected base offset, the base offset in the file; for each that is yielded with a corrected length, the length in
+    the file. is_copy(row): whether the same batch is also at the place where its base offset belongs.
     """
 
     begin: int | None = None
@@ -86,8 +88,8 @@ def in_place(
 ) -> Iterator[BatchRow]:
     """Yield the batches of a .log file that consumers (and in its topic the coordinator) can read, in the order of the
     file. A batch whose offsets are wrong, as its neighbours show, is not yielded; if `room` is given and its
-    neighbours, or the ends of the room, leave only one place for it, it is yielded with the right base offset. So is
-    a batch with a wrong length (kcli.log.recovery.batch_length), with the right size.
+    neighbours, or the ends of the room, leave only one possible base offset, it is yielded with that one. With `room`,
+    a batch with a wrong length (kcli.log.recovery.batch_length) is also yielded, with the right size.
 
     left_out: called with each batch that is not yielded and has a header. Raises UnreadableInput.
     """
@@ -111,8 +113,8 @@ def in_place(
 
 
 def _with_resized(name: str, content: Content, topic: str, room: Room | None) -> Iterator[Judged]:
-    """Yield the batches of a .log file, in the order of the file; if `room` is given, also those with a wrong length,
-    with the right size. Raises UnreadableInput."""
+    """Yield the batches of a .log file, in the order of the file. If `room` is given, batches with a wrong length are
+    yielded, too, with the right size. Raises UnreadableInput."""
     for part in judged(name, content, topic):
         if isinstance(part, Judged):
             yield part
@@ -126,11 +128,11 @@ def _with_resized(name: str, content: Content, topic: str, room: Room | None) ->
 
 def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> BatchRow | None:
     """Return the batch with the right base offset, if that differs from its own in one bit and is the only possible
-    one; else None.
+    base offset; else None.
 
-    No CRC covers a base offset. It is the only possible one if exactly as many offsets as the batch spans are free
-    between the batch before (or the beginning of the room) and `end`, where the next batch begins. A copy of another
-    batch, written over this one, is not changed.
+    No CRC covers a base offset. A base offset is the only possible one if exactly as many offsets as the batch spans
+    are free between the batch before (or the beginning of the room) and `end`, where the next batch begins. A copy of
+    another batch, written over this one, is not changed.
     """
     expected = room.begin if before is None else before.last_offset + 1
     span = row.last_offset - row.base_offset + 1
@@ -143,8 +145,7 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
 
 
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
-    """Whether the header of a batch has wrong offsets, while its two neighbours leave exactly as many offsets as it has
-    records or spans.
+    """Return whether the header of a batch has wrong offsets, as its two neighbours show.
 
     Either its last offset is beyond that of its last record, and the next batch begins right behind that record; or its
     base offset does not follow the batch before it, though the two neighbours leave exactly as many offsets as it
@@ -158,8 +159,8 @@ def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow)
 
 
 def _follows(before: BatchRow | None, row: BatchRow) -> bool:
-    """Whether `row` may stand behind the batch `before`: if both are of one producer and epoch, its sequence must
-    continue that batch's."""
+    """Return whether `row` may come right after the batch `before`: if both are of the same producer and epoch, the
+    sequence of `row` must continue that of `before`."""
     if before is None or row.base_sequence < 0 or before.base_sequence < 0:
         return True
     if (before.producer_id, before.producer_epoch) != (row.producer_id, row.producer_epoch):
@@ -170,12 +171,12 @@ def _follows(before: BatchRow | None, row: BatchRow) -> bool:
 def first_unread(
     name: str, content: Content, topic: str, following: int | None, reached: int | None = None
 ) -> int | None:
-    """Return the byte of the first batch of a .log file that its readers (see the module) cannot read; else that of the
-    last batch, if a flipped bit in its base offset has put it behind the next segment's base offset, or behind the log
-    end offset; else None.
+    """Return the byte of the first batch of a .log file that its readers (see the module) cannot read. Else return the
+    byte of the last batch, if a flipped bit in its base offset has moved it behind the next segment's base offset, or
+    behind the log end offset; else None.
 
     following: the base offset of the next segment; None for the last one, whose damaged end a start cuts. reached: the
-    log end offset by the checkpoints; None where they do not say. Raises UnreadableInput.
+    log end offset by the checkpoints; None if they have no entry. Raises UnreadableInput.
     """
     end = -1
     before: BatchRow | None = None

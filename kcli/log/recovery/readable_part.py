@@ -11,14 +11,14 @@ from kcli.log.source import SEGMENT_BYTES_MAX
 BLOCK_BYTES = 4096
 CHUNK_BYTES = 1 << 20
 BAD_RANGES_MAX = 256
-"""The largest number of ranges of bad blocks that are looked for; the rest of a file behind them counts as bad, as each
-failed read may take the disk seconds."""
+"""The maximum number of ranges of bad blocks that are looked for. The part of a file behind them counts as bad, because
+each failed read may take the disk seconds."""
 UNREAD = bytes(CHUNK_BYTES)
 
 
 def readable_part(path: Path) -> Content:
-    """Return the content of a file with zeros in place of the bytes that cannot be read; empty where the file cannot be
-    opened. Bytes beyond the size of the largest segment that Kafka opens count as unreadable."""
+    """Return the content of a file with zeros in place of the bytes that cannot be read; empty content if the file
+    cannot be opened. Bytes beyond the size of the largest segment that Kafka opens count as unreadable."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -64,7 +64,7 @@ def _bad_ranges(fd: int, size: int) -> list[tuple[int, int]]:
 
 
 def _reads(fd: int, start: int, stop: int) -> bool:
-    """Whether bytes [start, stop) can be read, up to the end of the file."""
+    """Return whether bytes [start, stop) of a file can be read, or all up to the file's end if that comes first."""
     try:
         while start < stop and (got := len(os.pread(fd, stop - start, start))):
             start += got

@@ -6,10 +6,10 @@
     recovery.in_place(name)       recovers in place, under Kafka's lock, with a backup of the removed bytes
 
 Partitions are read by several threads, like Kafka's recovery threads. Afterwards the recovery points are the log end
-offsets, as all is on disk. If the clean-shutdown marker made this start a clean one, it is kept, so that Kafka's next
-start treats the logs in the same way. After any other start, and with salvage, there is no marker, so that the
-controller learns at the broker's registration that records may be lost (KIP-966). High watermarks change only where
-they are beyond the log end offset.
+offsets, since all is on disk. If the clean-shutdown marker made this start a clean one, it is kept, so that Kafka's
+next start treats the logs in the same way. After any other start, and with salvage, there is no marker, so that the
+controller learns at the broker's registration that records may be lost (KIP-966). A high watermark changes only if it
+is beyond the log end offset.
 """
 
 from __future__ import annotations
@@ -93,28 +93,28 @@ class Recovery:
 
     clean        whether the broker was shut down cleanly; None: the clean-shutdown marker decides
     advance      called with the number of bytes checked since the last call, from any thread
-    metadata     takes the plan of the metadata log's start and returns the one to carry out, which may be salvaged
+    metadata     receives the plan of the metadata log's start, and returns the plan to carry out, which may be salvaged
     identities   the identities that salvage gives to directories whose name and topic id do not agree, by path
     in_the_place the directories that have the name of a partition but not its records: they are of a deleted topic, or
                  have no batch. Salvage makes them strays
-    node_id      the node.id that salvage writes into meta.properties; None where it stays
-    directory_id the directory.id that salvage writes into meta.properties; None where it stays
-    properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None where
-                 it cannot, or need not
-    metadata_log the files of the metadata log that salvage makes anew, by name; empty where it makes none
+    node_id      the node.id that salvage writes into meta.properties; None if salvage does not change it
+    directory_id the directory.id that salvage writes into meta.properties; None if salvage does not change it
+    properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None if
+                 salvage cannot, or need not, write one
+    metadata_log the files of the metadata log that salvage makes anew, by name; empty if it makes none
     left_out     the files of the log directory that salvage leaves out
     exchanged_by_keys  the .log files that were exchanged, known by the keys in them: by the path at which a file
                  belongs, the path at which it is now
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
-    keeps_all    tells whether a partition's topic was never compacted, by the metadata log
-    node         the other log directories of the broker; None where there are none, or they are not known
+    keeps_all    returns whether a partition's topic was never compacted, by the metadata log
+    node         the other log directories of the broker; None if there are none, or they are not known
     refusals     what keeps Kafka from starting
     passed_over  files and directories with which Kafka starts, but which it ignores, or uses in a harmful way
-    failures     what are I/O errors for Kafka, which starts without the log directory; they are in `passed_over`, too
-    unreadable   the partitions that cannot be read, or with which kcli fails; complete when all plans have been taken
-    backup       the path of the backup of the bytes removed in place; None where there is none
+    failures     what Kafka meets as I/O errors, and then starts without the log directory; `passed_over` has these, too
+    unreadable   the partitions that cannot be read, or with which kcli fails; complete after the last plan
+    backup       the path of the backup of the bytes removed in place; None if there is no backup
 
-    Raises UnreadableInput where the directory is neither a partition's nor a broker's.
+    Raises UnreadableInput if the directory is neither a partition's nor a broker's.
     """
 
     directory: Path
@@ -163,12 +163,12 @@ class Recovery:
             ]
             self.unreadable = self._holder.unreadable()
         self._shared = {} if self.is_partition else self._holder.shared_directories()
-        """The partitions' directories that are in fact another partition's, each with that one: nothing is written for
-        them."""
+        """The partitions' directories that are in fact the directory of another partition, each with that directory:
+        nothing is written for them."""
         self._own = [each for each in self.partitions if each.path not in self._shared]
         self._linked: set[str] = set()
-        """The files of `refusals` that are links to a file with other names: a copy has a separate file for each
-        name."""
+        """The files in `refusals` that are links to files which also have other names: a copy has a separate file for
+        each name."""
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
@@ -184,7 +184,7 @@ class Recovery:
         self.lacks_marker = self.clean is None and self._has_holder and is_broker and not is_clean
         """Whether the clean-shutdown marker of a broker is missing."""
         self.finds_marker = self.clean is None
-        """Whether the clean-shutdown marker decides about `clean`: the caller does not say."""
+        """Whether the clean-shutdown marker decides about `clean`, because the caller has passed None."""
         self._keeps_marker = is_clean and self.clean is not False and not self.salvage
         if self.clean is None:  # salvage leaves no marker: the next start then checks the active segments
             self.clean = is_clean and not self.salvage
@@ -218,7 +218,7 @@ class Recovery:
         self.passed_over += harmed
         try:
             self._holder.offsets(FileKind.REPLICATION_OFFSETS)
-        except StartRefused as refused:  # a start reads this checkpoint only where there is a log
+        except StartRefused as refused:  # a start reads this checkpoint only if there is a log
             if refused.file not in {each.file for each in self.passed_over}:
                 self.refusals.append(refused)
 
@@ -236,7 +236,7 @@ class Recovery:
         self.refusals += [StartRefused(each.path.name, _copy_text(each)) for each in self._copies]
 
     def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
-        """Return the directory, under the name that salvage gives it."""
+        """Return the directory with the name that salvage gives to it."""
         identity = self.identities.get(directory.path)
         return directory if identity is None else replace(directory, name=DirectoryName(*identity.partition))
 
@@ -320,7 +320,7 @@ class Recovery:
         return planned
 
     def write_to(self, target: Path) -> Iterator[PartitionPlan]:
-        """Write a recovered copy to `target`, yielding the plans; after a failure no part of it stays.
+        """Write a recovered copy to `target`, and yield the plans. After a failure, no part of the copy is left.
 
         Raises TargetExists, UnreadableInput, OSError.
         """
@@ -352,8 +352,8 @@ class Recovery:
         return directory.path.name if identity is None else identity.directory_name
 
     def mended_by(self, refused: StartRefused, *, in_place: bool = False) -> str | None:
-        """Return in words what this recovery does to the file or directory that `refused` names, so that Kafka starts;
-        None where it does nothing to it."""
+        """Return, in words, how this recovery changes the file or directory that `refused` names, so that Kafka starts;
+        None if it does not change that file or directory."""
         if self._holder.path / refused.file in self._second and not self.salvage:
             return None
         return self._mending(refused, in_place=in_place)
@@ -473,8 +473,8 @@ class Recovery:
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
 
     def _files_in(self, name: str) -> list[str]:
-        """Return the files below the directory `name`, as paths relative to the log directory. Raises InTheWay where
-        one is a link or special file, which the backup cannot keep."""
+        """Return the files below the directory `name`, as paths relative to the log directory. Raises InTheWay if a
+        file is a link or special file, which the backup cannot store."""
         top = self._holder.path / name
         found = sorted(top.rglob("*"))
         if any(path.is_symlink() or not (path.is_file() or path.is_dir()) for path in (top, *found)):
@@ -487,8 +487,8 @@ class Recovery:
             backup.add(name, FileRange(path, 0, path.stat().st_size))
 
     def _put_in_place(self) -> None:
-        """Rename exchanged .log files to the paths where they belong, beside their own indexes. A crash in between
-        leaves some there with the suffix `.misplaced`. Raises OSError."""
+        """Rename exchanged .log files to the paths where they belong, beside their own indexes. After a crash in
+        between, some .log files lie there with the suffix `.misplaced`. Raises OSError."""
         if self._has_holder and self._holder.was_shut_down_cleanly:
             self._holder.remove_marker(self.disk)
         for place, log in self.exchanged.items():
@@ -531,8 +531,8 @@ class Recovery:
                 self.disk.write_file(directory / name, data)
 
     def _rename(self, moved: list[PartitionPlan]) -> None:
-        """Rename directories to the names that salvage gives them, also two that have exchanged their names. A crash in
-        between leaves -stray directories with the right partition in their names. Raises OSError."""
+        """Rename directories to the names that salvage gives them, even two that have exchanged their names. After a
+        crash in between, there are -stray directories with the right partition in their names. Raises OSError."""
         aside = []
         for planned in moved:
             identity = self.identities[planned.view.directory]
@@ -569,7 +569,7 @@ class Recovery:
 
 
 def _failed(directory: Path, error: Exception) -> UnreadableInput:
-    """Return the error for a partition without a plan, where kcli failed with an unexpected exception (a bug)."""
+    """Return the error for a partition without a plan, because kcli failed with an unexpected exception (a bug)."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     reason = f"kcli fails with it, a bug to report: {type(error).__name__} at {place}: {error_text(error)}"
@@ -577,7 +577,8 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """Return in words why Kafka does not start where another log directory has a directory of the same partition."""
+    """Return, in words, that Kafka does not start because another log directory has a directory of the same
+    partition."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     reason = f"{copy.other} is the same partition (Duplicate log directories); this one has {ends[0]}, that {ends[1]}"
     return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason
@@ -592,8 +593,8 @@ class _Ends:
         self.log_starts: dict[TopicPartition, int] = {}
 
     def add(self, directory: PartitionDirectory, planned: PartitionPlan) -> None:
-        """Add the offsets of a partition; nothing for the metadata log, and for directories with -delete, -future or
-        -stray, or a topic that a checkpoint cannot have."""
+        """Add the offsets of a partition. Nothing is added for the metadata log, for directories with -delete, -future
+        or -stray, or for a topic that a checkpoint line cannot contain."""
         if planned.offsets is None or directory.name.topic == METADATA_TOPIC or directory.name.state:
             return
         if parse_directory(build_directory(directory.name)) is None or not _can_stand_in_a_checkpoint(
@@ -606,5 +607,6 @@ class _Ends:
 
 
 def _can_stand_in_a_checkpoint(topic: str) -> bool:
-    """Whether a checkpoint line can have this topic: checkpoints are UTF-8, with white space between fields."""
+    """Return whether a checkpoint line can contain this topic: checkpoints are UTF-8, with white space between
+    fields."""
     return is_utf8(topic) and topic.split() == [topic]

@@ -1,20 +1,22 @@
 """The sound batches behind damage, which Kafka would lose: counted, or kept at their own offsets.
 
-kept       a batch that consumers can read, and in its topic the coordinator (kcli.log.recovery.readable), with offsets
-           within its segment
-resized    a batch with a wrong length, over whose bytes the CRC is right, gets the right one
-put back   a sound batch whose neighbours leave only one base offset for it, and not its own, gets that one
-in order   batches that stand behind others with higher offsets are put in front of them: a .log file whose batches were
+kept       a batch that consumers and, in a coordinator's topic, the coordinator can read (kcli.log.recovery.readable),
+           with offsets within its segment, stays
+resized    a batch with a wrong length gets the right one, if its CRC is right over all bytes up to the next batch
+epochs     a batch with one bit of its leader epoch flipped gets the epoch of the batches around it
+put back   a sound batch with a wrong base offset gets the right one, if the batches beside it leave only one possible
+in order   batches that come after others with higher offsets are put before them: a .log file whose batches were
            exchanged, moved or rotated is whole again
-left out   a batch that cannot be read; a batch with offsets that another has, as a copy has; a batch whose last offset
-           is wrong, as its neighbours show; a batch whose offsets leave none for appends; all bytes between kept
-           batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
+left out   are all bytes between kept batches, and these batches: one that cannot be read; one with offsets that another
+           batch has, such as a copy; one whose last offset is wrong, as the batches beside it show; one with offsets so
+           high that the log would have none left for appends. Offsets without a batch are a gap, as in a compacted
+           log: Kafka reads past it
 renamed    a .log file whose name is above its first offset gets the name of that offset, if the .log files before it
-           end at or below it
-exchanged  .log files that have each other's names, by the offsets of their first batches, get their own
-removed    a .log file whose batches are those of another partition, or that the cleaner has replaced
-rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches
-swap       of the .log files that a damaged swap file replaced, the batches behind those of the swap file are kept
+           end at or below that offset
+exchanged  .log files that have each other's names, by the offsets of their first batches, get their own names back
+removed    a .log file whose batches are those of another partition, or that the cleaner has replaced, is removed
+rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches is built anew from them
+swap       if a damaged swap file replaced .log files, their batches behind those of the swap file are kept, too
 """
 
 from __future__ import annotations
@@ -25,18 +27,16 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, groupby, islice, pairwise, tee
-from operator import itemgetter
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Self
 
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
 from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused, UnreadableInput
-from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.legacy_message import message_at
 from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
+from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
@@ -49,21 +49,21 @@ UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
 FIRST_BYTES = 1 << 16
 PREFIX = struct.Struct(">qi")  # base offset, length
 SORTED_MAX = 1 << 20
-"""The largest number of batches of one .log file that are sorted in memory, at 150 bytes each; a file with more is kept
-in its own order."""
+"""The maximum number of batches of one .log file that are sorted in memory, at 150 bytes each; a file with more batches
+is kept in its own order."""
 HASH_BITS = 1 << 27
-"""The number of hashes by which batches that a log has twice are looked for: 16 MiB."""
+"""The number of hashes, a bit each (16 MiB), by which batches that a log has twice are looked for."""
 COPIES_MAX = 1 << 20
-"""The largest number of batches with a hash that an earlier batch has, at 150 bytes each."""
+"""The maximum number of batches kept in memory because an earlier batch has the same hash, at 150 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes [position, position + length) of a .log file that salvage leaves out; length 0 where only offsets are
+    """Bytes [position, position + length) of a .log file that salvage leaves out; the length is 0 if only offsets are
     missing.
 
-    first_offset, last_offset: the offsets, both inclusive, that no batch has after salvage; none where last_offset is
-    below first_offset. last_offset is None at the end of the log, where it is not known how many offsets are missing.
+    first_offset, last_offset: the offsets, both inclusive, that no batch has after salvage; no offset if last_offset is
+    below first_offset. last_offset is None at the end of the log, if it is not known how many offsets are missing.
     """
 
     file: str
@@ -76,7 +76,7 @@ class Gap:
 @dataclass(frozen=True, slots=True)
 class PutBack:
     """A sound batch with a wrong base offset, which no CRC covers. before: the base offset in the file. base_offset,
-    last_offset: the only offsets that it can have."""
+    last_offset: the right ones, which are the only offsets that the batch can have."""
 
     file: str
     position: int
@@ -86,14 +86,15 @@ class PutBack:
 
     @property
     def overlapped(self) -> range:
-        """The offsets behind this batch's own that it would also have by the base offset in the file."""
+        """The offsets behind this batch's right last offset that the batch would also have if the base offset in the
+        file were right."""
         return range(self.last_offset + 1, self.before + self.last_offset - self.base_offset + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class RightLength:
-    """A batch with a wrong length, which no CRC covers. before: the length in the file. length: the one with which the
-    CRC is right, in bytes behind the length."""
+    """A batch whose header has a wrong length, which no CRC covers. before: the length in the file. length: the right
+    one, with which the CRC is right. Both count the bytes behind the length field."""
 
     file: str
     position: int
@@ -103,8 +104,8 @@ class RightLength:
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A .log file whose batches salvage puts in order. batches: how many of them stand behind others with higher
-    offsets."""
+    """A .log file whose batches salvage puts in order. batches: the number of batches that come after others with
+    higher offsets."""
 
     file: str
     batches: int
@@ -112,8 +113,8 @@ class Reordered:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A file and its new name: a .log file whose name is above its first offset, or a file of a segment that has
-    another name."""
+    """A file and its new name. The file is a .log file whose name is above its first offset, or a segment's file that
+    lies under a name that is not its own."""
 
     file: str
     name: str
@@ -121,8 +122,8 @@ class Renamed:
 
 @dataclass(slots=True)
 class Lost:
-    """How many sound batches are lost, with how many records; the first and last offset of them, None where there are
-    none."""
+    """The number of sound batches that are lost, and of their records; their first and last offset, None if no batch is
+    lost."""
 
     batches: int = 0
     records: int = 0
@@ -142,13 +143,14 @@ class LeftOut:
 class Checked:
     """What a check of all files says about a partition's directory.
 
-    contradicted: the names of indexes and of the leader-epoch checkpoint that contradict the batches. renamed: the
-    files with batches that no .log file of the partition has, and the files beside these, by the name that each gets.
-    removed: the names of files that salvage leaves out: those of another partition, those of segments that the cleaner
-    has replaced, and empty .log files that others replace. compressed: the decompressed content of files with such
-    batches, by the name that it gets. unused: the files that salvage does not take, but reports. lost: the first and
-    last offset of each range of offsets that no .log file of a segment has; last is None where it is not known. moved:
-    the .log files that salvage puts into the directories of other partitions, by name, each with words for what it is.
+    contradicted: the names of indexes and of the leader-epoch checkpoint that contradict the batches. renamed: by the
+    name that each gets, the files with batches that no .log file of the partition has, and the other files of the same
+    segments. removed: the names of files that salvage leaves out: those of another partition, those of segments that
+    the cleaner has replaced, and empty .log files that other files replace. compressed: by the name that each gets, the
+    decompressed content of compressed files with batches that no .log file has. unused: the files that salvage does not
+    use, but reports. lost: the first and last offset of each range of offsets that no .log file of a segment has; last
+    is None if it is not known. moved: by name, the .log files that salvage puts into the directories of other
+    partitions, each with words for what it is.
     """
 
     contradicted: Collection[str] = ()
@@ -160,8 +162,8 @@ class Checked:
     moved: Mapping[str, str] = field(default_factory=dict)
 
     def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
-        """Return a copy that takes no files under other names, and lists them as `unused`. refused: why a start fails
-        with them."""
+        """Return a copy that uses no files under other names, and lists these as `unused`. refused: the reason why a
+        start fails with these files."""
         why = f"is not used: with it a start would fail: {refused.file}: {refused.reason}"
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}, and {why}")
@@ -171,7 +173,7 @@ class Checked:
         return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
-        """Return a copy that takes no files from outside the directory, and lists them as `unused`: recovery in place
+        """Return a copy that uses no files from outside the directory, and lists these as `unused`: recovery in place
         renames files, but does not copy them."""
         outside = {name: path for name, path in self._paths.items() if path.parent != directory}
         unused = [
@@ -185,19 +187,19 @@ class Checked:
 
     @property
     def has_logs(self) -> bool:
-        """Whether there are files to restore under other names, compressed ones among them."""
+        """Whether there are .log files under other names to restore, or compressed ones."""
         return bool(self.renamed or self.compressed)
 
     @property
     def _paths(self) -> dict[str, Path]:
-        """The files under other names, by the name that each gets."""
+        """The files under other names, by the name that each gets when salvage restores it."""
         return {**self.renamed, **{name: part.path for name, part in self.compressed.items()}}
 
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """A log start offset (before) that was beyond the log end offset, and is set back to the base offset of the first
-    segment."""
+    """A log start offset (before) that was beyond the log end offset, so that salvage sets it back to the base offset
+    of the first segment."""
 
     before: int
     log_start_offset: int
@@ -206,8 +208,8 @@ class LogStart:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that cannot be read as a whole, and the number of its bytes that can be read. Salvage uses these bytes if
-    it is a .log file; any other such file is left out."""
+    """A file that cannot be read as a whole, and the number of its bytes that can be read. If it is a .log file,
+    salvage uses these bytes; else salvage leaves the file out."""
 
     file: str
     error: UnreadableInput
@@ -219,13 +221,13 @@ class Salvaged:
     """The changes that salvage makes to a partition.
 
     unread: the files that cannot be read as a whole: of a .log file the readable part is kept, any other file is left
-    out. restored: the files that get the name of a segment's file whose offsets were missing; their own names have the
-    suffix .deleted, or another form. text_mode: the .log files that are changed back to what they were before a
-    transfer as text. rebuilt: the names of indexes and of the leader-epoch checkpoint that contradict the batches, and
-    that Kafka's start would leave as they are. records: the number of records that are kept and that Kafka would lose.
-    markers: the end markers of transactions that are written anew. log_start: the log start offset that is set back;
-    None where it stays. topic_id: the topic id that is written into partition.metadata; directory: the new name of the
-    directory; each None where it stays as it is.
+    out. restored: the files that get the name of a segment's file whose offsets were missing; their present names have
+    the suffix .deleted, or another form. text_mode: the .log files that are changed back to what they were before a
+    transfer in text mode. rebuilt: the names of indexes and of the leader-epoch checkpoint that contradict the batches,
+    and that Kafka's start would not correct. records: the number of kept records that Kafka would lose. markers: the
+    end markers of transactions that are written anew. log_start: the log start offset that is set back; None if it is
+    unchanged. topic_id: the topic id that is written into partition.metadata; directory: the new name of the directory;
+    each None if it is unchanged.
     """
 
     unread: list[Unread] = field(default_factory=list)
@@ -233,6 +235,7 @@ class Salvaged:
     reordered: list[Reordered] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
     resized: list[RightLength] = field(default_factory=list)
+    epochs: list[RightEpoch] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
     restored: list[Renamed] = field(default_factory=list)
     text_mode: list[str] = field(default_factory=list)
@@ -284,9 +287,10 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
     """Return the lowest and the highest offset at which a batch of a .log file may begin. Batches with other offsets
     belong to another segment or partition.
 
-    logs: all .log files of the directory, by name. The lowest is the base offset in the name; or the file's first
-    offset where that is lower, and the segment before ends there or below: then the name is wrong. The highest is the
-    one below the base offset of the next segment, if that begins with its base offset. Raises UnreadableInput.
+    logs: all .log files of the directory, by name. The lowest offset is the base offset in the name. If the file's
+    first offset is lower than the name, and the segment before ends at or below it, the name is wrong, and the lowest
+    offset is the file's first offset. The highest offset is the one below the base offset of the next segment, if that
+    segment begins with its base offset. Raises UnreadableInput.
     """
     base = _base_of(name)
     start = _first_offset(name, logs[name])
@@ -302,8 +306,8 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
 
 
 def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:
-    """Yield the sound batches of a .log file that begin in bytes [start, stop), also those with a wrong length (see
-    kcli.log.recovery.batch_length). Raises UnreadableInput."""
+    """Yield the sound batches of a .log file that begin in bytes [start, stop); a batch with a wrong length (see
+    kcli.log.recovery.batch_length) is yielded with the right length. Raises UnreadableInput."""
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, start=start):
@@ -322,75 +326,16 @@ def _sound_rows(name: str, content: Content, start: int, stop: int | None = None
         source.close()
 
 
-def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
-    """Return the leader epochs of the sound batches. logs: name and content of each .log file, in the order of their
-    offsets.
-
-    Left out are an epoch below that of an earlier batch, as Kafka's start leaves it out, too, and that of a single
-    batch which differs in one bit from those of its neighbours: no CRC covers a leader epoch. Raises UnreadableInput.
-    """
-    epochs = LeaderEpochCache()
-    latest = -1
-    runs = (_EpochRun.of(epoch, group) for epoch, group in groupby(_epochs_of(logs), key=itemgetter(0)))
-    ahead = tee(chain((None,), runs, (None, None)), 4)
-    windows = zip(*(islice(each, number, None) for number, each in enumerate(ahead)), strict=False)
-    for before, run, behind, last in windows:
-        if run is not None and run.epoch > latest and not run.is_flipped(before, behind, last):
-            latest = run.epoch
-            epochs.assign(latest, run.base_offset)
-    return epochs
-
-
-class _EpochRun(NamedTuple):
-    """Sound batches of one leader epoch, one behind the other. base_offset: that of the first one. batches: their
-    number."""
-
-    epoch: int
-    base_offset: int
-    batches: int
-
-    @classmethod
-    def of(cls, epoch: int, batches: Iterable[tuple[int, int]]) -> Self:
-        found = iter(batches)
-        _, base_offset = next(found)
-        return cls(epoch, base_offset, 1 + sum(1 for _ in found))
-
-    def is_flipped(self, before: Self | None, behind: Self | None, last: Self | None) -> bool:
-        """Whether this is a single batch that has a flipped bit in its epoch; before, behind, last: the run before it,
-        and the two behind it. Where the next one is a single batch between two of this epoch, that one has the bit."""
-        if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
-            return False
-        is_other = behind.batches == 1 and last is not None and last.epoch == self.epoch
-        return (self.epoch ^ before.epoch).bit_count() == 1 and not is_other
-
-
-def _epochs_of(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[int, int]]:
-    """Yield leader epoch and base offset of each sound batch. Raises UnreadableInput."""
-    for name, content in logs:
-        source = ContentSource(name, content)
-        try:
-            for part in read_segment(source):
-                if isinstance(part, Damage):
-                    continue
-                for i in range(part.batches.count):
-                    row = BatchRow._make(part.batches.row(i))
-                    if row.base_offset >= 0 and not row.faults & UNSOUND:
-                        yield row.leader_epoch, row.base_offset
-                part.release()
-        finally:
-            source.close()
-
-
 def salvage(
     view: PartitionView, files: Mapping[str, int], replaced: Mapping[str, Content], reached: int | None = None
 ) -> Salvaged:
     """Replace .log files of a view by their readable batches, in order. Returns the changes.
 
-    files: the .log files to treat so, by name, each with the number of bytes that Kafka would keep; and other files
-    that keep Kafka from starting. These are removed, as are the indexes of the .log files: a start rebuilds them.
-    replaced: the .log files that a swap file has replaced, by name; for those of them that are also in `files`, the
-    batches behind those of the swap file are restored. reached: the log end offset by the checkpoints; None where they
-    do not say. Raises UnreadableInput.
+    files: the .log files to replace, by name, each with the number of bytes that Kafka would keep; and other files that
+    keep Kafka from starting. These other files are removed, and so are the indexes of the .log files: a start rebuilds
+    them. replaced: the .log files that a swap file has replaced, by name; if one of these is also in `files`, its
+    batches behind those of the swap file are restored. reached: the log end offset by the checkpoints; None if they
+    have no entry. Raises UnreadableInput.
     """
     salvaged = Salvaged()
     topic = topic_of(view.directory)
@@ -456,11 +401,11 @@ def salvage(
 
 
 def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int, int | None]) -> Iterator[PutBack]:
-    """Yield the batches of a .log file whose base offset is wrong, and for which their neighbours leave only one
+    """Yield the batches of a .log file whose base offset is wrong, and for which the batches beside them leave only one
     possible base offset.
 
-    logs: all .log files of the partition, by name. room: the first offset of the file, and the offset behind its last;
-    None where that is not known. Raises UnreadableInput.
+    logs: all .log files of the partition, by name. room: the first offset of the file, and the offset behind its last
+    (None if that is not known). Raises UnreadableInput.
     """
     place = Room(*room, is_copy=_Copies(logs).has)
     for row in in_place(name, logs[name], topic, room=place):
@@ -469,8 +414,8 @@ def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int
 
 
 class _Copies:
-    """The batches that the .log files of a partition have twice, by base offset, CRC and size. The headers are read at
-    the first question, once or twice; memory is bounded.
+    """The batches that the .log files of a partition have twice, recognized by base offset, CRC and size. The headers
+    are read at the first call of `has`, once or twice; the memory used is bounded (HASH_BITS, COPIES_MAX).
 
     logs: all .log files of the partition, by name.
     """
@@ -480,8 +425,8 @@ class _Copies:
         self._twice: Container[tuple[int, int, int]] | None = None
 
     def has(self, row: BatchRow) -> bool:
-        """Whether the files have this batch twice; True for every batch where more than COPIES_MAX may be there twice.
-        Raises UnreadableInput."""
+        """Return whether the files have this batch twice; True for every batch if more than COPIES_MAX batches may be
+        there twice. Raises UnreadableInput."""
         if self._twice is None:
             possible = self._possible()
             if possible is None:
@@ -492,7 +437,8 @@ class _Copies:
         return _identity(row) in self._twice
 
     def _possible(self) -> Counter[tuple[int, int, int]] | None:
-        """Return the batches whose hash an earlier batch has, each with 0; None if there are more than COPIES_MAX."""
+        """Return the batches whose hash an earlier batch has, each with the count 0; None if there are more than
+        COPIES_MAX."""
         hashes = bytearray(HASH_BITS // 8)  # a bit for each hash
         possible: Counter[tuple[int, int, int]] = Counter()
         for each in self._identities():
@@ -514,8 +460,9 @@ def _identity(row: BatchRow) -> tuple[int, int, int]:
 
 
 def put_exchanged_in_place(view: PartitionView) -> None:
-    """Rename .log files of the view that have each other's names, known by their first offsets: each gets the name of
-    the offset with which it begins. Their indexes are removed: a start rebuilds them. Raises UnreadableInput."""
+    """Rename .log files of the view that have each other's names, as their first offsets show: each file gets the name
+    of the offset with which it begins. The indexes of these files are removed: a start rebuilds them. Raises
+    UnreadableInput."""
     logs = {_base_of(name): view.files[name] for name in view.names() if is_log(name)}
     starts = {base: _first_offset(build(FileName(FileKind.LOG, base)), content) for base, content in logs.items()}
     right = {base: start for base, start in starts.items() if start is not None and start != base}
@@ -531,8 +478,8 @@ def put_exchanged_in_place(view: PartitionView) -> None:
 
 
 def exchanged_within(view: PartitionView) -> list[Renamed]:
-    """Return the .log files that have exchanged names in the view: each begins with the bytes that another one, whose
-    name the view still has, has on disk."""
+    """Return the .log files that have exchanged names in the view: each begins with the bytes that another .log file
+    has on disk, whose name is still in the view."""
     first_parts = {name: view.files[name].parts[:1] for name in view.names() if is_log(name)}
     sources = {
         name: part.path.name
@@ -558,8 +505,8 @@ def known_offsets(view: PartitionView) -> OffsetRanges:
 
 
 def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, int]]) -> Iterator[Gap]:
-    """Yield a gap of no bytes for each range of lost offsets that neither a sound batch of the view nor one of `gaps`
-    has.
+    """Yield a gap of no bytes for each range of lost offsets that are neither in a sound batch of the view nor in one
+    of `gaps`.
 
     lost: first and last offset of each range. Raises UnreadableInput.
     """
@@ -574,8 +521,8 @@ def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, 
 
 
 def without_offsets(gaps: Iterable[Gap], offsets: Iterable[int]) -> list[Gap]:
-    """Return the gaps without the given offsets, at which there are batches now: a gap is shortened, or split in
-    two."""
+    """Return the gaps without the given offsets, because there are batches at these offsets now: a gap is shortened, or
+    split in two."""
     left = list(gaps)
     for offset in offsets:
         for at, gap in enumerate(left):
@@ -591,7 +538,7 @@ def without_offsets(gaps: Iterable[Gap], offsets: Iterable[int]) -> list[Gap]:
 
 
 def gaps_between(view: PartitionView, known: Iterable[Gap]) -> Iterator[Gap]:
-    """Yield a gap wherever a segment ends below the base offset of the next one. The view's indexes must be sound.
+    """Yield a gap for each segment that ends below the base offset of the next one. The view's indexes must be sound.
     known: gaps that are not to be yielded again. Raises StartRefused, UnreadableInput."""
     ends = {gap.last_offset for gap in known}
     for name, following in pairwise(sorted(name for name in view.names() if is_log(name))):
@@ -602,8 +549,8 @@ def gaps_between(view: PartitionView, known: Iterable[Gap]) -> Iterator[Gap]:
 
 
 def _ended(gap: Gap, following: int | None) -> Gap:
-    """Return the gap; if it has no last offset, with one below `following`, the base offset of the next segment (None:
-    there is none)."""
+    """Return the gap. If it has no last offset, it ends just below `following`, the base offset of the next segment
+    (None: there is no next segment, and the gap is unchanged)."""
     return gap if gap.last_offset is not None or following is None else replace(gap, last_offset=following - 1)
 
 
@@ -622,7 +569,7 @@ def _remove(view: PartitionView, log: str) -> None:
 
 
 def topic_of(directory: Path) -> str:
-    """Return the topic in the name of a partition's directory; "" where the name is no partition's."""
+    """Return the topic in the name of a partition's directory; "" if the name is not that of a partition."""
     name = parse_directory(directory.absolute().name)
     return "" if name is None else name.topic
 
@@ -635,7 +582,7 @@ def is_log(name: str) -> bool:
 
 
 def _first_offset(name: str, content: Content) -> int | None:
-    """Return the first offset of a .log file; None where it does not begin with a sound batch."""
+    """Return the first offset of a .log file; None if it does not begin with a sound batch."""
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, resync=False, window_bytes=FIRST_BYTES):
@@ -660,8 +607,8 @@ def _record_count(row: BatchRow) -> int:
 class _Rows:
     """The batches of a .log file that salvage may keep, in the order of their offsets.
 
-    is_ordered: whether they have that order in the file. claims: for a file out of order, position, and first and last
-    offset in the header, of the batches that are left out.
+    is_ordered: whether the batches have that order in the file. claims: if they do not, the position, and the first and
+    last offset by the header, of each batch that is left out.
     """
 
     def __init__(self, name: str, topic: str, content: Content, room: Room) -> None:
@@ -702,11 +649,11 @@ class _Rows:
 
 
 class _Kept:
-    """The batches of one .log file that salvage keeps, as ranges of files, in order. name: that of the file.
+    """The batches of one .log file that salvage keeps, as ranges of files, in order. name: the name of the .log file.
     next_offset: the lowest offset that the next batch may have; limit: all offsets are below this one.
 
-    out_of_order: how many of the kept batches stand behind others with higher offsets in the file. put_back: those kept
-    with another base offset than in the file. end, is_copy: see Room.
+    out_of_order: the number of kept batches that come after others with higher offsets in the file. put_back: the kept
+    batches whose base offset was corrected. end, is_copy: as in Room.
     """
 
     def __init__(
@@ -777,7 +724,7 @@ class _Kept:
 
     def _batch(self, content: Content, row: BatchRow, saved_from: int, room: Room) -> bool:
         """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
-        room: has what `in_place` has put right in it."""
+        room: has the base offsets and lengths that `in_place` has corrected."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
@@ -812,8 +759,9 @@ def _is_next(last: FileRange, part: FileRange) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """Offsets `first` to `last` that no batch has; last None: all behind the last batch. position_before,
-    position_behind: where in the file the batch before them ends, and the batch behind them begins."""
+    """Offsets `first` to `last` that no batch has; if `last` is None, all offsets behind the last batch.
+    position_before: the byte at which the batch before these offsets ends; position_behind: the byte at which the batch
+    behind them begins."""
 
     first: int
     last: int | None
@@ -824,11 +772,11 @@ class _Missing:
 def _accounted(
     name: str, left_out: Iterable[tuple[int, int]], missing: list[_Missing], claims: list[tuple[int, int, int]]
 ) -> Iterator[Gap]:
-    """Yield a gap for each range of bytes that is left out of a .log file whose batches are put in order. Its offsets
-    are the missing ones that were there: a batch in the range has them in its header, or the range touches one of the
-    batches around them.
+    """Yield a gap for each range of bytes that is left out of a .log file whose batches are put in order. The offsets
+    of the gap are those missing offsets that were in these bytes: either a batch in the range has them in its header,
+    or the range is adjacent to the batch before or behind the missing offsets.
 
-    left_out: first byte and end of each range. claims: see _Rows.
+    left_out: first byte and end of each range. claims: as in _Rows.
     """
     for start, stop in left_out:
         stated = [(first, last) for position, first, last in claims if start <= position < stop]

@@ -67,7 +67,7 @@ class SegmentOverflow(Exception):
 
 
 class OffsetsOutOfOrder(Exception):
-    """Offsets decrease where an index entry is due: Kafka truncates the segment to 0 bytes."""
+    """Offsets decrease at a batch for which an index entry is due: Kafka truncates the segment to 0 bytes."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(reason)
@@ -77,7 +77,8 @@ class OffsetsOutOfOrder(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where and why a segment is cut: kind is "crc", "header", "length", "control" or "tail" (a batch not complete)."""
+    """The position at which a segment is cut, and why: kind is "crc", "header", "length", "control" or "tail" (an
+    incomplete batch)."""
 
     kind: str
     position: int
@@ -86,8 +87,8 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The result of recovery: the number of bytes cut off, the reason (None: nothing was cut for one), and the offset
-    behind the last batch that is kept."""
+    """The result of recovery: the number of bytes cut off, the fault that was the reason for that (None: there was no
+    fault), and the offset behind the last batch that is kept."""
 
     cut_bytes: int
     fault: Fault | None
@@ -95,13 +96,13 @@ class Recovered:
 
 
 OFFSET_MAX = LONG_MAX - INT_MAX
-"""The highest offset at which a log may end and still have enough offsets left for a full segment. Only damage leads
-beyond it."""
+"""The highest log end offset with which enough offsets are left for a full segment. Only damage leads to a higher
+one."""
 
 
 def offset_behind(last_offset: int) -> int:
-    """Return the offset that follows, in Java's longs: behind the largest long comes the smallest, at which Kafka then
-    deletes the log."""
+    """Return the offset that follows, with the overflow of Java's longs: the largest long is followed by the smallest.
+    Kafka then deletes the log."""
     return last_offset + 1 if last_offset < LONG_MAX else -LONG_MAX - 1
 
 
@@ -147,7 +148,7 @@ class RecoverySegment:
             self._view.write(name, b"")
 
     def sanity_check(self, *, time_index_is_new: bool) -> None:
-        """Make the checks that Kafka makes at every start. Raises MissingIndex, CorruptIndex, StartRefused.
+        """Perform the checks that Kafka performs at every start. Raises MissingIndex, CorruptIndex, StartRefused.
 
         time_index_is_new: create an empty time index. The checks read only the transaction index: they do not notice a
         directory with the name of another index.
@@ -174,10 +175,10 @@ class RecoverySegment:
     # reading
 
     def windows(self, start: int = 0, stop: int | None = None, *, check_crc: bool = False) -> Iterator[Window | Damage]:
-        """Yield windows of the batches from byte `start` to `stop` (None: to the end). At bytes that are no batch,
-        yield a Damage and end. Raises UnreadableInput.
+        """Yield the batches from byte `start` to `stop` (None: to the end of the file), in parts (windows). At bytes
+        that are no batch, yield a Damage and end. Raises UnreadableInput.
 
-        A window's bytes are valid until the next window is read.
+        The bytes of a window are valid until the next window is read.
         """
         source = self._view.source(self.log_name)
         try:
@@ -202,8 +203,8 @@ class RecoverySegment:
             yield from (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
 
     def translate(self, offset: int, index: bytes | None = None) -> int | None:
-        """Return the byte where the batch with `offset`, or else the next one, begins; None where there is none. index:
-        the bytes of an offset index to use in place of the view's. Raises StartRefused."""
+        """Return the byte at which the batch with `offset` begins, or else the next batch; None if there is neither.
+        index: the bytes of an offset index to use instead of the view's. Raises StartRefused."""
         reader = OffsetIndexReader(self._offset_index() if index is None else index, self.base_offset)
         before: BatchRow | None = None
         for row in self._rows(max(0, reader.position_of(offset))):
@@ -225,10 +226,10 @@ class RecoverySegment:
         return kept
 
     def read_next_offset(self, index: bytes | None = None) -> int:
-        """Return the offset behind the last batch, found from the last index entry on; the base offset where there is
-        no batch.
+        """Return the offset behind the last batch, found from the last index entry on; the base offset if there is no
+        batch.
 
-        index: the bytes of an offset index to use in place of the view's. Raises StartRefused.
+        index: the bytes of an offset index to use instead of the view's. Raises StartRefused.
         """
         data = self._offset_index() if index is None else index
         start = self.translate(OffsetIndexReader(data, self.base_offset).last_offset, data)
@@ -318,7 +319,7 @@ class RecoverySegment:
         return Fault("length" if isinstance(error, BadLength) else "tail", damage.position, error.reason)
 
     def _large_crc(self, position: int) -> tuple[int, int]:
-        """Return the stored and the computed CRC of a batch that is too large to be in memory as a whole."""
+        """Return the stored and the computed CRC of a batch that is too large to be read into memory as a whole."""
         source: ContentSource = self._view.source(self.log_name)
         try:
             header = bytearray(21)
@@ -358,8 +359,8 @@ class RecoverySegment:
         self._view.write(self.time_index_name, bytes(scan.time_index))
 
     def empty(self) -> int:
-        """Cut the .log file and its indexes to 0 bytes, as Kafka does with offsets out of order. Returns the number of
-        bytes cut off the .log file."""
+        """Cut the .log file and its indexes to 0 bytes, as Kafka does if offsets are out of order. Returns the number
+        of bytes cut off the .log file."""
         cut_bytes = self.size
         self._view.cut(self.log_name, 0)
         self._view.write(self.index_name, b"")

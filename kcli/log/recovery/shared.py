@@ -1,9 +1,9 @@
 """Partitions that share a directory, or files of segments: what a start of Kafka does with them, in words.
 
-    a directory that is another partition's    a symbolic link to it, or one directory mounted in two places
-    files that are one file                    hard links of each other
+    two partitions share a directory    one is a symbolic link to the other, or one directory is mounted in two places
+    two names share a segment's file    they are hard links of each other
 
-Kafka looks at names alone, and starts: it opens a log for each name, and what one log writes changes the other.
+Kafka looks only at names, and starts: it opens a log for each name, and what one log writes changes the other.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kcli.log.log_directory import LogDirectory, partition_named
 
 
 def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Iterator[StartRefused]:
-    """Yield an error for each directory of a partition that is in fact another partition's. shared: these directories,
-    each with that one."""
+    """Yield an error for each directory of a partition that is in fact the directory of another partition. shared:
+    these directories, each with that of the other partition."""
     for path, other in shared.items():
         yield StartRefused(path.name, f"{shared_text(holder.path, path, other)}; a copy has {other.name} alone")
 
 
 def shared_text(home: Path, path: Path, other: Path) -> str:
-    """Return in words what Kafka does where a partition's directory (path) is that of another partition (other)."""
+    """Return, in words, what Kafka does if the directory of a partition (path) is that of another partition (other)."""
     name = other.name if other.parent == home else str(other)
     what = f"a symbolic link to {path.readlink()}" if path.is_symlink() else "one directory, mounted in two places"
     shared = f"{what}: it is the directory of {name}"
@@ -34,15 +34,15 @@ def shared_text(home: Path, path: Path, other: Path) -> str:
 
 
 def _is_of_id(path: Path, other: Path) -> bool:
-    """Whether the topic id in the one directory that both paths lead to is right for both partitions, by their names:
-    they are of one topic, or there is no partition.metadata."""
+    """Return whether the topic id in the directory to which both paths lead is right for both partitions: by their
+    names they are of one topic, or there is no partition.metadata."""
     names = partition_named(path.name), partition_named(other.name)
     is_one_topic = names[0] is not None and names[1] is not None and names[0].topic == names[1].topic
     return is_one_topic or not (path / FileKind.PARTITION_METADATA).exists()
 
 
 def told_files(holder: LogDirectory) -> Iterator[StartRefused]:
-    """Yield one error for all segment files that are hard links of each other; nothing where there are none."""
+    """Yield one error for all segment files that are hard links of each other; nothing if there are no such files."""
     shared = holder.shared_files()
     if shared:
         one, other = (path.relative_to(holder.path) for path in shared[0][:2])

@@ -25,10 +25,10 @@ from kcli.log.snapshot_check import contradictions
 
 
 def wrong_snapshots(view: PartitionView) -> dict[str, str]:
-    """Return the producer snapshots of a view that its log contradicts, by name, each with the first contradiction in
+    """Return, by name, the producer snapshots of a view that the log contradicts, each with its first contradiction in
     words.
 
-    Reads the whole log where there are snapshots. Raises UnreadableInput.
+    If there are snapshots, the whole log is read. Raises UnreadableInput.
     """
     snapshots = list(_snapshots(view))
     logs = [name for name in view.names() if is_log(name)]
@@ -76,8 +76,8 @@ def wrong_snapshots(view: PartitionView) -> dict[str, str]:
 
 
 def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[ProducerEntry]]]:
-    """Yield offset, name and entries of each producer snapshot, in order. Those that cannot be parsed are left out: a
-    start deletes them."""
+    """Yield offset, name and entries of each producer snapshot, in order. Snapshots that cannot be parsed are left out,
+    because a start deletes them."""
     for name in view.names():
         parsed = parse(name)
         if parsed is None or parsed.kind is not FileKind.PRODUCER_SNAPSHOT or parsed.state:
@@ -90,7 +90,7 @@ def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[Produce
 
 def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str | None:
     """Return the name of the latest snapshot in which the producer has a transaction open from `first_offset` on; None
-    where there is none. Raises UnreadableInput."""
+    if there is no such snapshot. Raises UnreadableInput."""
     found = None
     for _, name, entries in _snapshots(view):
         if any((each.producer_id, each.current_txn_first_offset) == (producer_id, first_offset) for each in entries):
@@ -99,7 +99,7 @@ def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str
 
 
 def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: int) -> dict[tuple[int, int], int]:
-    """Return those open transactions, as (first offset, producer id), for which a transaction index of the view has an
+    """Return, as (first offset, producer id), the open transactions that have, by a transaction index of the view, an
     abort marker at or behind offset `end`, each with the offset of that marker: the log has lost its end. ongoing: the
     open transactions. end: the log end offset. Raises UnreadableInput, StartRefused."""
     found: dict[tuple[int, int], int] = {}
@@ -119,11 +119,11 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
 def unfounded_transactions(
     segments: Mapping[int, RecoverySegment], ongoing: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return those open transactions of a producer table (ongoing), as (first offset, producer id), that are not open
-    in the log.
+    """Return, as (first offset, producer id), the transactions that are open by a producer table (ongoing) but not in
+    the log.
 
-    segments: those of the log, by base offset. The log is read only from the first of the transactions on. Where that
-    part is damaged or has gaps, or the log begins behind the first transaction, nothing is returned. Raises
+    segments: the segments of the log, by base offset. The log is read only from the first of the transactions on. If
+    that part is damaged or has gaps, or if the log begins behind the first transaction, nothing is returned. Raises
     UnreadableInput, StartRefused.
     """
     bases = sorted(segments)

@@ -1,11 +1,11 @@
-"""Swap files that lack records of the .log files that they replace: compaction drops records, but never a key's last
+"""Swap files that lack records of the .log files that they replace: compaction removes records, but never a key's last
 value. In a topic that was never compacted, a swap file comes from the split of a segment, and has all batches.
 
-    at fault      in a topic that was never compacted, swap files that lack a batch of the replaced .log files; in any
-                  other topic, swap files by which a key loses its last value: its last record in the replaced .log
-                  files has a value, and after the start no .log file has a record of the key at that offset or behind
-                  it
-    lost          if they are at fault, the batches of the replaced .log files that no other .log file has
+    at fault      in a topic that was never compacted: swap files that lack a batch of the replaced .log files; in any
+                  other topic: swap files because of which a key loses its last value. A key loses it if the key's last
+                  record in the replaced .log files has a value, and after the start no .log file has a record of the
+                  key at that offset or behind it
+    lost          if they are at fault: the batches of the replaced .log files that no other .log file has
     not judged    records without a key, control records, records of transactions (which may be aborted)
 
 A start puts a .swap file into place without checking it, and deletes the .log files that it replaces. Source:
@@ -28,10 +28,11 @@ Files = Mapping[str, Content]
 
 
 def lost_with_swap(replaced: Files, kept: Files, *, keeps_all: bool = False) -> dict[str, Lost]:
-    """Return the batches that are lost with each of the replaced .log files, by name; only files that lose some.
+    """Return, by name, the batches that are lost with each of the replaced .log files; files without a loss are left
+    out.
 
-    kept: the .log files after the start, swap files in place. keeps_all: whether the topic was never compacted. Raises
-    UnreadableInput.
+    kept: the .log files after the start, which has put the swap files into place. keeps_all: whether the topic was
+    never compacted. Raises UnreadableInput.
     """
     if not keeps_all and not _lacks_last_values(replaced, kept):
         return {}
@@ -41,8 +42,8 @@ def lost_with_swap(replaced: Files, kept: Files, *, keeps_all: bool = False) -> 
 
 
 def _lacks_last_values(replaced: Files, kept: Files) -> bool:
-    """Whether a key's last record in the replaced .log files has a value, and no .log file has that record or a later
-    one of the key after the start."""
+    """Return whether there is a key whose last record in the replaced .log files has a value, and after the start no
+    .log file has that record or a later one of the key."""
     last: dict[bytes, tuple[int, bool]] = {}
     for row, key, has_value in _keyed_records(replaced):
         last[key] = (row.offset, has_value)
@@ -87,8 +88,8 @@ def _batches(name: str, content: Content) -> Iterator[BatchRow]:
 
 
 def _keyed_records(files: Files) -> Iterator[tuple[RecordRow, bytes, bool]]:
-    """Yield row and key of each record, and whether it has a value; without those that are "not judged" (see the
-    module)."""
+    """Yield row and key of each record, and whether the record has a value; records that are "not judged" (see the
+    module) are left out."""
     table = RecordTable(ROWS)
     for name in sorted(files):
         source = ContentSource(name, files[name])

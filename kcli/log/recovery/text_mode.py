@@ -1,4 +1,4 @@
-"""Undo a transfer as text, such as FTP's in ASCII mode, that has changed the bytes of a .log file, where this leads to
+"""Undo a transfer in text mode, such as FTP's ASCII mode, that has changed the bytes of a .log file, if this leads to
 sound batches."""
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from kcli.log.text_mode import size_before
 
 
 class BeforeTransfer(NamedTuple):
-    """A .log file as it was before a transfer as text. sound: the count of its batches with a right CRC."""
+    """A .log file as it was before a transfer in text mode. sound: the counts of its batches with a right CRC."""
 
     content: Content
     sound: Lost
 
 
 def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
-    """Return a .log file as it was before a transfer as text; None where there was no such transfer. Raises
+    """Return a .log file as it was before a transfer in text mode; None if there was no such transfer. Raises
     UnreadableInput.
 
-    content: the whole of a file on disk; for any other content None is returned. The CRCs decide: with the transfer
-    undone, the file has more records in batches with a right CRC; or, as no CRC covers a base offset, as many whose
-    offsets are lower.
+    content: the content of a whole file on disk; for any other content None is returned. The CRCs decide: there was
+    such a transfer if, once it is undone, the file has more records in batches with a right CRC; or as many, but with a
+    lower last offset, since no CRC covers a base offset.
     """
     whole = content.parts[0] if len(content.parts) == 1 else None
     if not isinstance(whole, FileRange) or whole.is_before_text_mode:
@@ -42,6 +42,6 @@ def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
 
 
 def _offset(sound: Lost) -> int:
-    """Return the highest offset of the sound batches; -1 where there are none. A CR that the transfer put into a base
-    offset makes the offset higher than it was."""
+    """Return the highest offset of the sound batches; -1 if there are none. If the transfer put a CR into a base
+    offset, that offset is higher than it was."""
     return -1 if sound.last_offset is None else sound.last_offset

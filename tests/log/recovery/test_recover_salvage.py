@@ -15,6 +15,7 @@ from formats.kernels.crc import crc32c
 from kcli.log.live.partition_log import PartitionLog
 from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery.apply import apply_in_place, write_copy
+from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs
 from kcli.log.recovery.loader import EventKind, LoadOptions
 from kcli.log.recovery.plan import plan
 from kcli.log.recovery.salvage import (
@@ -22,10 +23,9 @@ from kcli.log.recovery.salvage import (
     LeftOut,
     LogStart,
     PutBack,
-    RightLength,
     Renamed,
+    RightLength,
     exchanged_within,
-    leader_epochs,
 )
 from kcli.log.recovery.segment import OFFSET_MAX
 from kcli.log.segment_reader import Window, read_segment
@@ -527,6 +527,41 @@ def test_a_flipped_bit_of_a_base_offset_is_put_back(
     assert done.saved.gaps == []
     apply_in_place(done.view, CrashDisk())
     assert batches_of(reopened(directory)) == batches
+
+
+@pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
+@pytest.mark.parametrize("bit", [0, 4, 24, 31])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_flipped_bit_of_a_leader_epoch_is_put_right(
+    tmp_path: Path, number: int, bit: int, options: LoadOptions
+) -> None:
+    """No CRC covers it. Not that of the first or the last batch of the whole log, which has one neighbour."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{6:020}.log"
+    whole = path.read_bytes()
+    start, _ = frames(whole)[number]
+    right = int.from_bytes(whole[start + 12 : start + 16], signed=True)
+    wrong = int.from_bytes((right & 0xFFFFFFFF ^ 1 << bit).to_bytes(4), signed=True)
+    path.write_bytes(whole[: start + 12] + wrong.to_bytes(4, signed=True) + whole[start + 16 :])
+    done = plan(directory, options, with_salvage=True)
+    assert done.saved.epochs == [RightEpoch(path.name, start, wrong, right)]
+    assert done.saved.gaps == []
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+    assert path.read_bytes() == whole
+
+
+def test_a_leader_epoch_that_differs_in_two_bits_stays(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    path = directory / f"{6:020}.log"
+    data = bytearray(path.read_bytes())
+    data[frames(data)[1][0] + 15] ^= 3
+    path.write_bytes(data)
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.epochs == []
+    assert done.view.files[path.name] == done.view.original[path.name]
 
 
 @pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])

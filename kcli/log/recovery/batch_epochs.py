@@ -1,0 +1,144 @@
+"""Leader epochs of the batches of a log, and batches that have a wrong one.
+
+No CRC covers the leader epoch in a batch's header. Epochs never fall along a log, so that a single batch between two of
+the same epoch has that epoch; if its own differs from it in one bit, that bit was flipped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, groupby, islice, tee
+from typing import NamedTuple, Self
+
+from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
+from formats.kernels.columns import BatchRow
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.partition_view import Content, ContentSource, Part
+from kcli.log.segment_reader import Damage, read_segment
+
+EPOCH = struct.Struct(">i")
+EPOCH_AT = 12
+MAGIC_WITH_EPOCH = 2
+WRONG_MAX = 1_000
+"""The largest number of batches of a partition whose leader epoch is put right."""
+
+
+@dataclass(frozen=True, slots=True)
+class RightEpoch:
+    """A sound batch with a flipped bit in its leader epoch. before: the epoch in the file. leader_epoch: that of the
+    batches around it."""
+
+    file: str
+    position: int
+    before: int
+    leader_epoch: int
+
+
+class _Batch(NamedTuple):
+    """A sound batch: its leader epoch, its base offset, and the .log file and byte where it begins."""
+
+    epoch: int
+    base_offset: int
+    file: str
+    position: int
+    magic: int
+
+
+class _Run(NamedTuple):
+    """Sound batches of one leader epoch, one after the other. first: the first of them; batches: their number."""
+
+    first: _Batch
+    batches: int
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch of all of them."""
+        return self.first.epoch
+
+    @classmethod
+    def of(cls, batches: Iterable[_Batch]) -> Self:
+        """Return the run of these batches, of which there is at least one."""
+        found = iter(batches)
+        first = next(found)
+        return cls(first, 1 + sum(1 for _ in found))
+
+    def is_flipped(self, before: Self | None, behind: Self | None, last: Self | None) -> bool:
+        """Whether this is a single batch with a flipped bit in its epoch.
+
+        before: the run before it. behind, last: the two runs after it. If the run after it is a single batch between
+        two of this epoch, that batch has the flipped bit, and not this one.
+        """
+        if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
+            return False
+        is_other = behind.batches == 1 and last is not None and last.epoch == self.epoch
+        return (self.epoch ^ before.epoch).bit_count() == 1 and not is_other
+
+
+def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
+    """Return the leader epochs of the sound batches. Left out are an epoch below that of an earlier batch, as Kafka's
+    start leaves it out, too, and a flipped one.
+
+    logs: name and content of each .log file, in the order of their offsets. Raises UnreadableInput.
+    """
+    epochs = LeaderEpochCache()
+    latest = -1
+    for run, right in _judged(logs):
+        if run.epoch > latest and right is None:
+            latest = run.epoch
+            epochs.assign(latest, run.first.base_offset)
+    return epochs
+
+
+def wrong_epochs(logs: Iterable[tuple[str, Content]]) -> list[RightEpoch]:
+    """Return the first WRONG_MAX batches with a flipped bit in their leader epoch.
+
+    logs: name and content of each .log file, in the order of their offsets. Raises UnreadableInput.
+    """
+    wrong = (
+        RightEpoch(run.first.file, run.first.position, run.epoch, right)
+        for run, right in _judged(logs)
+        if right is not None and run.first.magic >= MAGIC_WITH_EPOCH
+    )
+    return list(islice(wrong, WRONG_MAX))
+
+
+def with_right_epochs(content: Content, wrong: Iterable[RightEpoch]) -> Content:
+    """Return the content of a .log file with the right leader epochs. wrong: its batches with wrong ones, in order."""
+    parts: list[Part] = []
+    end = 0
+    for each in wrong:
+        begin = each.position + EPOCH_AT
+        parts += [*content.between(end, begin).parts, EPOCH.pack(each.leader_epoch)]
+        end = begin + EPOCH.size
+    return Content((*parts, *content.between(end, content.size).parts))
+
+
+def _judged(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[_Run, int | None]]:
+    """Yield the runs of batches of one leader epoch, each with the right epoch if it is a flipped one, else None.
+    Raises UnreadableInput."""
+    runs = (_Run.of(group) for _, group in groupby(_batches(logs), key=lambda batch: batch.epoch))
+    ahead = tee(chain((None,), runs, (None, None)), 4)
+    windows = zip(*(islice(each, number, None) for number, each in enumerate(ahead)), strict=False)
+    for before, run, behind, last in windows:
+        if run is not None:
+            is_flipped = before is not None and run.is_flipped(before, behind, last)
+            yield run, before.epoch if is_flipped and before is not None else None
+
+
+def _batches(logs: Iterable[tuple[str, Content]]) -> Iterator[_Batch]:
+    """Yield the sound batches. Raises UnreadableInput."""
+    for name, content in logs:
+        source = ContentSource(name, content)
+        try:
+            for part in read_segment(source):
+                if isinstance(part, Damage):
+                    continue
+                for i in range(part.batches.count):
+                    row = BatchRow._make(part.batches.row(i))
+                    if row.base_offset >= 0 and not row.faults & (FAULT_BAD_CRC | FAULT_SHORT_HEADER):
+                        yield _Batch(row.leader_epoch, row.base_offset, name, row.position, row.magic)
+                part.release()
+        finally:
+            source.close()
