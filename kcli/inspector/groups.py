@@ -56,7 +56,8 @@ Names = Callable[[str], str]
 
 
 class GroupFiles:
-    """The groups in log directories. trouble: a line for each damage, an error for each file that cannot be read."""
+    """The groups in log directories. trouble: a line for each damaged batch or record, and an error for each
+    file that cannot be read."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
         """Replay `__consumer_offsets`. Raises UnreadableInput if no directory can be read or none has partitions of

@@ -461,7 +461,7 @@ def partition_named(name: str) -> DirectoryName | None:
 
 
 def unusable(meta: MetaProperties | None) -> str | None:
-    """Return the reason for which no broker starts with these meta.properties; None if one does."""
+    """Return the reason why no broker starts with these meta.properties; None if a broker can start with them."""
     if meta is None:
         return None
     if meta.node_id is None or meta.cluster_id is None:

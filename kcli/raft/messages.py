@@ -103,7 +103,8 @@ class FetchSnapshot(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddRaftVoter(Request):
-    """Make a replica a voter (KIP-853; ack_when_committed: KIP-1186)."""
+    """Make a replica a voter (KIP-853). ack_when_committed: answer only once the new voters are committed
+    (KIP-1186)."""
 
     voter: ReplicaKey
     endpoints: Endpoints

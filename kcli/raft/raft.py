@@ -156,7 +156,8 @@ class Raft:
 
     @property
     def controls(self) -> Controls:
-        """The voters and kraft.version at each offset of the log, for the header of a snapshot."""
+        """The voters and kraft.version by the log offset of the control records that set them. The header of a snapshot
+        has those at its offset."""
         return self._core.controls
 
     @property

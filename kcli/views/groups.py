@@ -81,7 +81,7 @@ class Group(NamedTuple):
 
 class Progress(NamedTuple):
     """A group's progress in a partition: the committed offset, the log end offset, and the member that the partition is
-    assigned to; None if there is none or it is not known."""
+    assigned to, each None if there is none or if it is not known."""
 
     topic: str
     partition: int

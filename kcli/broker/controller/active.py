@@ -281,7 +281,8 @@ class ActiveController:
                 self._fence_dead(node_id)
 
     def report_start(self, node_id: int) -> None:
-        """Note that the launcher has started the node's next process, whose registration ends the fencing."""
+        """Note that the launcher has started the node again. The controller has fenced the node because its process
+        died, and lets it be unfenced once the new process has registered."""
         if node_id in self._deaths:
             self._deaths[node_id].was_started = True
 

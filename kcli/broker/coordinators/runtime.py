@@ -152,9 +152,12 @@ class Coordinator:
     # the partitions that this broker leads
 
     def start(self) -> None:
-        """Load the partitions that this broker leads. Call `apply` for each later change. Call `start` after this
+        """Load the coordinator's partitions that this broker leads.
+
+        The caller has to call `apply` for each later change of the metadata. It may call `start` only after this
         process has registered: before that, the metadata may still name this broker as a leader because of its previous
-        process, whose records may be lost."""
+        process, whose unflushed records may be lost.
+        """
         self._is_started = True
         self._follow()
 

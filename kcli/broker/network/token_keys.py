@@ -148,7 +148,7 @@ class KeyFile:
 
 
 class KeyEndpoint:
-    """Keys behind an HTTPS or HTTP URL. Call `fetch_first`, then `start`, on the event loop. Times are in seconds."""
+    """The keys (JWKS) at an HTTPS or HTTP URL, with which tokens are verified. Call `fetch_first`, then `start`, on the event loop. Times are in seconds."""
 
     def __init__(
         self,

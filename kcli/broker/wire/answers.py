@@ -46,7 +46,7 @@ class Encoded(Laid):
     """The encoded frame of a response that has its final throttle time, or no field for a throttle time."""
 
     def set_throttle(self, throttle_ms: int) -> None:
-        """Leave the frame as it is."""
+        """Do nothing: the encoded frame has its final throttle time, or no field for one."""
 
 
 class Later:

@@ -35,7 +35,8 @@ def json_type(values: Iterable[Any]) -> pa.DataType:
 
 
 def by_name(found: pa.DataType) -> pa.DataType:
-    """Return the type with the fields of all structs sorted by name, so that the order of records does not matter."""
+    """Return the type with the fields of all structs sorted by name, so that the type does not depend on the order in
+    which records are read."""
     if pt.is_list(found):
         return pa.list_(by_name(found.value_type))
     if pt.is_struct(found):

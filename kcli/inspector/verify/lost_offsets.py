@@ -204,8 +204,8 @@ def left_over(finding: Finding, partition: Path) -> Finding:
 
 
 def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
-    """Return the finding. If it says that a partition's log is another partition's, and `renamed` has the partition's
-    own log, it is returned with the path of the own log and the command that renames the own log into place."""
+    """Return the finding. If the finding says that a .log file belongs to another partition, and `renamed` has the .log
+    file that belongs in its place, add the path of that file, and the command that moves it there."""
     own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)
     if finding.kind != "log-foreign" or own is None:
         return finding

@@ -105,11 +105,12 @@ def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> I
 def salvage_first(
     findings: Iterable[Finding], around: Surroundings | None, renamed: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield the findings. If a file keeps Kafka from starting, and the start without that file would lose what salvage
-    keeps, the next step of its finding becomes salvage, instead of moving the file away or writing it anew.
+    """Yield the findings. For a file that keeps Kafka from starting, a finding advises to move the file away or to
+    write it anew. If Kafka, started without the file, would then lose records that `kcli recover --salvage` keeps, the
+    finding is yielded with that command as its next step.
 
-    around: the log directory. renamed: the directories of partitions with logs under other names, which Kafka's start
-    does not read, and salvage does.
+    around: the log directory. renamed: the directories of partitions with .log files under other names than those that
+    Kafka gives: its start does not read them, and salvage does.
     """
     for each in findings:
         is_file = each.refuses_start and each.command is not None and Path(each.path).is_file()

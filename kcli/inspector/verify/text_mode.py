@@ -13,7 +13,7 @@ from kcli.inspector.verify.log_findings import RECOVER
 
 def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings of a log. If the log has more sound batches once the CR before each LF is removed, a single
-    finding replaces the errors and warnings. Raises UnreadableInput."""
+    finding, that the log was transferred in text mode, replaces the errors and warnings. Raises UnreadableInput."""
     first = next((each for each in findings if each.severity == "error"), None)
     if first is None or first.kind == "log-compressed":
         return list(findings)

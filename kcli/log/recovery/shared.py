@@ -24,7 +24,8 @@ def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Itera
 
 
 def shared_text(home: Path, path: Path, other: Path) -> str:
-    """Return, in words, what Kafka does if the directory of a partition (path) is that of another partition (other)."""
+    """Return, in words, what Kafka does if the names of two partitions lead to one directory on disk, such as by a
+    symbolic link. path, other: the paths of the two partitions. home: the log directory with `path`."""
     name = other.name if other.parent == home else str(other)
     what = f"a symbolic link to {path.readlink()}" if path.is_symlink() else "one directory, mounted in two places"
     shared = f"{what}: it is the directory of {name}"
