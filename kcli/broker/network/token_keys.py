@@ -148,7 +148,8 @@ class KeyFile:
 
 
 class KeyEndpoint:
-    """The keys (JWKS) at an HTTPS or HTTP URL, with which tokens are verified. Call `fetch_first`, then `start`, on the event loop. Times are in seconds."""
+    """The keys (JWKS) at an HTTPS or HTTP URL, with which tokens are verified. Call `fetch_first`, then `start`, on the
+    event loop. Times are in seconds."""
 
     def __init__(
         self,

@@ -70,9 +70,9 @@ class ClusterMetadata:
     """The metadata of a metadata log: its image, and facts from all its records. home: the log directory with the log.
 
     created: topics whose creation is in the log, not only in a snapshot. with_policy: topics that ever had a
-    cleanup.policy. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the brokers'
-    default log.cleanup.policy ever had compact. tiered: topics that ever had remote.storage.enable=true. removed: names of topics that were removed, by
-    topic id.
+    cleanup.policy. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the brokers' default
+    log.cleanup.policy ever had compact. tiered: topics that ever had remote.storage.enable=true. removed: names of
+    topics that were removed, by topic id.
     """
 
     home: Path

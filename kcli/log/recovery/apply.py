@@ -135,9 +135,8 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
     ]
     removed = [name for name in view.removed() if name not in renames]
     in_memory = sorted((name for name in changed if _in_memory(changed[name])), key=_write_order)
-    for name in [
-        each for each in in_memory if each.endswith(FileKind.KRAFT_SNAPSHOT)
-    ]:  # first: they replace the logs removed below
+    # A KRaft snapshot is written first: it replaces the logs that are removed below.
+    for name in [each for each in in_memory if each.endswith(FileKind.KRAFT_SNAPSHOT)]:
         _write_file(disk, directory / name, changed[name])
     _compose(view, disk, composed, exchanged)
     used = {part.path.name for name in composed for part in changed[name].parts if isinstance(part, FileRange)}
