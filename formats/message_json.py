@@ -74,7 +74,8 @@ def _text_writer(name: str, version: int) -> Callable[[dict[str, Any]], str]:
 
 
 def _compile(layout: Layout) -> Callable[[dict[str, Any]], str]:
-    """Return the printer of one struct: a format string for the untagged fields, a condition for each tagged field."""
+    """Return a function that returns the JSON text of one struct. Its compiled code fills the untagged fields into one
+    format string, and adds a tagged field only if the struct has it."""
     slots = {slot.name: slot for slot in (*layout.slots, *layout.tagged)}
     names: dict[str, Any] = {"quoted": _quoted, "encoded": _encoded, "jackson": jackson}
     body: list[str] = ["parts = []"]

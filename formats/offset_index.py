@@ -39,9 +39,9 @@ class OffsetIndex:
 
 
 def parse(data: bytes) -> OffsetIndex:
-    """Return the offset index that `data` holds. It checks neither the order nor the values of the entries.
+    """Return the offset index that `data` holds. The order and the values of the entries are not checked.
 
-    Raises BadLength if `data` is not a whole number of entries; its position is the end of the last whole entry.
+    Raises BadLength if `data` is not a whole number of entries; the error's position is the end of the last whole one.
     """
     entries = ENTRY.unpack_all(data)
     used = ENTRY.used(data)

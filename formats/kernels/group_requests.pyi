@@ -1,9 +1,7 @@
 def read_offset_commit(
     frame: memoryview | bytes,
 ) -> (
-    tuple[
-        int, str, int, str, str | None, list[tuple[str | bytes, list[tuple[int, int, int, str | None]]]], bytearray
-    ]
+    tuple[int, str, int, str, str | None, list[tuple[str | bytes, list[tuple[int, int, int, str | None]]]], bytearray]
     | None
 ):
     """Return (version, group, generation, member, instance, topics, answer) of an ordinary OffsetCommit, version 5 to

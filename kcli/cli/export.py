@@ -292,7 +292,7 @@ def _line(values: Sequence[int]) -> str:
 
 
 def _json(options: ExportOptions, outcome: Outcome) -> list[dict[str, Any]]:
-    """The summary as JSON objects: one for each topic, each file and each damage, and one of sums."""
+    """Return the summary as JSON objects: one for each topic, each file and each damaged range, and one with totals."""
     lines: list[dict[str, Any]] = []
     for topic in outcome.topics:
         first, last, points = topic.histogram.series(PLOT_WIDTH)

@@ -16,13 +16,13 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """A temporary directory."""
+    """A temporary directory, which `temporary_directory` removes at the end of its block."""
 
     path: Path
     _directory: TemporaryDirectory[str]
 
     def leave(self, status: int) -> NoReturn:
-        """Remove the directory and end the process on the spot."""
+        """Remove the directory, and end the process at once with an exit status, without any other cleanup."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         self._directory.cleanup()

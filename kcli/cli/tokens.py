@@ -108,13 +108,17 @@ def create(
 def describe(
     owners: Annotated[
         list[str] | None,
-        typer.Option("--owner-principal", metavar="PRINCIPAL", help="Only what this one owns, has made or may renew."),
+        typer.Option(
+            "--owner-principal",
+            metavar="PRINCIPAL",
+            help="Only tokens that this principal owns, has made or may renew.",
+        ),
     ] = None,
     output: Output = Format.TABLE,
     *,
     options: ClusterOptions,
 ) -> None:
-    """Describe the tokens that the user may know of: all, or those of some principals."""
+    """Describe the tokens that the user may describe: all of them, or those of the given principals."""
     found = _tokens(options).described([parse_principal(each, "--owner-principal") for each in owners or []])
     if output is Format.JSONL:
         write_text("".join(json_line(_object(each)) for each in found))

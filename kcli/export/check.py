@@ -78,7 +78,8 @@ def check_export(directory: Path, watch: Callable[[JobProgress], None] = lambda 
 
 
 def _check_files(directory: Path, files: Sequence[DataFile], proof: Proof) -> bool:
-    """Compare the files of a table with the manifest, and note differences; return whether there are none."""
+    """Compare the files of a table with the manifest, and add the differences to `proof`. Return whether there are
+    none."""
     before = len(proof.findings)
     for each in files:
         path = directory / each.path

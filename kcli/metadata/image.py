@@ -191,8 +191,8 @@ class MetadataImage:
         return other
 
     def become(self, other: MetadataImage) -> None:
-        """Set this image to the state of `other`, which must not be used any more. The differences are added to the
-        changes."""
+        """Set this image to the state of `other`, and add the differences to this image's pending changes. `other` must
+        not be used afterwards, as this image takes over its objects."""
         changes = self._changes
         for topic_id, topic in self.topics_by_id.items():
             if topic_id not in other.topics_by_id:

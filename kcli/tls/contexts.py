@@ -182,7 +182,7 @@ def _load(context: ssl.SSLContext, entry: KeyEntry) -> None:
 
 @contextmanager
 def as_file(data: bytes) -> Iterator[Path]:
-    """Yield a path under which this process alone can read the data while the block runs."""
+    """Yield the path of a file with the data, which only this process can open; at the end of the block it is gone."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("key", os.MFD_CLOEXEC)
         with os.fdopen(fd, "wb") as file:

@@ -125,8 +125,8 @@ def duration(value_ms: int) -> timedelta:
 
 @lru_cache(maxsize=TOPICS_KEPT)
 def id_text(value: UUID | None) -> str:
-    """Return Kafka's text of a topic id, by which the group coordinator refers to topics; the text of the zero id for
-    None."""
+    """Return the base64 text of a topic id; the group coordinator refers to topics by this text. None has the text of
+    the zero id."""
     return ZERO_ID if value is None else uuid_text(value.bytes)
 
 

@@ -288,7 +288,8 @@ class Coordinator:
     # requests
 
     def leader_epoch_of(self, number: int) -> int | None:
-        """Return the leader epoch of that partition; None if its state machine is not loaded."""
+        """Return the leader epoch of a partition of the coordinator's topic; None if the coordinator has not loaded the
+        partition."""
         partition = self.context.partitions.get(self.topic, number)
         return partition.leader_epoch if partition is not None and self.is_loaded(number) else None
 

@@ -80,8 +80,8 @@ class Router:
 
     async def _answer_as_controller(self, call: Call) -> Answer:
         """Return the response to a request that came through a controller listener. If this node is not the active
-        controller, that is NOT_LEADER_OR_FOLLOWER for DescribeQuorum, and NOT_CONTROLLER for other requests that only
-        the active controller handles."""
+        controller, the response to DescribeQuorum has the error NOT_LEADER_OR_FOLLOWER, and that to any other request
+        that only the active controller handles has NOT_CONTROLLER."""
         broker = self.broker
         try:
             if call.messages.api_key == FETCH:

@@ -215,7 +215,7 @@ class RaftDriver:
             self._named[address] = now
             logger.warning("%s", reason)
 
-    # the end
+    # shutdown
 
     async def shut_down(self, timeout_ms: int) -> None:
         """If this node is the leader, resign, and keep running until another node leads or timeout_ms is over. Then

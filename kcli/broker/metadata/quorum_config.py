@@ -69,7 +69,7 @@ def raft_config(config: BrokerConfig, directory_id: UUID, cluster_id: str, bound
 
 
 def metadata_config(config: BrokerConfig) -> MetadataLogConfig:
-    """The configuration of the metadata log."""
+    """Return the configuration of the metadata log, taken from the node's."""
     internal = config.get("internal.metadata.log.segment.bytes")
     return MetadataLogConfig(
         segment_bytes=internal if isinstance(internal, int) else config.metadata_log_segment_bytes,

@@ -220,8 +220,9 @@ def _partition(topics: Iterable[_Topic[Partition_co]]) -> Partition_co | None:
 
 
 def _common(response: object, code: ErrorCode, leader: _Leader, listener: str) -> dict[str, Any]:
-    """Return the fields that are common to raft's answers made of these responses. code: the partition's error code.
-    leader: the part of the response with leader_id and leader_epoch."""
+    """Return the fields that the classes of kcli.raft.messages for all these responses have in common. code: the error
+    code of the response's partition. leader: the part of the response with leader_id and leader_epoch. listener: the
+    name of the listener of the leader's endpoints."""
     endpoints = tuple(
         Endpoint(listener, each.host, each.port)
         for each in getattr(response, "node_endpoints", ())

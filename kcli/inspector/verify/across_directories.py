@@ -78,8 +78,8 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings of the comparison of a log directory with the others of its broker. If both of two
-    directories are verified, a finding about the two is yielded for one of them only."""
+    """Yield the findings of the comparison of a log directory with the others of its broker. If two
+    directories are verified, a finding about both is yielded once. around: the log directory."""
     if not around.is_broker:
         return
     for copy in around.node.copies:

@@ -1,11 +1,11 @@
 """Checks a broker's log directory as a whole: whether Kafka starts with it, and whether all its partitions exist.
 
-    meta.properties                   a broker does not start without it, or with that of another node
-    directories                       a broker does not start if the name of one is not a partition's
-    .kafka_cleanshutdown              missing: the broker was not shut down cleanly, or is running
-    partition.metadata, names         a start renames a partition that the metadata log does not have to -stray
-    end of the metadata log           before the broker's registration: the log is old, or its end is lost
-    partitions of the metadata log    those that it places in this directory must exist
+    meta.properties                   the broker does not start if this file is missing, or is that of another node
+    directories                       the broker does not start if a directory has a name that is no partition's
+    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running
+    partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
+    end of the metadata log           if the log ends before the broker's registration, it is old, or its end is lost
+    partitions of the metadata log    each partition that the metadata log places in this directory must be there
 
 Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLog.parseTopicPartitionName.
 """

@@ -65,11 +65,12 @@ class Header(NamedTuple):
 
 @dataclass(slots=True)
 class Placed:
-    """The segments of a log in their true order.
+    """The segments of a partition's log, in the order of the offsets of their batches, whatever their files' names say.
 
-    wrong: findings of wrong names, each with the names of the files (without suffix). used: base offsets in the names
-    of index files without a log that turned out to belong to a log under another name. replaced: by file name, the
-    files of segments that the cleaner has certainly replaced, each with a text that says what it is.
+    wrong: a finding for each segment with a wrong name, with the names of its files (without suffix). used: the base
+    offsets in the names of index files that have no .log file of that name, and belong to a .log file with another
+    name. replaced: the names of the files of segments that the cleaner has replaced, and that are in the directory
+    again, each with words for what the file is.
     """
 
     segments: list[SegmentFiles]

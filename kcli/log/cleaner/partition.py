@@ -221,7 +221,7 @@ class CleanerLog:
         return found
 
     def replace(self, old: Sequence[StoredSegment], new: Sequence[StoredSegment]) -> None:
-        """Note that the segments `new` have replaced the segments `old`."""
+        """Put the segments `new` in place of `old` in `segments`, after their files have been replaced on disk."""
         merged = {segment.base_offset for segment in old}
         kept = [segment for segment in self.segments if segment.base_offset not in merged]
         self.segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)

@@ -245,8 +245,9 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:
-    """Return the plan with a loss for each missed log (a log that the start deletes though the partition's log lacks
-    its offsets), in place of the event for the removal of its files. Raises UnreadableInput."""
+    """Return the plan with an event for the loss of each of the `missed` logs, in place of the event for the removal of
+    its files. A missed log is a .log file, such as *.log.deleted, that Kafka's start deletes although no other file has
+    its offsets. Raises UnreadableInput."""
     names = {name for each in missed for name in each.names}
     events, losses = [], []
     for event, lost in zip(planned.events, planned.lost, strict=True):
