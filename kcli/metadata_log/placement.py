@@ -5,7 +5,8 @@
     missing        Kafka creates an empty directory of a partition that is placed here and has none, though a directory
                    of another name may have its records: it deletes <topic>-<partition>.<unique>-delete, and leaves
                    one with -stray or the name of a partition that is not placed here
-    future         one that has -future, and is placed here, is not missing: a start gives it the plain name
+    future         one that has -future, and is placed here, is not missing: a start gives it the plain name, and
+                   deletes the current log in another log directory (kcli.metadata_log.promotion)
     emptied        of a partition whose directory has no batch, another directory may have the records: one that was
                    moved aside by hand, before someone made the empty one
     future         a start deletes <topic>-<partition>.<unique>-future in another log directory of the node, to which
@@ -32,6 +33,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, build_directory, parse
@@ -39,9 +41,13 @@ from kcli.errors import KcliError
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
+from kcli.log.recovery.node_directories import meta_of
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid, to_uuid
 from kcli.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.metadata_log.promotion import Promotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +170,25 @@ class Placement:
             and _has_topic_id(each.path, (from_uuid(topics[each.name.topic].id),))
         }
 
+    def promotions(self) -> Iterator[Promotion]:
+        """Yield the future logs, in all log directories of the node, that lie where the metadata log places their
+        partitions: Kafka's start puts them in the place of the current logs."""
+        from kcli.metadata_log.promotion import Promotion  # imported where a directory has -future
+
+        mine = {each.partition: each.path for each in self.directories if not each.name.state}
+        own = [(each, self.directory_id) for each in self.directories if each.name.state == "future"]
+        metas = {home: meta_of(home) for home in {each.path.parent for each in self.futures}}
+        ids = {home: None if meta is None else meta.directory_id for home, meta in metas.items()}
+        for each, home in (*own, *((each, ids[each.path.parent]) for each in self.futures)):
+            topic, placed = self.image.topic(each.name.topic), self.directory_id_of(each.partition)
+            if topic is None or placed is None:
+                continue
+            if placed != home or not _has_topic_id(each.path, (from_uuid(topic.id),)):
+                continue
+            current = mine.get(each.partition) or self.elsewhere.get(each.partition)
+            is_of_topic = current is not None and _has_topic_id(current, (from_uuid(topic.id),))
+            yield Promotion(each.partition, each.path, current if is_of_topic else None)
+
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
         """Yield the directories with -future whose partitions lie in no log directory of the node and have no other
         replicas, each with the offset behind its last record: Kafka's start deletes them. Those that get the plain name
@@ -181,7 +206,7 @@ class Placement:
     def moved(self) -> Iterator[tuple[TopicPartition, Path]]:
         """Yield the partitions that the metadata log places in the log directory and whose directory lies in another
         one of the node: Kafka opens it there, and lets the controller know."""
-        present = {each.partition for each in self.directories if not each.name.state}
+        present = {each.partition for each in self.directories if not each.name.state} | self._promoted()
         for partition, path in sorted(self.elsewhere.items()):
             topic = self.image.topic(partition.topic)
             is_here = partition in present or not self._is_placed_here(partition)

@@ -50,7 +50,7 @@ from kcli.inspector.verify.broker_directory import (
     without_topic_id,
     wrong_checkpoints,
 )
-from kcli.inspector.verify.causes import Causes
+from kcli.inspector.verify.causes import Causes, Takes
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.half_copies import half_copies, without_logs
@@ -306,7 +306,7 @@ class Verification:
             found.append(apple_doubles(path, inside.apple_doubles))
         is_missed = inside.around is not None and _is_of_missing(path, inside.around)
         if parsed_name is not None and parsed_name.state in ("delete", "future", "stray") and not is_missed:
-            found.append(_leftover_directory(path, parsed_name))
+            found += _leftover_directory(path, parsed_name, inside)
         if mine or parsed_name is not None:
             found += map(_unknown, unknown)
         found += self._logs(path, parsed_name, mine, below, inside)
@@ -345,6 +345,8 @@ class Verification:
                 for each in (without_logs(around), _closed_files(around.path)):
                     if each is not None:
                         causes.add(*each, is_of_many=True)
+                for cause, takes in _promoted(around):
+                    causes.add(cause, takes, is_of_many=True)  # it names the lost offsets itself
             except (UnreadableInput, OSError):  # another check reports this error
                 pass
         return causes
@@ -431,7 +433,7 @@ class Verification:
             self.logs_found[path] = logs._replace(
                 renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
             )
-        is_served = parsed_name is not None and not parsed_name.state
+        is_served = parsed_name is not None and _is_served(path, parsed_name, inside.around)
         own += inside.foretold(path, of_log, completed) if is_served else of_log
         own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
         for one in contents.remote(self._advance):
@@ -517,7 +519,7 @@ class Verification:
     ) -> list[Finding]:
         """Return the findings of a partition's directory, and add its facts to `inside`, for the log directory around
         it."""
-        if name.state in ("", "future") and verifier.bounds is not None:
+        if name.state in ("", "future") and verifier.bounds is not None and not _is_behind(path, name, inside.around):
             inside.logs.setdefault(TopicPartition(name.topic, name.partition), verifier.bounds)
         if name.state != "":
             return own
@@ -548,16 +550,20 @@ class Verification:
             gaps = Gaps.LOSS if is_metadata else Gaps.UNKNOWN
             return Known(gaps, epochs=epochs, is_tiered=True if is_metadata else None)
         is_emptied = any(each.emptied is not None and each.emptied.path == path for each in around.missing)
+        is_served = _is_served(path, name, around)
+        promoted = None if is_served or name.state else around.promotions.get(path.absolute())
+        counted_from = -1 if promoted is None else promoted.end
         ends = {
             kind: offsets[partition]
             for kind, offsets in (
                 (FileKind.RECOVERY_POINTS, around.recovery_points),
                 (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
             )
-            if partition in offsets and name.state == "" and _is_own(path, name, around) and not is_emptied
+            if offsets.get(partition, -1) > counted_from and (is_served or not name.state)
+            if _is_own(path, name, around) and not is_emptied
         }
         is_tiered = True if is_metadata else around.is_tiered(name.topic)
-        directory = path if name.state == "" else None
+        directory = path if is_served else None
         return Known(
             around.gaps(partition),
             ends,
@@ -961,7 +967,49 @@ def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) 
     return finding if command is None else replace(finding, command=command, action=WRITE_ANEW)
 
 
-def _leftover_directory(path: Path, name: DirectoryName) -> Finding:
+def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
+    """Whether Kafka serves the log in a partition's directory after its next start, by the name of the directory: it
+    has no suffix, and no future log takes its place; or it is a future log that takes that of the current one."""
+    promoted = None if around is None or name.state not in ("", "future") else around.promotions.get(path.absolute())
+    if promoted is None:
+        return not name.state
+    is_kept = promoted.is_current_better and (bool(promoted.lost) or promoted.promotion.is_refused)
+    if promoted.promotion.is_refused:  # one of the two has to go before a start
+        return is_kept is (not name.state)
+    return is_kept or bool(name.state)
+
+
+def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
+    """Whether a directory has the current log of a partition, in whose place Kafka's start puts a future log that goes
+    further: what checkpoints say of the partition holds for that one."""
+    if around is None or name.state or _is_served(path, name, around):
+        return False
+    promoted = around.promotions[path.absolute()]
+    return promoted.current_end < promoted.end
+
+
+def _promoted(around: Surroundings) -> Iterator[tuple[Finding, Takes]]:
+    """Yield the findings of future logs that take the place of current logs, each with what follows from it."""
+    if around.promotions:
+        from kcli.inspector.verify.promoted_logs import follows, promoted_logs  # imported where there are such logs
+
+        for finding, compared in promoted_logs(around):
+            yield finding, partial(follows, compared=compared)
+
+
+def _leftover_directory(path: Path, name: DirectoryName, inside: _Inside) -> Iterator[Finding]:
+    """Yield the finding of a directory with -delete, -future or -stray; for a future log that takes the place of the
+    current log the finding of that, unless the log directory around it has it."""
+    promoted = None if inside.around is None else inside.around.promotions.get(path.absolute())
+    if name.state != "future" or promoted is None or inside.around is None:
+        yield _suffixed(path, name)
+    elif inside.is_alone:
+        from kcli.inspector.verify.promoted_logs import promoted_log
+
+        yield promoted_log(inside.around, promoted)
+
+
+def _suffixed(path: Path, name: DirectoryName) -> Finding:
     partition = f"{name.topic}-{name.partition}"
     severity: Severity = "warning" if name.state == "stray" else "info"
     found, action = {
