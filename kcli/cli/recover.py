@@ -279,11 +279,10 @@ class _Show:
                 self._has_next = True
                 continue
             aside = each.set_aside if self._recovery.salvage else None
-            if aside is None or path != aside:
-                row: Row = {"partition": promotion.name, "kind": "promoted" if is_future else "replaced", "file": ""}
-                row["kind"] = "kept" if aside is not None else row["kind"]
-            else:
-                row = {"partition": path.name, "kind": "set-aside", "file": ""}
+            kind = "promoted" if is_future else "current-deleted"
+            if aside is not None:
+                kind = "set-aside" if path == aside else "kept"
+            row: Row = {"partition": path.name if path == aside else promotion.name, "kind": kind, "file": ""}
             current = None if promotion.current is None else str(promotion.current)
             row |= {"future": str(promotion.future), "current": current, "log_end_offset": each.end}
             row |= {"current_end_offset": each.current_end, "lost": [[*ends] for ends in each.lost]}
@@ -803,7 +802,7 @@ def _words(row: Row) -> str:
         return f"records of {count_text(count, row['what'])} are lost: {', '.join(names)}{more}"
     if row["kind"] in MENDING:
         return _mending_words(row)
-    if row["kind"] in ("promoted", "replaced", "set-aside", "kept"):
+    if row["kind"] in ("promoted", "current-deleted", "set-aside", "kept"):
         return _promotion_words(row)
     if row["kind"] == "partition-missing":
         return _missing_words(row)

@@ -17,7 +17,8 @@ Source: LogManager.recoverAbandonedFutureLogs and replaceCurrentWithFutureLog (K
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +27,11 @@ from formats.kernels.columns import BatchRow
 from kcli.errors import KcliError
 from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.node_directories import same_path
 from kcli.log.recovery.offset_ranges import OffsetRanges
-from kcli.log.recovery.run import Recovery, no_configs
+from kcli.log.recovery.plan import plan
+from kcli.log.recovery.run import no_configs
 from kcli.log.recovery.salvage import UNSOUND
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource
@@ -103,51 +106,62 @@ class Compared:
         return promotion.current if self.lost or self.only_current or promotion.is_refused else None
 
 
-def compare(
-    promotion: Promotion,
-    now_ms: int,
-    *,
-    clean: bool | None = None,
-    config: Callable[[str], LogConfig] = no_configs,
-) -> Compared:
-    """Read both logs of a promotion. clean, config: see Recovery. Raises UnreadableInput."""
-    start, end = _after_start(promotion.future, now_ms, clean=clean, config=config)
-    if promotion.current is None:
-        reached = max(_checkpointed(promotion, promotion.future, kind) for kind in REACHED)
-        return Compared(promotion, start, end, 0, [(end, reached - 1)] if reached > end else [], 0, 0)
-    future, current = _ranges(promotion.future), _ranges(promotion.current)
-    log_start = _checkpointed(promotion, promotion.current, FileKind.LOG_START_OFFSETS)
-    only_current = _lacking(future, current, log_start)
-    kept = OffsetRanges()
-    for first, last in future:
-        if first < end:
-            kept.add(first, min(last, end - 1))
-    current_end = max((last + 1 for _, last in current), default=0)
-    lost = _lacking(kept, current, log_start)
-    only_future = _lacking(current, future, log_start)
-    return Compared(promotion, start, end, current_end, lost, _count(only_current), _count(only_future))
+class Comparison:
+    """Compares the two logs of promotions; reads each checkpoint once. clean, config: see Recovery."""
 
+    def __init__(
+        self, now_ms: int, *, clean: bool | None = None, config: Callable[[str], LogConfig] = no_configs
+    ) -> None:
+        self._now_ms, self._clean, self._config = now_ms, clean, config
+        self._checkpoints: dict[tuple[Path, FileKind], Mapping[TopicPartition, int]] = {}
+        self._marked: dict[Path, bool] = {}
 
-def _after_start(
-    directory: Path, now_ms: int, *, clean: bool | None, config: Callable[[str], LogConfig]
-) -> tuple[int, int]:
-    """Return the log start and log end offset of a partition's directory after Kafka's start; 0 and 0 where it has no
-    log. Raises UnreadableInput."""
-    if not any(directory.glob(f"*{FileKind.LOG}")):
-        return 0, 0
-    recovery = Recovery(directory, now_ms, clean=clean, config=config)
-    plan = next(recovery.plans(), None)
-    if plan is None:
-        raise recovery.unreadable[0]
-    return (0, 0) if plan.offsets is None else (plan.offsets.log_start_offset, plan.offsets.log_end_offset)
+    def compare(self, promotion: Promotion) -> Compared:
+        """Read both logs of a promotion. Raises UnreadableInput."""
+        start, end = self._after_start(promotion)
+        if promotion.current is None:
+            home = promotion.future.parent
+            reached = max(self._offset(promotion, home, kind) for kind in REACHED)
+            return Compared(promotion, start, end, 0, [(end, reached - 1)] if reached > end else [], 0, 0)
+        future, current = _ranges(promotion.future), _ranges(promotion.current)
+        log_start = self._offset(promotion, promotion.current.parent, FileKind.LOG_START_OFFSETS)
+        kept = OffsetRanges()
+        for first, last in future:
+            if first < end:
+                kept.add(first, min(last, end - 1))
+        current_end = max((last + 1 for _, last in current), default=0)
+        lost = _lacking(kept, current, log_start)
+        only_current, only_future = _lacking(future, current, log_start), _lacking(current, future, log_start)
+        return Compared(promotion, start, end, current_end, lost, _count(only_current), _count(only_future))
 
+    def _after_start(self, promotion: Promotion) -> tuple[int, int]:
+        """Return the log start and log end offset of the future log after Kafka's start; 0 and 0 where it has no log.
+        Raises UnreadableInput."""
+        directory, home = promotion.future, promotion.future.parent
+        if not any(directory.glob(f"*{FileKind.LOG}")):
+            return 0, 0
+        if home not in self._marked:
+            self._marked[home] = LogDirectory(home).was_shut_down_cleanly
+        config = self._config(promotion.partition.topic)
+        options = LoadOptions(
+            self._now_ms,
+            clean=self._marked[home] if self._clean is None else self._clean,
+            recovery_point=self._offset(promotion, home, FileKind.RECOVERY_POINTS),
+            log_start_offset=self._offset(promotion, home, FileKind.LOG_START_OFFSETS),
+            index_interval_bytes=config.index_interval_bytes,
+            max_index_bytes=config.max_index_bytes,
+            is_compacted=config.compact,
+        )
+        planned = plan(directory, options)
+        return (0, 0) if planned.offsets is None else (planned.offsets.log_start_offset, planned.offsets.log_end_offset)
 
-def _checkpointed(promotion: Promotion, log: Path, kind: FileKind) -> int:
-    """The offset of the partition in a checkpoint of the log directory around `log`; 0 where that has none."""
-    try:
-        return LogDirectory(log.parent).offsets(kind).get(promotion.partition, 0)
-    except KcliError:  # other checks report this error
-        return 0
+    def _offset(self, promotion: Promotion, home: Path, kind: FileKind) -> int:
+        """The offset of the partition in a checkpoint of a log directory; 0 where that has none."""
+        if (home, kind) not in self._checkpoints:
+            self._checkpoints[home, kind] = {}
+            with suppress(KcliError):  # other checks report this error
+                self._checkpoints[home, kind] = LogDirectory(home).offsets(kind)
+        return self._checkpoints[home, kind].get(promotion.partition, 0)
 
 
 def _ranges(directory: Path) -> OffsetRanges:

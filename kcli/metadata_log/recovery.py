@@ -370,14 +370,15 @@ class MetadataRecovery:
         homes = [self.directory, *self.node.others]
         if not (self.is_log_directory and futures_in(homes) and self._readable.topics):
             return {}
-        from kcli.metadata_log.promotion import compare
+        from kcli.metadata_log.promotion import Comparison
 
+        comparison = Comparison(self.now_ms, clean=self.clean, config=self.config)
         found: dict[Path, Compared] = {}
         for each in self._placement(self.registered_directory_id).promotions():
             logs = [path for path in (each.future, each.current) if path is not None]
             here = [path for path in logs if same_path(path.parent, self.directory)]
             with suppress(UnreadableInput):
-                compared = compare(each, self.now_ms, clean=self.clean, config=self.config) if here else None
+                compared = comparison.compare(each) if here else None
                 found |= {path: compared for path in here if compared is not None}
         return found
 
@@ -395,12 +396,12 @@ class MetadataRecovery:
         ]
 
     @property
-    def in_the_place(self) -> Sequence[Path]:
+    def in_the_place(self) -> Collection[Path]:
         """The directories in `directory` that salvage makes strays: those that have the names of `missing` partitions
         but not their records, as they belong to deleted topics, or have no batch; and the worse logs of `promotions`.
         Raises UnreadableInput."""
-        missing = [each.in_its_place.path for each in self.missing if each.in_its_place is not None]
-        return [*missing, *(path for path, each in self.promotions.items() if each.set_aside == path)]
+        missing = {each.in_its_place.path for each in self.missing if each.in_its_place is not None}
+        return missing | {path for path, each in self.promotions.items() if each.set_aside == path}
 
     def _placement(self, directory_id: str | None) -> Placement:
         """Return what the metadata log places in `directory`. directory_id: the id of `directory`; None for that in its

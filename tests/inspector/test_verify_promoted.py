@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kcli.inspector.verify import Finding, Verification
-from kcli.metadata_log.promotion import Promotion, compare
+from kcli.metadata_log.promotion import Comparison, Promotion
 from kcli.protocol.topic_partition import TopicPartition
 from tests.cli.run import kcli
 from tests.damage import frames
@@ -39,7 +39,7 @@ def logs(directory: Path) -> list[Path]:
 
 def end_of(directory: Path) -> int:
     """The log end offset of a partition's directory."""
-    return compare(Promotion(TopicPartition("", 0), directory, None), 0).end
+    return Comparison(0).compare(Promotion(TopicPartition("", 0), directory, None)).end
 
 
 def without_last_segment(directory: Path) -> int:
@@ -88,7 +88,7 @@ def test_a_complete_future_log_is_a_note(directories: Directories) -> None:
     (note,) = found(directories)
     assert (note.kind, note.severity, note.path) == ("log-promoted", "info", str(two / FUTURE))
     assert f"deletes {one / NAME}, of which it has all offsets" in str(note.found)
-    for number, kind in ((0, "replaced"), (1, "promoted")):
+    for number, kind in ((0, "current-deleted"), (1, "promoted")):
         row = rows(directories, number)[0]
         assert (row["kind"], row["partition"], row["lost"]) == (kind, NAME, [])
         assert ends(directories, number) == [(NAME, end_of(one / NAME))]
@@ -230,6 +230,6 @@ def test_what_a_crash_cuts_off_the_future_log_is_lost(directories: Directories) 
     (two / "recovery-point-offset-checkpoint").write_text("0\n0\n")
     first, _ = damaged(two / FUTURE)
     promotion = Promotion(TopicPartition("mixed", 0), two / FUTURE, one / NAME)
-    compared = compare(promotion, 0, clean=False)
+    compared = Comparison(0, clean=False).compare(promotion)
     assert (compared.end, compared.lost) == (first, [(first, end_of(one / NAME) - 1)])
     assert compared.set_aside == two / FUTURE

@@ -50,7 +50,7 @@ from kcli.inspector.verify.broker_directory import (
     without_topic_id,
     wrong_checkpoints,
 )
-from kcli.inspector.verify.causes import Causes, Takes
+from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.half_copies import half_copies, without_logs
@@ -68,11 +68,13 @@ from kcli.inspector.verify.unread_file import unread_file
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
+from kcli.log.recovery.node_directories import same_path
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.inspector.transaction_state import Unfit
+    from kcli.metadata_log.promotion import Compared
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
@@ -306,7 +308,7 @@ class Verification:
             found.append(apple_doubles(path, inside.apple_doubles))
         is_missed = inside.around is not None and _is_of_missing(path, inside.around)
         if parsed_name is not None and parsed_name.state in ("delete", "future", "stray") and not is_missed:
-            found += _leftover_directory(path, parsed_name, inside)
+            found.append(_leftover_directory(path, parsed_name, inside.around))
         if mine or parsed_name is not None:
             found += map(_unknown, unknown)
         found += self._logs(path, parsed_name, mine, below, inside)
@@ -314,9 +316,23 @@ class Verification:
         named = {str(each.path) for each in logs_found.renamed}
         self.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
+        found = self._with_promoted(path, found, inside.around)
         whole = found if around is None else self._as_broker(around, below, found)
         near = inside.around if around is None else around
         yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
+
+    def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:
+        """Return the findings in a directory; where it has a future log that takes the place of the current log, the
+        finding of that counts those that follow from it."""
+        promoted = None if around is None else _promoted(path, around)
+        if promoted is None:
+            return found
+        from kcli.inspector.verify.promoted_logs import PROMOTED, follows  # imported where there is such a log
+
+        causes = Causes(self._tell)
+        for cause in (each for each in found if each.kind == PROMOTED):  # it names the lost offsets itself
+            causes.add(cause, partial(follows, compared=promoted), is_of_many=True)
+        return causes.settle(each for each in found if each.kind != PROMOTED)
 
     def _with_renamed(self, home: Path) -> set[str]:
         """Return the names of the partitions' directories in a log directory of which logs were found under other
@@ -345,8 +361,6 @@ class Verification:
                 for each in (without_logs(around), _closed_files(around.path)):
                     if each is not None:
                         causes.add(*each, is_of_many=True)
-                for cause, takes in _promoted(around):
-                    causes.add(cause, takes, is_of_many=True)  # it names the lost offsets itself
             except (UnreadableInput, OSError):  # another check reports this error
                 pass
         return causes
@@ -785,6 +799,7 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
         yield from duplicates(around.path, directories)
         yield from across_directories(around)
         yield from metadata_log_elsewhere(around)
+        yield from _promoted_to_elsewhere(around)
     if around is not None:
         yield from metadata_topic_id(around)
         yield from shared_directories(around.path)
@@ -988,25 +1003,33 @@ def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> 
     return promoted.current_end < promoted.end
 
 
-def _promoted(around: Surroundings) -> Iterator[tuple[Finding, Takes]]:
-    """Yield the findings of future logs that take the place of current logs, each with what follows from it."""
+def _promoted(path: Path, around: Surroundings) -> Compared | None:
+    """The comparison of the future log in a directory with the current log, in whose place Kafka's start puts it; None
+    where the directory has no such future log."""
+    compared = around.promotions.get(path.absolute())
+    return compared if compared is not None and compared.promotion.future.absolute() == path.absolute() else None
+
+
+def _promoted_to_elsewhere(around: Surroundings) -> Iterator[Finding]:
+    """Yield the findings of current logs here, in whose place Kafka's start puts future logs in log directories that
+    are not verified."""
     if around.promotions:
-        from kcli.inspector.verify.promoted_logs import follows, promoted_logs  # imported where there are such logs
-
-        for finding, compared in promoted_logs(around):
-            yield finding, partial(follows, compared=compared)
-
-
-def _leftover_directory(path: Path, name: DirectoryName, inside: _Inside) -> Iterator[Finding]:
-    """Yield the finding of a directory with -delete, -future or -stray; for a future log that takes the place of the
-    current log the finding of that, unless the log directory around it has it."""
-    promoted = None if inside.around is None else inside.around.promotions.get(path.absolute())
-    if name.state != "future" or promoted is None or inside.around is None:
-        yield _suffixed(path, name)
-    elif inside.is_alone:
         from kcli.inspector.verify.promoted_logs import promoted_log
 
-        yield promoted_log(inside.around, promoted)
+        for compared in around.promotions.values():
+            home = compared.promotion.future.parent
+            if not around.is_given(home) and not same_path(home, around.path):
+                yield promoted_log(around, compared)
+
+
+def _leftover_directory(path: Path, name: DirectoryName, around: Surroundings | None) -> Finding:
+    """Return the finding of a directory with -delete, -future or -stray."""
+    promoted = None if around is None or name.state != "future" else _promoted(path, around)
+    if promoted is None or around is None:
+        return _suffixed(path, name)
+    from kcli.inspector.verify.promoted_logs import promoted_log
+
+    return promoted_log(around, promoted)
 
 
 def _suffixed(path: Path, name: DirectoryName) -> Finding:

@@ -3,27 +3,14 @@ have (see kcli.metadata_log.promotion)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.recovery.node_directories import same_path
 from kcli.metadata_log.promotion import Compared, Promotion
 
+PROMOTED = "log-promoted"
 RANGES_SHOWN = 3
 """The most ranges of lost offsets that a finding names."""
-
-
-def promoted_logs(around: Surroundings) -> Iterator[tuple[Finding, Compared]]:
-    """Yield a finding for each future log that the start puts in the place of a current log, with the comparison of the
-    two. Where both log directories are verified, it is yielded for that of the future log only."""
-    for path, compared in around.promotions.items():
-        home = compared.promotion.future.parent
-        is_here = path == compared.promotion.future.absolute()
-        if is_here or (not around.is_given(home) and not same_path(home, around.path)):
-            yield promoted_log(around, compared), compared
 
 
 def promoted_log(around: Surroundings, compared: Compared) -> Finding:
@@ -37,7 +24,7 @@ def promoted_log(around: Surroundings, compared: Compared) -> Finding:
     if not compared.lost:
         return Finding(
             path=str(promotion.future),
-            kind="log-promoted",
+            kind=PROMOTED,
             severity="info",
             found=f"{placed}deletes {promotion.current}, of which it has all offsets",
             action="nothing to do: the move ends with this",
@@ -48,14 +35,11 @@ def promoted_log(around: Surroundings, compared: Compared) -> Finding:
 
 
 def follows(finding: Finding, compared: Compared) -> bool:
-    """Whether a finding follows from a promotion that loses offsets: it is of the future log, which has to go aside, or
-    of the entry of that log in a checkpoint; where there is no current log, that the future log ends too early."""
-    promotion, path = compared.promotion, Path(finding.path)
-    if path.parent == promotion.future.parent and f"{promotion.name}: " in f"{finding.expected}":
-        return finding.kind.startswith("checkpoint")
-    if promotion.current is None:
-        return path.parent == promotion.future and finding.kind == "log-end"
-    return bool(compared.lost) and compared.is_current_better and promotion.future in (path, path.parent)
+    """Whether a finding in the directory of a future log follows from its promotion: the future log loses offsets, and
+    has to go aside; or it ends too early, where there is no current log."""
+    if compared.promotion.current is None:
+        return finding.kind == "log-end"
+    return bool(compared.lost) and compared.is_current_better
 
 
 def _refused(compared: Compared) -> Finding:
@@ -68,7 +52,7 @@ def _refused(compared: Compared) -> Finding:
     more = "" if compared.only_future == compared.only_current == 0 else f": {kept.name} has more offsets"
     return Finding(
         path=str(promotion.future),
-        kind="log-promoted",
+        kind=PROMOTED,
         severity="error",
         expected=f"no {promotion.name} in the log directory of its future log",
         found=f"{found}not empty)",
@@ -93,13 +77,13 @@ def _alone(around: Surroundings, compared: Compared) -> Finding:
     action = "nothing to do: the move ends with this"
     if not around.node.others:
         action = "give all log directories of the broker, or --config: the start deletes the current log in another one"
-    return Finding(path=str(promotion.future), kind="log-promoted", severity="info", found=found, action=action)
+    return Finding(path=str(promotion.future), kind=PROMOTED, severity="info", found=found, action=action)
 
 
 def _lossy(compared: Compared, found: str, expected: str, action: str, command: str) -> Finding:
     return Finding(
         path=str(compared.promotion.future),
-        kind="log-promoted",
+        kind=PROMOTED,
         severity="error",
         expected=expected,
         found=found,

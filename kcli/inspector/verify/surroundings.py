@@ -389,15 +389,16 @@ class Surroundings:
 
         if not self.is_broker or not futures_in([self.path, *self.node.others]):
             return {}
-        from kcli.metadata_log.promotion import compare  # imported where there are futures
+        from kcli.metadata_log.promotion import Comparison  # imported where there are futures
 
         placement = self._placement()
+        comparison = Comparison(time.time_ns() // 1_000_000, config=self.log_config)
         found: dict[Path, Compared] = {}
         for each in () if placement is None else placement.promotions():
             logs = [path for path in (each.future, each.current) if path is not None]
             here = [path for path in logs if same_path(path.parent, self.path)]
             with suppress(KcliError, OSError):  # the checks of the logs report these errors
-                compared = compare(each, time.time_ns() // 1_000_000, config=self.log_config) if here else None
+                compared = comparison.compare(each) if here else None
                 found |= {path.absolute(): compared for path in here if compared is not None}
         return found
 

@@ -355,7 +355,8 @@ class Recovery:
     def mended_by(self, refused: StartRefused, *, in_place: bool = False) -> str | None:
         """Return in words what this recovery does to the file or directory that `refused` names, so that Kafka starts;
         None where it does nothing to it."""
-        if self._holder.path / refused.file in {*self._second, *self.in_the_place} and not self.salvage:
+        path = self._holder.path / refused.file
+        if (path in self._second or path in self.in_the_place) and not self.salvage:
             return None
         return self._mending(refused, in_place=in_place)
 
