@@ -279,18 +279,21 @@ class _Show:
                 self._has_next = True
                 continue
             aside = each.set_aside if self._recovery.salvage else None
+            if promotion.is_resumed and not each.lost and aside is None:
+                continue
             kind = "promoted" if is_future else "current-deleted"
             if aside is not None:
                 kind = "set-aside" if path == aside else "kept"
             row: Row = {"partition": path.name if path == aside else promotion.name, "kind": kind, "file": ""}
             current = None if promotion.current is None else str(promotion.current)
             row |= {"future": str(promotion.future), "current": current, "log_end_offset": each.end}
+            row |= {"resumed": promotion.is_resumed}
             row |= {"current_end_offset": each.current_end, "lost": [[*ends] for ends in each.lost]}
             row |= {"lost_offsets": each.lost_offsets, "set_aside": None if aside is None else str(aside)}
             row |= {"salvage_sets_aside": None if each.set_aside is None else str(each.set_aside)}
             self._write([row])
             self._is_bad = self._is_bad or bool(each.lost)
-            self._has_next = self._has_next or each.set_aside is not None
+            self._has_next = self._has_next or each.set_aside is not None or bool(each.lost and current)
 
     def _of_transactions(self) -> None:
         """Show where __transaction_state contradicts the producers of partitions that the start does not change."""
@@ -721,6 +724,8 @@ def _end_of_promoted(row: Row, compared: Compared, directory: Path, aside: Path 
     current one: the offsets of the log that Kafka then serves. directory: that of the future or of the current log.
     aside: the one of the two that salvage makes a stray; None where it makes none."""
     promotion = compared.promotion
+    if promotion.is_resumed:
+        return {}
     if row["kind"] != "partition" or promotion.future == aside or (promotion.is_refused and aside is None):
         return {}
     if directory == promotion.future:
@@ -741,20 +746,33 @@ def _promotion_words(row: Row) -> str:
     if row["kind"] == "kept":
         aside = Path(row["set_aside"])
         return f"Kafka serves this, as salvage of {aside.parent} makes {aside.name} a -stray"
+    if row["resumed"]:
+        words = f"Kafka goes on with the move, gives {future} the name, and deletes {current}"
+        return f"{words}; {_lost_ranges(row)}{_aside_words(row)}"
     words = f"the metadata log places it in the log directory of {future}: Kafka gives that the name"
     if current is not None:
         words += f", and deletes {current}, which ends at {row['current_end_offset']:,}"
     words += f"; the log then ends at {row['log_end_offset']:,}"
     if not row["lost"]:
         return words
+    if current is None:
+        return f"{words}; {_lost_ranges(row)}, by the checkpoints"
+    return f"{words}; {_lost_ranges(row)}{_aside_words(row)}"
+
+
+def _lost_ranges(row: Row) -> str:
     ranges = [f"{first:,}..{last:,}" if last > first else f"{first:,}" for first, last in row["lost"]]
     more = f" and {len(ranges) - NAMES_SHOWN:,} more ranges" if len(ranges) > NAMES_SHOWN else ""
-    lost = f"lost: offsets {', '.join(ranges[:NAMES_SHOWN])}{more}"
-    if current is None:
-        return f"{words}; {lost}, by the checkpoints"
-    lost += ", which the deleted log alone has"
+    return f"lost: offsets {', '.join(ranges[:NAMES_SHOWN])}{more}"
+
+
+def _aside_words(row: Row) -> str:
+    """The end of a sentence about offsets that go with a current log, which says what salvage does."""
+    words = ", which the deleted log alone has"
+    if row["salvage_sets_aside"] is None:
+        return words
     aside = Path(row["salvage_sets_aside"])
-    return f"{words}; {lost}; salvage of {aside.parent} makes {aside.name} a -stray"
+    return f"{words}; salvage of {aside.parent} makes {aside.name} a -stray"
 
 
 def _missing_words(row: Row) -> str:

@@ -171,8 +171,9 @@ class Placement:
         }
 
     def promotions(self) -> Iterator[Promotion]:
-        """Yield the future logs, in all log directories of the node, that lie where the metadata log places their
-        partitions: Kafka's start puts them in the place of the current logs."""
+        """Yield the future logs, in all log directories of the node, that Kafka puts in the place of current logs: at
+        its start, where they lie where the metadata log places their partitions, or when it has gone on with the
+        move."""
         from kcli.metadata_log.promotion import Promotion  # imported where a directory has -future
 
         mine = {each.partition: each.path for each in self.directories if not each.name.state}
@@ -181,13 +182,15 @@ class Placement:
         ids = {home: None if meta is None else meta.directory_id for home, meta in metas.items()}
         for each, home in (*own, *((each, ids[each.path.parent]) for each in self.futures)):
             topic, placed = self.image.topic(each.name.topic), self.directory_id_of(each.partition)
-            if topic is None or placed is None:
-                continue
-            if placed != home or not _has_topic_id(each.path, (from_uuid(topic.id),)):
+            if topic is None or placed is None or not _has_topic_id(each.path, (from_uuid(topic.id),)):
                 continue
             current = mine.get(each.partition) or self.elsewhere.get(each.partition)
-            is_of_topic = current is not None and _has_topic_id(current, (from_uuid(topic.id),))
-            yield Promotion(each.partition, each.path, current if is_of_topic else None)
+            if current is not None and not _has_topic_id(current, (from_uuid(topic.id),)):
+                current = None
+            if placed == home:
+                yield Promotion(each.partition, each.path, current)
+            elif current is not None and home is not None and current.parent != each.path.parent:
+                yield Promotion(each.partition, each.path, current, is_resumed=True)
 
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
         """Yield the directories with -future whose partitions lie in no log directory of the node and have no other

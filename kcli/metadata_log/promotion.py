@@ -10,7 +10,8 @@ logs have:
       no current log                                gives the future log the partition's name
       current log in another log directory          does that, and renames the current log to -delete
       current log in the same log directory         fails: the name is taken (Directory not empty)
-    another log directory                           goes on with the move, or leaves the future log
+    another log directory                           goes on with the move: it appends to the future log what the current
+                                                    log has behind the end of that, then exchanges the two
 
 Source: LogManager.recoverAbandonedFutureLogs and replaceCurrentWithFutureLog (KAFKA-16082); tried with Kafka 4.3.
 """
@@ -44,12 +45,13 @@ REACHED = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """A future log that Kafka's start puts in the place of the current log (current; None where the known log
-    directories of the node have none)."""
+    """A future log that Kafka puts in the place of the current log (current; None where the known log directories of
+    the node have none): at its start, or, where is_resumed, when the move is complete."""
 
     partition: TopicPartition
     future: Path
     current: Path | None
+    is_resumed: bool = False
 
     @property
     def name(self) -> str:
@@ -68,9 +70,10 @@ class Compared:
 
     start, end: the log start and log end offset of the future log after Kafka's start; current_end: the log end offset
     of the current log, 0 where there is none. lost: the ranges of offsets, (first, last), that sound batches of the
-    current log have, and no sound batch of the future log after that start; without a current log, those that by the
-    checkpoints the future log had, behind its end. only_current, only_future: the numbers of
-    offsets that sound batches of one of them alone have, before any start.
+    current log have, and no sound batch of the future log after that start; of a move that goes on only those below
+    `end`; without a current log, those behind `end` that by the checkpoints the future log had. only_current,
+    only_future: the numbers of offsets that sound batches of one of the two alone have, before any start; of a move
+    that goes on only those below the end of the future log.
     """
 
     promotion: Promotion
@@ -103,7 +106,9 @@ class Compared:
             return None
         if self.is_current_better:
             return promotion.future
-        return promotion.current if self.lost or self.only_current or promotion.is_refused else None
+        if promotion.is_resumed:  # the future log is not complete
+            return None
+        return promotion.current if self.only_current or promotion.is_refused else None
 
 
 class Comparison:
@@ -126,12 +131,14 @@ class Comparison:
         future, current = _ranges(promotion.future), _ranges(promotion.current)
         log_start = self._offset(promotion, promotion.current.parent, FileKind.LOG_START_OFFSETS)
         kept = OffsetRanges()
-        for first, last in future:
-            if first < end:
-                kept.add(first, min(last, end - 1))
+        for first, last in _below([*future], end):
+            kept.add(first, last)
         current_end = max((last + 1 for _, last in current), default=0)
         lost = _lacking(kept, current, log_start)
         only_current, only_future = _lacking(future, current, log_start), _lacking(current, future, log_start)
+        if promotion.is_resumed:
+            lost = _below(lost, end)
+            only_current = _below(only_current, max((last + 1 for _, last in future), default=0))
         return Compared(promotion, start, end, current_end, lost, _count(only_current), _count(only_future))
 
     def _after_start(self, promotion: Promotion) -> tuple[int, int]:
@@ -187,6 +194,11 @@ def _ranges(directory: Path) -> OffsetRanges:
 def _lacking(one: OffsetRanges, other: OffsetRanges, log_start: int) -> list[tuple[int, int]]:
     """Return the offsets from `log_start` on that `other` has and `one` lacks."""
     return [each for first, last in other if last >= log_start for each in one.lacking(max(first, log_start), last)]
+
+
+def _below(ranges: Ranges, end: int) -> list[tuple[int, int]]:
+    """Return the offsets in `ranges` below `end`."""
+    return [(first, min(last, end - 1)) for first, last in ranges if first < end]
 
 
 def _count(ranges: Ranges) -> int:

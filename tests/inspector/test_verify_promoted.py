@@ -161,6 +161,36 @@ def test_where_the_metadata_log_places_it_with_the_current_log_the_move_goes_on(
     assert [row["kind"] for number in (0, 1) for row in rows(directories, number)] == ["partition"] * 2
 
 
+def test_a_move_that_goes_on_ends_with_the_damage_of_the_future_log(directories: Directories, tmp_path: Path) -> None:
+    """Kafka appends what is behind its end, and then deletes the current log, which alone has the damaged batch."""
+    one, two, config = directories
+    (one / NAME).rename(one / FUTURE)
+    (two / FUTURE).rename(two / NAME)
+    without_last_segment(one / FUTURE)
+    first, last = damaged(one / FUTURE)
+    (error,) = found(directories)
+    assert (error.kind, error.lost_first_offset, error.lost_last_offset) == ("log-promoted", first, last)
+    assert f"goes on with the move, gives it the name {NAME}, and deletes {two / NAME}" in str(error.found)
+    for number, kind in ((0, "promoted"), (1, "current-deleted")):
+        row = rows(directories, number)[0]
+        assert (row["kind"], row["resumed"], row["lost"]) == (kind, True, [[first, last]])
+    assert ends(directories, 1) == [(NAME, end_of(two / NAME))]
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--config", config, "--out", new, one).status == 0
+    assert [each.name[-6:] for each in new.glob(f"{NAME}*")] == ["-stray"]
+
+
+def test_what_a_crash_cuts_off_a_move_that_goes_on_is_copied_again(directories: Directories) -> None:
+    one, two, _ = directories
+    (one / NAME).rename(one / FUTURE)
+    (two / FUTURE).rename(two / NAME)
+    damaged(one / FUTURE)
+    (one / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    assert not [each for each in found(directories) if each.kind == "log-promoted" or "are lost" in each.action]
+    # what salvage keeps of the future log has a gap, and no damage at which a start would cut
+    assert "set-aside" in [row["kind"] for row in rows(directories, 0, "--salvage")]
+
+
 def test_kafka_does_not_start_with_both_in_one_directory(directories: Directories, tmp_path: Path) -> None:
     one, two, config = directories
     shutil.move(one / NAME, two / NAME)
@@ -215,6 +245,17 @@ def test_of_equal_logs_salvage_leaves_the_move_to_kafka(directories: Directories
         assert kcli("recover", "--salvage", "--config", config, "--out", new / home.name, home).status == 0
     assert (new / one.name / NAME).is_dir()
     assert (new / two.name / FUTURE).is_dir()
+
+
+def test_damage_in_both_logs_alike(directories: Directories) -> None:
+    """A crash, and the start cuts the future log: salvage keeps what is behind the damage, and needs no other log."""
+    one, two, _ = directories
+    (two / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    (two / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    assert damaged(one / NAME) == damaged(two / FUTURE)
+    error = next(each for each in found(directories) if each.kind == "log-promoted")
+    assert "salvage keeps the sound batches" in error.action
+    assert not [row for row in rows(directories, 0, "--salvage") if row["kind"] in ("set-aside", "kept")]
 
 
 def test_one_of_another_topic_stays(directories: Directories) -> None:

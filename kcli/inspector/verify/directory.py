@@ -80,6 +80,7 @@ SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
+OFFSET_MAX = 2**63 - 1
 SEVERAL = 2
 """The least number of files that their owner may not read or write for one finding to stand for all of them."""
 
@@ -447,8 +448,7 @@ class Verification:
             self.logs_found[path] = logs._replace(
                 renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
             )
-        is_served = parsed_name is not None and _is_served(path, parsed_name, inside.around)
-        own += inside.foretold(path, of_log, completed) if is_served else of_log
+        own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
         own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
         for one in contents.remote(self._advance):
             own += self._run(path, one)
@@ -565,8 +565,10 @@ class Verification:
             return Known(gaps, epochs=epochs, is_tiered=True if is_metadata else None)
         is_emptied = any(each.emptied is not None and each.emptied.path == path for each in around.missing)
         is_served = _is_served(path, name, around)
-        promoted = None if is_served or name.state else around.promotions.get(path.absolute())
-        counted_from = -1 if promoted is None else promoted.end
+        promoted = around.promotions.get(path.absolute())
+        counted_from = promoted.end if promoted is not None and not is_served else -1
+        if name.state and _is_resumed(path, around):
+            counted_from = OFFSET_MAX  # Kafka appends to it what the current log has
         ends = {
             kind: offsets[partition]
             for kind, offsets in (
@@ -984,14 +986,30 @@ def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) 
 
 def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
     """Whether Kafka serves the log in a partition's directory after its next start, by the name of the directory: it
-    has no suffix, and no future log takes its place; or it is a future log that takes that of the current one."""
+    has no suffix, and no future log takes its place; or it is a future log that takes that of the current one, then or
+    when the move is complete."""
     promoted = None if around is None or name.state not in ("", "future") else around.promotions.get(path.absolute())
     if promoted is None:
         return not name.state
+    if promoted.promotion.is_resumed:
+        return True
     is_kept = promoted.is_current_better and (bool(promoted.lost) or promoted.promotion.is_refused)
     if promoted.promotion.is_refused:  # one of the two has to go before a start
         return is_kept is (not name.state)
     return is_kept or bool(name.state)
+
+
+def _is_resumed(path: Path, around: Surroundings | None) -> bool:
+    """Whether a directory has one of the two logs of a move with which Kafka goes on."""
+    promoted = None if around is None else around.promotions.get(path.absolute())
+    return promoted is not None and promoted.promotion.is_resumed
+
+
+def _is_foretold(path: Path, around: Surroundings | None) -> bool:
+    """Whether it can be told what follows from the next start for a log that is, or will be, served: it is not the
+    future log of a move with which Kafka goes on, as Kafka appends to that again what the start cuts."""
+    name = parse_directory(path.absolute().name)
+    return name is not None and _is_served(path, name, around) and not (name.state and _is_resumed(path, around))
 
 
 def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
@@ -1007,7 +1025,9 @@ def _promoted(path: Path, around: Surroundings) -> Compared | None:
     """The comparison of the future log in a directory with the current log, in whose place Kafka's start puts it; None
     where the directory has no such future log."""
     compared = around.promotions.get(path.absolute())
-    return compared if compared is not None and compared.promotion.future.absolute() == path.absolute() else None
+    if compared is None or (compared.promotion.is_resumed and not compared.lost):
+        return None
+    return compared if compared.promotion.future.absolute() == path.absolute() else None
 
 
 def _promoted_to_elsewhere(around: Surroundings) -> Iterator[Finding]:
@@ -1018,7 +1038,8 @@ def _promoted_to_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
         for compared in around.promotions.values():
             home = compared.promotion.future.parent
-            if not around.is_given(home) and not same_path(home, around.path):
+            is_quiet = compared.promotion.is_resumed and not compared.lost
+            if not is_quiet and not around.is_given(home) and not same_path(home, around.path):
                 yield promoted_log(around, compared)
 
 

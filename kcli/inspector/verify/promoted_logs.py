@@ -21,6 +21,8 @@ def promoted_log(around: Surroundings, compared: Compared) -> Finding:
     if promotion.current is None:
         return _alone(around, compared)
     placed = f"Kafka's start gives it the name {promotion.name}, as the metadata log places the partition here, and "
+    if promotion.is_resumed:
+        placed = f"Kafka goes on with the move, gives it the name {promotion.name}, and "
     if not compared.lost:
         return Finding(
             path=str(promotion.future),
@@ -99,8 +101,12 @@ def _way_out(compared: Compared) -> tuple[str, str]:
     promotion = compared.promotion
     assert promotion.current is not None, "its offsets are lost"
     if compared.is_current_better:
-        action = f"stop the broker, and move this one out of the log directory: Kafka then serves {promotion.current}, "
-        return f"{action}and tells the controller its place", _move_out(promotion)
+        action = f"stop the broker, and move this one out of the log directory: Kafka then serves {promotion.current}"
+        told = "" if promotion.is_resumed else ", and tells the controller its place"
+        return f"{action}{told}", _move_out(promotion)
+    if not compared.only_current:
+        command = next_steps.salvage_log_directory(promotion.future.parent)
+        return "do not start the broker: salvage keeps the sound batches behind the damage, in a copy", command
     copy = next_steps.beside(promotion.current)
     action = (
         f"it has {compared.only_future:,} offsets that the other lacks: copy the other before the start, or salvage"
