@@ -1006,10 +1006,16 @@ def _is_resumed(path: Path, around: Surroundings | None) -> bool:
 
 
 def _is_foretold(path: Path, around: Surroundings | None) -> bool:
-    """Whether it can be told what follows from the next start for a log that is, or will be, served: it is not the
-    future log of a move with which Kafka goes on, as Kafka appends to that again what the start cuts."""
+    """Whether findings tell what the next start does with a log that is, or will be, served: it is not a future log
+    that has to go aside, nor that of a move with which Kafka goes on, as it appends to that again what a start cuts."""
     name = parse_directory(path.absolute().name)
-    return name is not None and _is_served(path, name, around) and not (name.state and _is_resumed(path, around))
+    if name is None or not _is_served(path, name, around):
+        return False
+    promoted = None if around is None or not name.state else around.promotions[path.absolute()]
+    if promoted is None:
+        return True
+    is_aside = bool(promoted.lost) and promoted.is_current_better
+    return not promoted.promotion.is_resumed and not is_aside
 
 
 def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
