@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kcli.log.recovery.run import Recovery
     from kcli.log.recovery.salvage import Lost
     from kcli.metadata_log.placement import MissingPartition
+    from kcli.metadata_log.promotion import Compared
     from kcli.metadata_log.recovery import MetadataRecovery
 
 Row = dict[str, Any]
@@ -86,6 +87,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         note(f"kcli: topics taken as {settings.source_of_topics} them: {settings.metadata_error}")
     progress = _Progress(directory)
     metadata = _metadata(directory, settings.server, now_ms, salvage=salvage)
+    metadata.clean, metadata.config = True if clean else False if unclean else None, settings.log_config
     changes = salvage or out is not None or in_place
     if metadata.renamed_log is not None and changes:
         command = move([(metadata.renamed_log, metadata.directory / METADATA_DIRECTORY)])
@@ -116,6 +118,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         node=metadata.node,
     )
     recovery.passed_over += metadata.abandoned
+    recovery.refusals += [] if recovery.is_partition else metadata.refused_promotions
     if not salvage:
         exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
         found = misplaced(directory, settings.server)
@@ -170,6 +173,8 @@ class _Show:
         self._ends: dict[str, Row] = {}
         self._exchanged = {} if recovery.is_partition else dict(metadata.exchanged_directories)
         """The directories that have exchanged their names, each with the partition that its records belong to."""
+        self._promotions = {} if recovery.is_partition else metadata.promotions
+        """The future logs that the start puts in the place of current logs, by the path of each of the two."""
         self._told_open: set[str] = set()
         self._harmed: list[str] = []
 
@@ -191,9 +196,14 @@ class _Show:
             self._told_open.update(row["partition"] for row in rows if row["kind"] == "transaction-open")
             is_harmed = plan.has_losses or plan.saved.gaps or plan.refused is not None or plan.lacks_end
             self._harmed += [plan.name] if is_harmed else []
-            self._ends.update((plan.name, row) for row in rows if row["kind"] == "partition")
+            promoted = self._promotions.get(plan.view.directory)
+            if promoted is not None:
+                aside = promoted.set_aside if recovery.salvage else None
+                rows = [row | _end_of_promoted(row, promoted, plan.view.directory, aside) for row in rows]
+            self._ends.update((row["partition"], row) for row in rows if row["kind"] == "partition")
             shown = [row for row in rows if row["kind"] != "partition"]
             self._write(shown if self._as_json else _summed_up(shown))
+        self._of_promotions()
         self._of_transactions()
         self._of_metadata(changes=changes)
         self._of_unreadable()
@@ -261,6 +271,30 @@ class _Show:
             self._is_bad = self._has_next = True
         if recovery.lacks_marker and self._as_json:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
+
+    def _of_promotions(self) -> None:
+        """Show which future logs the start puts in the place of current logs, and what is lost with these."""
+        for path, each in self._promotions.items():
+            promotion, is_future = each.promotion, path == each.promotion.future
+            if promotion.is_refused and not self._recovery.salvage:  # among the refusals
+                self._has_next = True
+                continue
+            aside = each.set_aside if self._recovery.salvage else None
+            if promotion.is_resumed and not each.lost and aside is None:
+                continue
+            kind = "promoted" if is_future else "current-deleted"
+            if aside is not None:
+                kind = "set-aside" if path == aside else "kept"
+            row: Row = {"partition": path.name if path == aside else promotion.name, "kind": kind, "file": ""}
+            current = None if promotion.current is None else str(promotion.current)
+            row |= {"future": str(promotion.future), "current": current, "log_end_offset": each.end}
+            row |= {"resumed": promotion.is_resumed}
+            row |= {"current_end_offset": each.current_end, "lost": [[*ends] for ends in each.lost]}
+            row |= {"lost_offsets": each.lost_offsets, "set_aside": None if aside is None else str(aside)}
+            row |= {"salvage_sets_aside": None if each.set_aside is None else str(each.set_aside)}
+            self._write([row])
+            self._is_bad = self._is_bad or bool(each.lost)
+            self._has_next = self._has_next or each.set_aside is not None or bool(each.lost and current)
 
     def _of_transactions(self) -> None:
         """Show each transaction for which __transaction_state contradicts the producer state of a partition that the
@@ -694,6 +728,62 @@ def _mending_words(row: Row) -> str:
     return f"kept as {row['name']}, by the offset of its first batch"
 
 
+def _end_of_promoted(row: Row, compared: Compared, directory: Path, aside: Path | None) -> Row:
+    """What a row about the offsets of a partition has instead, where the start puts a future log in the place of a
+    current one: the offsets of the log that Kafka then serves. directory: that of the future or of the current log.
+    aside: the one of the two that salvage makes a stray; None where it makes none."""
+    promotion = compared.promotion
+    if promotion.is_resumed:
+        return {}
+    if row["kind"] != "partition" or promotion.future == aside or (promotion.is_refused and aside is None):
+        return {}
+    if directory == promotion.future:
+        return {"partition": promotion.name, "future": str(promotion.future)}
+    if aside is not None:
+        return {"set_aside": True}
+    ends = {"log_start_offset": compared.start, "log_end_offset": compared.end}
+    ends["recovery_point"] = min(row["recovery_point"], compared.end)
+    return ends | {"changed": True, "replaced_by": str(promotion.future)}
+
+
+def _promotion_words(row: Row) -> str:
+    """The words of a row about a future log that the start puts in the place of a current log."""
+    future, current = row["future"], row["current"]
+    if row["kind"] == "set-aside":
+        other = current if row["set_aside"] == future else future
+        return f"kept as a -stray, so that Kafka serves {other}"
+    if row["kind"] == "kept":
+        aside = Path(row["set_aside"])
+        return f"Kafka serves this, as salvage of {aside.parent} makes {aside.name} a -stray"
+    if row["resumed"]:
+        words = f"Kafka goes on with the move, gives {future} the name, and deletes {current}"
+        return f"{words}; {_lost_ranges(row)}{_aside_words(row)}"
+    words = f"the metadata log places it in the log directory of {future}: Kafka gives that the name"
+    if current is not None:
+        words += f", and deletes {current}, which ends at {row['current_end_offset']:,}"
+    words += f"; the log then ends at {row['log_end_offset']:,}"
+    if not row["lost"]:
+        return words
+    if current is None:
+        return f"{words}; {_lost_ranges(row)}, by the checkpoints"
+    return f"{words}; {_lost_ranges(row)}{_aside_words(row)}"
+
+
+def _lost_ranges(row: Row) -> str:
+    ranges = [f"{first:,}..{last:,}" if last > first else f"{first:,}" for first, last in row["lost"]]
+    more = f" and {len(ranges) - NAMES_SHOWN:,} more ranges" if len(ranges) > NAMES_SHOWN else ""
+    return f"lost: offsets {', '.join(ranges[:NAMES_SHOWN])}{more}"
+
+
+def _aside_words(row: Row) -> str:
+    """The end of a sentence about offsets that go with a current log, which says what salvage does."""
+    words = ", which the deleted log alone has"
+    if row["salvage_sets_aside"] is None:
+        return words
+    aside = Path(row["salvage_sets_aside"])
+    return f"{words}; salvage of {aside.parent} makes {aside.name} a -stray"
+
+
 def _missing_words(row: Row) -> str:
     why = "the directory of its name is of a deleted topic" if row["deleted"] else "no directory has its name"
     words = f"the metadata log places it here, and {why}: Kafka makes an empty one"
@@ -739,6 +829,8 @@ def _words(row: Row) -> str:
         return f"records of {count_text(count, row['what'])} are lost: {', '.join(names)}{more}"
     if row["kind"] in MENDING:
         return _mending_words(row)
+    if row["kind"] in ("promoted", "current-deleted", "set-aside", "kept"):
+        return _promotion_words(row)
     if row["kind"] == "partition-missing":
         return _missing_words(row)
     if row["kind"] == "end-missing":

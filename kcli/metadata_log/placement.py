@@ -6,9 +6,10 @@
                    of another name may have the records: Kafka deletes <topic>-<partition>.<unique>-delete, and leaves a
                    directory with -stray or with the name of a partition that is not placed here
     future         a partition that is placed here and has a directory with -future here is not missing: Kafka's start
-                   renames that directory to the plain name. In another log directory of the node, to which the
-                   partition was being moved, Kafka's start deletes the directory with -future, and creates an empty
-                   directory in the place that the partition came from
+                   renames that directory to the plain name, and deletes the current log in another log directory
+                   (kcli.metadata_log.promotion). In another log directory of the node, to which the partition was being
+                   moved, Kafka's start deletes the directory with -future, and creates an empty directory in the place
+                   that the partition came from
     emptied        if a partition's directory has no batch, another directory may have the records: somebody moved that
                    directory aside, and then somebody made the empty one
     elsewhere      a partition whose directory lies in another log directory of the node is not missing: Kafka opens it
@@ -34,6 +35,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, build_directory, parse
@@ -41,9 +43,13 @@ from kcli.errors import KcliError
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
+from kcli.log.recovery.node_directories import meta_of
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid, to_uuid
 from kcli.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.metadata_log.promotion import Promotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,28 @@ class Placement:
             and _has_topic_id(each.path, (from_uuid(topics[each.name.topic].id),))
         }
 
+    def promotions(self) -> Iterator[Promotion]:
+        """Yield the future logs, in all log directories of the node, that Kafka puts in the place of current logs: at
+        its start, where they lie where the metadata log places their partitions, or when it has gone on with the
+        move."""
+        from kcli.metadata_log.promotion import Promotion  # imported where a directory has -future
+
+        mine = {each.partition: each.path for each in self.directories if not each.name.state}
+        own = [(each, self.directory_id) for each in self.directories if each.name.state == "future"]
+        metas = {home: meta_of(home) for home in {each.path.parent for each in self.futures}}
+        ids = {home: None if meta is None else meta.directory_id for home, meta in metas.items()}
+        for each, home in (*own, *((each, ids[each.path.parent]) for each in self.futures)):
+            topic, placed = self.image.topic(each.name.topic), self.directory_id_of(each.partition)
+            if topic is None or placed is None or not _has_topic_id(each.path, (from_uuid(topic.id),)):
+                continue
+            current = mine.get(each.partition) or self.elsewhere.get(each.partition)
+            if current is not None and not _has_topic_id(current, (from_uuid(topic.id),)):
+                current = None
+            if placed == home:
+                yield Promotion(each.partition, each.path, current)
+            elif current is not None and home is not None and current.parent != each.path.parent:
+                yield Promotion(each.partition, each.path, current, is_resumed=True)
+
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
         """Yield the directories with -future whose partitions lie in no log directory of the node and have no other
         replicas, each with the offset after its last record: Kafka's start deletes them. Directories that Kafka's start
@@ -185,7 +213,7 @@ class Placement:
         """Yield the partitions that the metadata log places in the log directory, and whose directory lies in another
         log directory of the node, with the path of that directory: Kafka opens it there, and reports this to the
         controller."""
-        present = {each.partition for each in self.directories if not each.name.state}
+        present = {each.partition for each in self.directories if not each.name.state} | self._promoted()
         for partition, path in sorted(self.elsewhere.items()):
             topic = self.image.topic(partition.topic)
             is_here = partition in present or not self._is_placed_here(partition)

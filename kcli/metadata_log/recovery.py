@@ -11,7 +11,8 @@ missing      the directory has no metadata log, and the configuration names no o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, DirectoryName, FileKind, build_directory
 from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
@@ -38,6 +40,7 @@ from kcli.log.recovery.node_directories import (
     same_path,
 )
 from kcli.log.recovery.plan import PartitionPlan, plan, with_view
+from kcli.log.recovery.run import no_configs
 from kcli.log.source import read_whole
 from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage
@@ -53,6 +56,7 @@ from kcli.metadata_log.replay import replay
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.metadata_log.promotion import Compared
     from kcli.metadata_log.salvage import MetadataSalvage
 
 UNDECIDED = (
@@ -71,6 +75,7 @@ class MetadataRecovery:
     directory          the log directory that is recovered
     server             the entries of server.properties; empty if it is not given
     wants_salvage      whether records after damage are to be kept
+    clean, config      what Kafka's start is, as in Recovery
     lost               the losses of the log; None before `look`, and in a quorum
     strays             the partition directories in `directory` that Kafka's start renames to -stray
     starts             whether Kafka starts with the log
@@ -90,6 +95,8 @@ class MetadataRecovery:
     server: Mapping[str, str]
     now_ms: int
     wants_salvage: bool = False
+    clean: bool | None = None
+    config: Callable[[str], LogConfig] = no_configs
     lost: LostMetadata | None = None
     strays: list[Stray] = field(default_factory=list)
     is_loss: bool = False
@@ -359,11 +366,46 @@ class MetadataRecovery:
             advice = f"before a start give this, or its copy, the name {name}"
             yield StartRefused(each.path.name, f"no log directory has {name}: {outcome}; {advice}")
 
+    @cached_property
+    def promotions(self) -> Mapping[Path, Compared]:
+        """The future logs that Kafka's start puts in the place of current logs, compared with these; by the path of
+        each of the two logs that lies in `directory`. Without those that cannot be read, which the recovery reports.
+        Raises UnreadableInput."""
+        homes = [self.directory, *self.node.others]
+        if not (self.is_log_directory and futures_in(homes) and self._readable.topics):
+            return {}
+        from kcli.metadata_log.promotion import Comparison
+
+        comparison = Comparison(self.now_ms, clean=self.clean, config=self.config)
+        found: dict[Path, Compared] = {}
+        for each in self._placement(self.registered_directory_id).promotions():
+            logs = [path for path in (each.future, each.current) if path is not None]
+            here = [path for path in logs if same_path(path.parent, self.directory)]
+            with suppress(UnreadableInput):
+                compared = comparison.compare(each) if here else None
+                found |= {path: compared for path in here if compared is not None}
+        return found
+
     @property
-    def in_the_place(self) -> Sequence[Path]:
-        """The directories that have the names of `missing` partitions but not their records: they belong to deleted
-        topics, or have no batch. Raises UnreadableInput."""
-        return [each.in_its_place.path for each in self.missing if each.in_its_place is not None]
+    def refused_promotions(self) -> list[StartRefused]:
+        """Why Kafka's start fails with future logs beside the current logs in `directory`. Raises UnreadableInput."""
+        refused = [each for path, each in self.promotions.items() if path == each.promotion.future]
+        return [
+            StartRefused(
+                each.promotion.future.name,
+                f"Kafka gives it the name {each.promotion.name}, which another directory has (Directory not empty)",
+            )
+            for each in refused
+            if each.promotion.is_refused
+        ]
+
+    @property
+    def in_the_place(self) -> Collection[Path]:
+        """The directories in `directory` that salvage makes strays: those that have the names of `missing` partitions
+        but not their records, as they belong to deleted topics, or have no batch; and the worse logs of `promotions`.
+        Raises UnreadableInput."""
+        missing = {each.in_its_place.path for each in self.missing if each.in_its_place is not None}
+        return missing | {path for path, each in self.promotions.items() if each.set_aside == path}
 
     def _placement(self, directory_id: str | None) -> Placement:
         """Return what the metadata log places in `directory`. directory_id: the id of `directory`; None for that in its

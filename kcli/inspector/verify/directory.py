@@ -68,16 +68,19 @@ from kcli.inspector.verify.unread_file import unread_file
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
+from kcli.log.recovery.node_directories import same_path
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.inspector.transaction_state import Unfit
+    from kcli.metadata_log.promotion import Compared
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
+OFFSET_MAX = 2**63 - 1
 SEVERAL = 2
 """If the owner of at least so many files may not read or write them, one finding stands for all of them."""
 
@@ -306,7 +309,7 @@ class Verification:
             found.append(apple_doubles(path, inside.apple_doubles))
         is_missed = inside.around is not None and _is_of_missing(path, inside.around)
         if parsed_name is not None and parsed_name.state in ("delete", "future", "stray") and not is_missed:
-            found.append(_leftover_directory(path, parsed_name))
+            found.append(_leftover_directory(path, parsed_name, inside.around))
         if mine or parsed_name is not None:
             found += map(_unknown, unknown)
         found += self._logs(path, parsed_name, mine, below, inside)
@@ -314,9 +317,23 @@ class Verification:
         named = {str(each.path) for each in logs_found.renamed}
         self.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
+        found = self._with_promoted(path, found, inside.around)
         whole = found if around is None else self._as_broker(around, below, found)
         near = inside.around if around is None else around
         yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
+
+    def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:
+        """Return the findings in a directory; where it has a future log that takes the place of the current log, the
+        finding of that counts those that follow from it."""
+        promoted = None if around is None else _promoted(path, around)
+        if promoted is None:
+            return found
+        from kcli.inspector.verify.promoted_logs import PROMOTED, follows  # imported where there is such a log
+
+        causes = Causes(self._tell)
+        for cause in (each for each in found if each.kind == PROMOTED):  # it names the lost offsets itself
+            causes.add(cause, partial(follows, compared=promoted), is_of_many=True)
+        return causes.settle(each for each in found if each.kind != PROMOTED)
 
     def _with_renamed(self, home: Path) -> set[str]:
         """Return the names of the partitions' directories in a log directory for which logs were found under other
@@ -434,8 +451,7 @@ class Verification:
             self.logs_found[path] = logs._replace(
                 renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
             )
-        is_served = parsed_name is not None and not parsed_name.state
-        own += inside.foretold(path, of_log, completed) if is_served else of_log
+        own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
         own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
         for one in contents.remote(self._advance):
             own += self._run(path, one)
@@ -521,7 +537,7 @@ class Verification:
     ) -> list[Finding]:
         """Return the findings of a partition's directory (some of `own` are kept in `inside` instead), and add the
         facts about the partition to `inside`, for the checks of the log directory."""
-        if name.state in ("", "future") and verifier.bounds is not None:
+        if name.state in ("", "future") and verifier.bounds is not None and not _is_behind(path, name, inside.around):
             inside.logs.setdefault(TopicPartition(name.topic, name.partition), verifier.bounds)
         if name.state != "":
             return own
@@ -552,16 +568,22 @@ class Verification:
             gaps = Gaps.LOSS if is_metadata else Gaps.UNKNOWN
             return Known(gaps, epochs=epochs, is_tiered=True if is_metadata else None)
         is_emptied = any(each.emptied is not None and each.emptied.path == path for each in around.missing)
+        is_served = _is_served(path, name, around)
+        promoted = around.promotions.get(path.absolute())
+        counted_from = promoted.end if promoted is not None and not is_served else -1
+        if name.state and _is_resumed(path, around):
+            counted_from = OFFSET_MAX  # Kafka appends to it what the current log has
         ends = {
             kind: offsets[partition]
             for kind, offsets in (
                 (FileKind.RECOVERY_POINTS, around.recovery_points),
                 (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
             )
-            if partition in offsets and name.state == "" and _is_own(path, name, around) and not is_emptied
+            if offsets.get(partition, -1) > counted_from and (is_served or not name.state)
+            if _is_own(path, name, around) and not is_emptied
         }
         is_tiered = True if is_metadata else around.is_tiered(name.topic)
-        directory = path if name.state == "" else None
+        directory = path if is_served else None
         return Known(
             around.gaps(partition),
             ends,
@@ -789,6 +811,7 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
         yield from duplicates(around.path, directories)
         yield from across_directories(around)
         yield from metadata_log_elsewhere(around)
+        yield from _promoted_to_elsewhere(around)
     if around is not None:
         yield from metadata_topic_id(around)
         yield from shared_directories(around.path)
@@ -972,7 +995,82 @@ def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) 
     return finding if command is None else replace(finding, command=command, action=WRITE_ANEW)
 
 
-def _leftover_directory(path: Path, name: DirectoryName) -> Finding:
+def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
+    """Whether Kafka serves the log in a partition's directory after its next start, by the name of the directory: it
+    has no suffix, and no future log takes its place; or it is a future log that takes that of the current one, then or
+    when the move is complete."""
+    promoted = None if around is None or name.state not in ("", "future") else around.promotions.get(path.absolute())
+    if promoted is None:
+        return not name.state
+    if promoted.promotion.is_resumed:
+        return True
+    is_kept = promoted.is_current_better and (bool(promoted.lost) or promoted.promotion.is_refused)
+    if promoted.promotion.is_refused:  # one of the two has to go before a start
+        return is_kept is (not name.state)
+    return is_kept or bool(name.state)
+
+
+def _is_resumed(path: Path, around: Surroundings | None) -> bool:
+    """Whether a directory has one of the two logs of a move with which Kafka goes on."""
+    promoted = None if around is None else around.promotions.get(path.absolute())
+    return promoted is not None and promoted.promotion.is_resumed
+
+
+def _is_foretold(path: Path, around: Surroundings | None) -> bool:
+    """Whether findings tell what the next start does with a log that is, or will be, served: it is not a future log
+    that has to go aside, nor that of a move with which Kafka goes on, as it appends to that again what a start cuts."""
+    name = parse_directory(path.absolute().name)
+    if name is None or not _is_served(path, name, around):
+        return False
+    promoted = None if around is None or not name.state else around.promotions[path.absolute()]
+    if promoted is None:
+        return True
+    is_aside = bool(promoted.lost) and promoted.is_current_better
+    return not promoted.promotion.is_resumed and not is_aside
+
+
+def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
+    """Whether a directory has the current log of a partition, in whose place Kafka's start puts a future log that goes
+    further: what checkpoints say of the partition holds for that one."""
+    if around is None or name.state or _is_served(path, name, around):
+        return False
+    promoted = around.promotions[path.absolute()]
+    return promoted.current_end < promoted.end
+
+
+def _promoted(path: Path, around: Surroundings) -> Compared | None:
+    """The comparison of the future log in a directory with the current log, in whose place Kafka's start puts it; None
+    where the directory has no such future log."""
+    compared = around.promotions.get(path.absolute())
+    if compared is None or (compared.promotion.is_resumed and not compared.lost):
+        return None
+    return compared if compared.promotion.future.absolute() == path.absolute() else None
+
+
+def _promoted_to_elsewhere(around: Surroundings) -> Iterator[Finding]:
+    """Yield the findings of current logs here, in whose place Kafka's start puts future logs in log directories that
+    are not verified."""
+    if around.promotions:
+        from kcli.inspector.verify.promoted_logs import promoted_log
+
+        for compared in around.promotions.values():
+            home = compared.promotion.future.parent
+            is_quiet = compared.promotion.is_resumed and not compared.lost
+            if not is_quiet and not around.is_given(home) and not same_path(home, around.path):
+                yield promoted_log(around, compared)
+
+
+def _leftover_directory(path: Path, name: DirectoryName, around: Surroundings | None) -> Finding:
+    """Return the finding of a directory with -delete, -future or -stray."""
+    promoted = None if around is None or name.state != "future" else _promoted(path, around)
+    if promoted is None or around is None:
+        return _suffixed(path, name)
+    from kcli.inspector.verify.promoted_logs import promoted_log
+
+    return promoted_log(around, promoted)
+
+
+def _suffixed(path: Path, name: DirectoryName) -> Finding:
     partition = f"{name.topic}-{name.partition}"
     severity: Severity = "warning" if name.state == "stray" else "info"
     found, action = {

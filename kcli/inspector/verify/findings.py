@@ -79,6 +79,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "log-empty",
         "log-cut",
         "log-end",
+        "log-promoted",
         "file-name",
         "file-type",
         "log-foreign",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kcli.log.recovery.plan import PartitionPlan
     from kcli.metadata.image import MetadataImage
     from kcli.metadata_log.placement import MissingPartition, Placement
+    from kcli.metadata_log.promotion import Compared
 
 COMPACT = "compact"
 POLICY, BROKER_POLICY, TIERED = "cleanup.policy", "log.cleanup.policy", "remote.storage.enable"
@@ -384,6 +386,27 @@ class Surroundings:
         directory of the node, each with the path of its directory."""
         placement = self._placement()
         return {} if placement is None or not self.is_broker else dict(placement.moved())
+
+    @cached_property
+    def promotions(self) -> Mapping[Path, Compared]:
+        """The future logs that Kafka's start puts in the place of current logs, compared with these; by the absolute
+        path of each of the two logs that lies in this log directory. Without those that cannot be read."""
+        from kcli.metadata_log.placement import futures_in
+
+        if not self.is_broker or not futures_in([self.path, *self.node.others]):
+            return {}
+        from kcli.metadata_log.promotion import Comparison  # imported where there are futures
+
+        placement = self._placement()
+        comparison = Comparison(time.time_ns() // 1_000_000, config=self.log_config)
+        found: dict[Path, Compared] = {}
+        for each in () if placement is None else placement.promotions():
+            logs = [path for path in (each.future, each.current) if path is not None]
+            here = [path for path in logs if same_path(path.parent, self.path)]
+            with suppress(KcliError, OSError):  # the checks of the logs report these errors
+                compared = comparison.compare(each) if here else None
+                found |= {path.absolute(): compared for path in here if compared is not None}
+        return found
 
     @cached_property
     def exchanged_with(self) -> Path | None:

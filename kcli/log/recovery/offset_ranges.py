@@ -17,6 +17,10 @@ class OffsetRanges:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
 
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """The ranges as (first, last), both inclusive, in order."""
+        return zip(self._firsts, self._lasts, strict=True)
+
     def add(self, first: int, last: int) -> bool:
         """Add the offsets `first` to `last`, both inclusive. Returns whether at least one of them was new."""
         firsts, lasts = self._firsts, self._lasts

@@ -96,7 +96,8 @@ class Recovery:
     metadata     receives the plan of the metadata log's start, and returns the plan to carry out, which may be salvaged
     identities   the identities that salvage gives to directories whose name and topic id do not agree, by path
     in_the_place the directories that have the name of a partition but not its records: they are of a deleted topic, or
-                 have no batch. Salvage makes them strays
+                 have no batch; and the worse one of a future log and the current log that Kafka's start replaces by it.
+                 Salvage makes them strays
     node_id      the node.id that salvage writes into meta.properties; None if salvage does not change it
     directory_id the directory.id that salvage writes into meta.properties; None if salvage does not change it
     properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None if
@@ -354,7 +355,8 @@ class Recovery:
     def mended_by(self, refused: StartRefused, *, in_place: bool = False) -> str | None:
         """Return, in words, how this recovery changes the file or directory that `refused` names, so that Kafka starts;
         None if it does not change that file or directory."""
-        if self._holder.path / refused.file in self._second and not self.salvage:
+        path = self._holder.path / refused.file
+        if (path in self._second or path in self.in_the_place) and not self.salvage:
             return None
         return self._mending(refused, in_place=in_place)
 
@@ -371,7 +373,7 @@ class Recovery:
         is_known = self.properties is not None and not self.is_partition
         if refused.file == FileKind.META_PROPERTIES and (is_known or self._mends_properties()):
             return "written anew"
-        if path in self._second:
+        if path in self._second or path in self.in_the_place:
             return "renamed to -stray"
         if path in self._shared:
             return None if in_place else "left out of the copy"

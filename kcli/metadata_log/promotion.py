@@ -1,0 +1,205 @@
+"""Future logs that Kafka's start puts in the place of the current logs.
+
+A move between two log directories of a broker (AlterReplicaLogDirs) copies the current log to a future log,
+<topic>-<partition>.<unique>-future. The controller then places the partition in the log directory of the future log,
+and the broker exchanges the two. Where it stopped in between, the next start does it, and does not look at what the
+logs have:
+
+    the metadata log places the partition in        Kafka's start
+    the log directory of the future log
+      no current log                                gives the future log the partition's name
+      current log in another log directory          does that, and renames the current log to -delete
+      current log in the same log directory         fails: the name is taken (Directory not empty)
+    another log directory                           goes on with the move: it appends to the future log what the current
+                                                    log has behind the end of that, then exchanges the two
+
+Source: LogManager.recoverAbandonedFutureLogs and replaceCurrentWithFutureLog (KAFKA-16082); tried with Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats.file_name import DirectoryName, FileKind, build_directory, parse
+from formats.kernels.columns import BatchRow
+from kcli.errors import KcliError
+from kcli.log.config import LogConfig
+from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.loader import LoadOptions
+from kcli.log.recovery.node_directories import same_path
+from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.recovery.plan import plan
+from kcli.log.recovery.run import no_configs
+from kcli.log.recovery.salvage import UNSOUND
+from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.source import FileSource
+from kcli.protocol.topic_partition import TopicPartition
+
+Ranges = Sequence[tuple[int, int]]
+REACHED = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
+"""The checkpoints with offsets that a log had reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A future log that Kafka puts in the place of the current log (current; None where the known log directories of
+    the node have none): at its start, or, where is_resumed, when the move is complete."""
+
+    partition: TopicPartition
+    future: Path
+    current: Path | None
+    is_resumed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the partition's directory."""
+        return build_directory(DirectoryName(*self.partition))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether Kafka does not start: the current log is in the log directory of the future log."""
+        return self.current is not None and same_path(self.current.parent, self.future.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The two logs of a promotion.
+
+    start, end: the log start and log end offset of the future log after Kafka's start; current_end: the log end offset
+    of the current log, 0 where there is none. lost: the ranges of offsets, (first, last), that sound batches of the
+    current log have, and no sound batch of the future log after that start; of a move that goes on only those below
+    `end`; without a current log, those behind `end` that by the checkpoints the future log had. only_current,
+    only_future: the numbers of offsets that sound batches of one of the two alone have, before any start; of a move
+    that goes on only those below the end of the future log.
+    """
+
+    promotion: Promotion
+    start: int
+    end: int
+    current_end: int
+    lost: Ranges
+    only_current: int
+    only_future: int
+
+    @property
+    def lost_offsets(self) -> int:
+        """The number of offsets in `lost`."""
+        return sum(last - first + 1 for first, last in self.lost)
+
+    @property
+    def is_current_better(self) -> bool:
+        """Whether the current log has more that the future log lacks than the other way round. Of two equal logs in
+        one log directory the current one counts as better: with it Kafka needs no rename."""
+        if self.promotion.is_refused:
+            return self.only_current >= self.only_future
+        return self.only_current > self.only_future
+
+    @property
+    def set_aside(self) -> Path | None:
+        """The directory that salvage renames to -stray, so that Kafka serves the other: that of the worse log; None
+        where the start does the right thing and loses nothing."""
+        promotion = self.promotion
+        if promotion.current is None:
+            return None
+        if self.is_current_better:
+            return promotion.future
+        if promotion.is_resumed:  # the future log is not complete
+            return None
+        return promotion.current if self.only_current or promotion.is_refused else None
+
+
+class Comparison:
+    """Compares the two logs of promotions; reads each checkpoint once. clean, config: see Recovery."""
+
+    def __init__(
+        self, now_ms: int, *, clean: bool | None = None, config: Callable[[str], LogConfig] = no_configs
+    ) -> None:
+        self._now_ms, self._clean, self._config = now_ms, clean, config
+        self._checkpoints: dict[tuple[Path, FileKind], Mapping[TopicPartition, int]] = {}
+        self._marked: dict[Path, bool] = {}
+
+    def compare(self, promotion: Promotion) -> Compared:
+        """Read both logs of a promotion. Raises UnreadableInput."""
+        start, end = self._after_start(promotion)
+        if promotion.current is None:
+            home = promotion.future.parent
+            reached = max(self._offset(promotion, home, kind) for kind in REACHED)
+            return Compared(promotion, start, end, 0, [(end, reached - 1)] if reached > end else [], 0, 0)
+        future, current = _ranges(promotion.future), _ranges(promotion.current)
+        log_start = self._offset(promotion, promotion.current.parent, FileKind.LOG_START_OFFSETS)
+        kept = OffsetRanges()
+        for first, last in _below([*future], end):
+            kept.add(first, last)
+        current_end = max((last + 1 for _, last in current), default=0)
+        lost = _lacking(kept, current, log_start)
+        only_current, only_future = _lacking(future, current, log_start), _lacking(current, future, log_start)
+        if promotion.is_resumed:
+            lost = _below(lost, end)
+            only_current = _below(only_current, max((last + 1 for _, last in future), default=0))
+        return Compared(promotion, start, end, current_end, lost, _count(only_current), _count(only_future))
+
+    def _after_start(self, promotion: Promotion) -> tuple[int, int]:
+        """Return the log start and log end offset of the future log after Kafka's start; 0 and 0 where it has no log.
+        Raises UnreadableInput."""
+        directory, home = promotion.future, promotion.future.parent
+        if not any(directory.glob(f"*{FileKind.LOG}")):
+            return 0, 0
+        if home not in self._marked:
+            self._marked[home] = LogDirectory(home).was_shut_down_cleanly
+        config = self._config(promotion.partition.topic)
+        options = LoadOptions(
+            self._now_ms,
+            clean=self._marked[home] if self._clean is None else self._clean,
+            recovery_point=self._offset(promotion, home, FileKind.RECOVERY_POINTS),
+            log_start_offset=self._offset(promotion, home, FileKind.LOG_START_OFFSETS),
+            index_interval_bytes=config.index_interval_bytes,
+            max_index_bytes=config.max_index_bytes,
+            is_compacted=config.compact,
+        )
+        planned = plan(directory, options)
+        return (0, 0) if planned.offsets is None else (planned.offsets.log_start_offset, planned.offsets.log_end_offset)
+
+    def _offset(self, promotion: Promotion, home: Path, kind: FileKind) -> int:
+        """The offset of the partition in a checkpoint of a log directory; 0 where that has none."""
+        if (home, kind) not in self._checkpoints:
+            self._checkpoints[home, kind] = {}
+            with suppress(KcliError):  # other checks report this error
+                self._checkpoints[home, kind] = LogDirectory(home).offsets(kind)
+        return self._checkpoints[home, kind].get(promotion.partition, 0)
+
+
+def _ranges(directory: Path) -> OffsetRanges:
+    """The offsets of the sound batches in a partition's directory. Raises UnreadableInput."""
+    found = OffsetRanges()
+    logs = ((parse(path.name), path) for path in sorted(directory.glob(f"*{FileKind.LOG}")))
+    for path in (path for name, path in logs if name is not None and not name.state):
+        source = FileSource(path)
+        try:
+            for part in read_segment(source):
+                if isinstance(part, Damage):
+                    continue
+                rows = (BatchRow._make(part.batches.row(number)) for number in range(part.batches.count))
+                for row in rows:
+                    if not row.faults & UNSOUND and row.last_offset >= row.base_offset >= 0:
+                        found.add(row.base_offset, row.last_offset)
+                part.release()
+        finally:
+            source.close()
+    return found
+
+
+def _lacking(one: OffsetRanges, other: OffsetRanges, log_start: int) -> list[tuple[int, int]]:
+    """Return the offsets from `log_start` on that `other` has and `one` lacks."""
+    return [each for first, last in other if last >= log_start for each in one.lacking(max(first, log_start), last)]
+
+
+def _below(ranges: Ranges, end: int) -> list[tuple[int, int]]:
+    """Return the offsets in `ranges` below `end`."""
+    return [(first, min(last, end - 1)) for first, last in ranges if first < end]
+
+
+def _count(ranges: Ranges) -> int:
+    return sum(last - first + 1 for first, last in ranges)
