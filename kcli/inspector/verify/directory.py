@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import (
+    INTERNAL_TOPICS,
     METADATA_DIRECTORY,
     METADATA_TOPIC,
     DirectoryName,
@@ -73,6 +74,7 @@ from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.inspector.transaction_state import Unfit
+    from kcli.log.recovery.misdirected import Home
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
@@ -567,7 +569,21 @@ class Verification:
             directory,
             around.is_clean and not is_metadata,  # a node recovers the metadata log at each start
             around.is_replicated(partition),
+            keys=_keys(name, around),
         )
+
+
+def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
+    """Return the partition of a coordinator's directory; None for any other, and where the number of its topic's
+    partitions is not known."""
+    if name.topic not in INTERNAL_TOPICS or name.state not in {"", "future"}:
+        return None
+    count = around.partition_count(name.topic)
+    if not count:
+        return None
+    from kcli.log.recovery.misdirected import Home  # imported where there is such a directory
+
+    return Home(name.topic, name.partition, count)
 
 
 def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:

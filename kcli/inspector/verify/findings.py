@@ -82,6 +82,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "file-name",
         "file-type",
         "log-foreign",
+        "records-foreign",
         "log-replaced",
         "log-start-offset",
         "transaction-state-end",
