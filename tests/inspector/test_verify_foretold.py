@@ -330,3 +330,16 @@ def test_the_next_start_is_not_called_a_later_one(directory: Path) -> None:
     flip(log, frames(log.read_bytes())[-1][0] + 30)
     finding = of_log(directory, log)
     assert (finding.kind, finding.action) == ("batch-crc", "Kafka cuts the file here when it starts")
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_before_a_clean_start_no_start_after_a_crash_is_shown(directory: Path, *, is_clean: bool) -> None:
+    """A log before the last one that was cut: no clean start looks at it."""
+    log = logs(directory)[0]
+    with log.open("r+b") as file:
+        file.truncate(frames(log.read_bytes())[0][1])
+    if not is_clean:
+        crashed(directory)
+    finding = of_log(directory, log)
+    options = "--salvage --dry-run" if is_clean else "--unclean --dry-run"
+    assert (finding.kind, finding.command) == ("log-cut", f"kcli recover {options} '{log.parent}'")

@@ -450,16 +450,24 @@ class Verification:
                 own += self._guarded(entry, small)
         if parsed_name is not None:
             own = self._as_partition(path, parsed_name, own, verifier, contents, inside)
+        yield from self._settled(own)
+
+    def _settled(self, own: Iterable[Finding]) -> list[Finding]:
+        """Return the findings in a directory's files, those that follow from another one counted there."""
         causes = Causes(self._tell)
+        alone = []
         for cause in own:
-            if cause.kind == "leader-epoch":
+            if cause.kind == "leader-epoch" or (
+                cause.kind == "records-foreign" and cause.consequences.get("leader-epoch")
+            ):
                 causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
             elif cause.kind in ("file-type", "log-link"):
                 causes.add(cause, partial(_is_about, Path(cause.path)))
             elif cause.kind == "swap-log":
                 causes.add(cause, partial(_is_swap, Path(cause.path)))
-        added = ("leader-epoch", "file-type", "log-link", "swap-log")
-        yield from causes.settle(each for each in own if each.kind not in added)
+            else:
+                alone.append(cause)
+        return causes.settle(alone)
 
     def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
         """Return the logs that Kafka's next start deletes, by their suffix, though the partition's log lacks their

@@ -4,6 +4,7 @@ file. Torn batches at the edges of such bytes, and what the index files and late
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,17 +25,18 @@ OF_ORDER = ("leader-epoch", "producer-sequence", "producer-epoch", "checkpoint-e
 """Kinds of findings that foreign batches cause behind them, in their own and in later files."""
 
 
-def foreign_records(log: Path, size: int, home: Home) -> tuple[Finding, Callable[[Finding], bool]] | None:
+def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Finding, Callable[[Finding], bool]] | None:
     """Return the finding of batches of other partitions in a .log file, and which findings follow from it; None where
     there are none, or the file has none of its own partition: other checks report that.
 
-    size: bytes of the file. home: the partition. Raises UnreadableInput.
+    size: bytes of the file. home: the partition. reached: the log end offset by the checkpoints, 0 where they do not
+    say. Raises UnreadableInput.
     """
     found = runs(log.name, Content((FileRange(log, 0, size),)), home)
     if not found:
         return None
     first, last = found[0], found[-1]
-    bounds = lost_within(found)
+    bounds = lost_within(found, reached)
     batches = sum(each.batches for each in found)
     places = f" in {len(found):,} places" if len(found) > 1 else ""
     text = f"{batches:,} batch{'es' if batches > 1 else ''}{places} from here on, offsets "
@@ -58,9 +60,13 @@ def foreign_records(log: Path, size: int, home: Home) -> tuple[Finding, Callable
         next_valid_position=first.position,
     )
 
+    starts = [each.position for each in found]
+
     def follows(other: Finding) -> bool:
         if other.path == finding.path:
-            return _is_beside(other, found) or (other.kind in OF_ORDER and (other.offset or 0) >= first.first_offset)
+            return _is_beside(other, found, starts) or (
+                other.kind in OF_ORDER and (other.offset or 0) >= first.first_offset
+            )
         path = Path(other.path)
         is_behind = other.offset is not None and other.offset >= first.first_offset
         if path.parent != log.parent or not is_behind:
@@ -71,12 +77,14 @@ def foreign_records(log: Path, size: int, home: Home) -> tuple[Finding, Callable
     return finding, follows
 
 
-def _is_beside(other: Finding, found: list[Run]) -> bool:
-    """Whether a finding in the same file is about bytes or batches in one of the runs, or right before or behind it."""
+def _is_beside(other: Finding, found: list[Run], starts: list[int]) -> bool:
+    """Whether a finding in the same file is about bytes or batches in one of the runs, or right before or behind it.
+    starts: the byte where each run begins."""
     if other.position is None:
         return False
-    end = other.position + (other.length or 0)
-    return any(run.position <= other.position <= run.end or other.position <= run.position <= end for run in found)
+    number = bisect_right(starts, other.position)
+    is_inside = number > 0 and other.position <= found[number - 1].end
+    return is_inside or (number < len(found) and starts[number] <= other.position + (other.length or 0))
 
 
 def _owners(found: list[Run], topic: str) -> str:

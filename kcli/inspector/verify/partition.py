@@ -417,7 +417,7 @@ class LogVerifier:
             return
         from kcli.inspector.verify.foreign_records import foreign_records  # imported where a log has such batches
 
-        found = foreign_records(path, size, home)
+        found = foreign_records(path, size, home, self._known_end)
         if found is not None:
             self._errors = True
             self._causes.add(*found)

@@ -17,7 +17,7 @@ from kcli.errors import KcliError
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, Finding, offsets_text
 from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, RECOVER, RENAME, REORDER, SALVAGE, STOPS
-from kcli.inspector.verify.lost_offsets import REFETCH_END
+from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
@@ -151,22 +151,29 @@ def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = 
 
 
 def _is_cut(finding: Finding) -> bool:
-    """Whether the finding is that the last log of a partition was cut or emptied."""
-    return finding.kind in ("log-cut", "log-empty") and finding.action == REFETCH_END
+    """Whether the finding is that a log has lost batches, with what a start after a crash does as the next step."""
+    is_lost = finding.action in (REFETCH, REFETCH_END) and finding.path.endswith(FileKind.LOG)
+    return is_lost and finding.command == next_steps.recover(Path(finding.path).parent)
 
 
 def _cut_before_clean_start(
     finding: Finding, plan: PartitionPlan, after_crash: PartitionPlan | None, around: Surroundings
 ) -> Finding:
-    """Return the finding that a log was cut, with what a clean start does with the rest of it. plan: that of the clean
-    start. after_crash: that of a start without the clean-shutdown marker; None where files cannot be read."""
+    """Return the finding that a log has lost batches, with what a clean start does with the rest of it. The next step
+    shows that start, or for a log before the last, at which no clean start looks, what salvage keeps.
+
+    plan: that of the clean start. after_crash: that of a start without the clean-shutdown marker; None where files
+    cannot be read.
+    """
     from kcli.log.recovery.loader import EventKind
 
     log = Path(finding.path)
     outcome = _outcome(finding, plan)
     hidden = next((each for each in plan.events if each.kind is EventKind.END_HIDDEN and each.file == log.name), None)
     if outcome is None or hidden is None:
-        return replace(finding, command=next_steps.recover_log_directory(log.parent))
+        is_last = finding.action == REFETCH_END
+        command = next_steps.recover_log_directory if is_last else next_steps.salvage_log_directory
+        return replace(finding, command=command(log.parent))
     look = REFETCH_END.partition(" Without")[0]
     new = f"new records get offsets from {hidden.offset or 0:,} on, behind the old ones in the file"
     action = f"{look} Without either, {outcome}, too, and {new}"

@@ -31,12 +31,11 @@ RECORDS_AT_ONCE = 4096
 class LostState:
     """What a coordinator loses records of. what: "group", "transactional id" or "share group"; names: the group ids or
     transactional ids, sorted. offsets: the first and the last offset of lost records that cannot be read, which may be
-    records of any of the names (the last is None where it is not known); None where the names are those in the
-    lost records."""
+    records of any of the names; None where the names are those in the lost records."""
 
     what: str
     names: tuple[str, ...]
-    offsets: tuple[int, int | None] | None = None
+    offsets: tuple[int, int] | None = None
 
 
 def lost_state(topic: str, events: Iterable[Event], home: Home | None = None) -> LostState | None:
@@ -63,11 +62,14 @@ def lost_state(topic: str, events: Iterable[Event], home: Home | None = None) ->
     return LostState(KEYS_OF[topic], tuple(sorted(names))) if names else None
 
 
-def overwritten_state(home: Home, directory: Path, misdirected: Iterable[Misdirected]) -> LostState | None:
+def overwritten_state(
+    home: Home, directory: Path, misdirected: Iterable[Misdirected], reached: int
+) -> LostState | None:
     """Return the groups or transactional ids that may have had records where there are batches of other partitions now:
     those with other records in the same .log file. None where no offset is missing there, or no name is found.
 
-    directory: that of the partition, as it is before salvage. Raises UnreadableInput.
+    directory: that of the partition, as it is before salvage. reached: the log end offset by the checkpoints. Raises
+    UnreadableInput.
     """
     names: set[str] = set()
     runs: list[Run] = []
@@ -81,7 +83,7 @@ def overwritten_state(home: Home, directory: Path, misdirected: Iterable[Misdire
                     part.release()
         finally:
             source.close()
-    offsets = lost_within(runs)
+    offsets = lost_within(runs, reached)
     if offsets is None or not names:
         return None
     return LostState(KEYS_OF[home.topic], tuple(sorted(names)), offsets)

@@ -67,15 +67,6 @@ class Run:
     own_end: int | None = None
     own_next: int | None = None
 
-    @property
-    def lost(self) -> tuple[int, int | None] | None:
-        """The first and the last offset that no batch of this partition has around these batches; the last is None
-        where no batch of this partition is behind them. None where none is missing."""
-        first = self.first_offset if self.own_end is None else self.own_end
-        if self.own_next is None:
-            return first, None
-        return (first, self.own_next - 1) if first < self.own_next else None
-
 
 def owners_of(
     home: Home, window: Window, records: RecordTable, buffer: memoryview, from_batch: int = -1
@@ -124,14 +115,16 @@ def _owner(topic: str, count: int, key: bytes) -> int | None:
     return None if hashed is None else partition_of(hashed, count)
 
 
-def lost_within(found: Iterable[Run]) -> tuple[int, int | None] | None:
-    """Return the first and the last of the offsets that are missing around these batches (see `Run.lost`); None where
-    none is."""
-    lost = [each.lost for each in found if each.lost is not None]
-    if not lost:
-        return None
-    lasts = [last for _, last in lost if last is not None]
-    return min(first for first, _ in lost), max(lasts) if len(lasts) == len(lost) else None
+def lost_within(found: Iterable[Run], reached: int) -> tuple[int, int] | None:
+    """Return the first and the last of the offsets that no batch of this partition has around these batches; None where
+    none is missing. reached: the log end offset by the checkpoints, 0 where they do not say: behind the last batch of
+    this partition, offsets below that are missing."""
+    lost = [
+        (run.first_offset if run.own_end is None else run.own_end, reached if run.own_next is None else run.own_next)
+        for run in found
+    ]
+    lost = [(first, until) for first, until in lost if first < until]
+    return (min(first for first, _ in lost), max(until for _, until in lost) - 1) if lost else None
 
 
 def has_both(home: Home, window: Window, records: RecordTable, buffer: memoryview) -> tuple[bool, bool]:

@@ -307,7 +307,9 @@ class Recovery:
                 planned.lost_state = lost_state(directory.name.topic, planned.events, options.home)
                 planned.misdirected = misdirected(planned)
             elif planned.saved.misdirected and options.home is not None:
-                planned.lost_state = overwritten_state(options.home, directory.path, planned.saved.misdirected)
+                planned.lost_state = overwritten_state(
+                    options.home, directory.path, planned.saved.misdirected, options.reached
+                )
         return self._with_identity(planned, self.identities.get(directory.path))
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
