@@ -43,7 +43,8 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
     text += f"{first.first_offset:,}..{last.last_offset:,}, of {_owners(found, home.topic)}, by key"
     text += _page_text(log, first, home.topic)
     if bounds is not None:
-        text += f"; this partition's own at {offsets_text(*bounds)} overwritten"
+        among = "some of " if len(found) > 1 else ""
+        text += f"; {among}this partition's own at {offsets_text(*bounds)} overwritten"
     finding = Finding(
         path=str(log),
         kind="records-foreign",
