@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kcli.log.recovery.loader import Event
     from kcli.log.recovery.plan import PartitionPlan
     from kcli.log.recovery.run import Recovery
-    from kcli.log.recovery.salvage import Lost
+    from kcli.log.recovery.salvage import Lost, Misdirected
     from kcli.metadata_log.placement import MissingPartition
     from kcli.metadata_log.promotion import Compared
     from kcli.metadata_log.recovery import MetadataRecovery
@@ -72,7 +72,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """
     from kcli.cli.settings import Settings
     from kcli.inspector.verify.next_steps import move
-    from kcli.inspector.verify.salvageable import KeepsAll, checked, misplaced
+    from kcli.inspector.verify.salvageable import KeepsAll, PartitionCounts, checked, misplaced
     from kcli.log.recovery.run import Recovery
 
     if sum((out is not None, in_place, dry_run)) > 1:
@@ -115,6 +115,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         exchanged_by_keys=metadata.exchanged_by_keys,
         checked=partial(checked, directory, settings.server),
         keeps_all=KeepsAll(directory, settings.server),
+        count=PartitionCounts(directory, settings.server),
         node=metadata.node,
     )
     recovery.passed_over += metadata.abandoned
@@ -486,6 +487,8 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         return
     if salvage:
         yield from _salvage_rows(plan)
+    for found in plan.saved.misdirected if salvage else plan.misdirected:
+        yield from _foreign_rows(plan, found, is_left_out=salvage)
     if plan.load_end is not None:
         end = plan.load_end
         row: Row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
@@ -493,6 +496,9 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         yield row | {"coordinator": end.coordinator, "outcome": end.outcome}
     if plan.lost_state is not None:
         state: Row = {"partition": plan.name, "kind": "state-lost", "file": "", "what": plan.lost_state.what}
+        if plan.lost_state.offsets is not None:
+            first, last = plan.lost_state.offsets
+            state |= {"lost_first_offset": first, "lost_last_offset": last}
         yield state | {"count": len(plan.lost_state.names), "names": [*plan.lost_state.names]}
     is_damaged = plan.has_losses or plan.saved.gaps  # without losses the coordinator ends the open transactions
     for first_offset, producer_id in plan.open_transactions if is_damaged else plan.lost_markers:
@@ -512,6 +518,17 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         "recovery_point": plan.offsets.recovery_point,
         "changed": plan.is_changed(),
     }
+
+
+def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool) -> Iterator[Row]:
+    """Yield a row for each partition whose batches are in the .log file of another one."""
+    topic = plan.name.rpartition("-")[0] if plan.options.home is None else plan.options.home.topic
+    for owner in dict.fromkeys(run.owner for run in found.runs):
+        runs = [run for run in found.runs if run.owner == owner]
+        row: Row = {"partition": plan.name, "kind": "records-foreign", "file": found.file, "position": runs[0].position}
+        row |= {"owner": f"{topic}-{owner}", "batches": sum(run.batches for run in runs)}
+        row |= {"first_offset": runs[0].first_offset, "last_offset": runs[-1].last_offset}
+        yield row | {"left_out": is_left_out}
 
 
 def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
@@ -629,9 +646,25 @@ def _text_line(kind: str, place: str, words: str) -> str:
 
 
 RED, CYAN = "\x1b[1;31m", "\x1b[36m"
-GOES_ON_WITH = ("passed-over", "offsets-used-up", "snapshot-wrong", "not-loaded", "end-missing", "transaction-open")
+GOES_ON_WITH = (
+    "passed-over",
+    "offsets-used-up",
+    "snapshot-wrong",
+    "not-loaded",
+    "end-missing",
+    "transaction-open",
+    "records-foreign",
+)
 """The kinds of rows for damage with which Kafka starts, but does not serve all partitions as it should."""
-SALVAGEABLE = ("offsets-used-up", "snapshot-wrong", "gap", "not-loaded", "passed-over", "end-missing")
+SALVAGEABLE = (
+    "offsets-used-up",
+    "snapshot-wrong",
+    "gap",
+    "records-foreign",
+    "not-loaded",
+    "passed-over",
+    "end-missing",
+)
 """The kinds of rows for damage in a partition that salvage may repair; it repairs passed-over and end-missing only with
 files found under other names."""
 NAMES_SHOWN = 5
@@ -649,6 +682,7 @@ BAD = (
     "deleted",
     "metadata-lost",
     "not-loaded",
+    "records-foreign",
     "partition-missing",
     "end-missing",
     "state-lost",
@@ -820,13 +854,8 @@ def _words(row: Row) -> str:
         return f"{outcome}: {row['reason']}{_readable_words(row)}"
     if row["kind"] in ("passed-over", "left-out"):
         return str(row["reason"])
-    if row["kind"] == "not-loaded":
-        where = "" if row["offset"] is None else f"offset {row['offset']:,}: "
-        return f"{where}{row['reason']}: {row['outcome']}"
-    if row["kind"] == "state-lost":
-        count, names = row["count"], row["names"][:NAMES_SHOWN]
-        more = f" and {count - len(names):,} more (--format jsonl)" if count > len(names) else ""
-        return f"records of {count_text(count, row['what'])} are lost: {', '.join(names)}{more}"
+    if row["kind"] in ("not-loaded", "state-lost", "records-foreign"):
+        return _coordinator_words(row)
     if row["kind"] in MENDING:
         return _mending_words(row)
     if row["kind"] in ("promoted", "current-deleted", "set-aside", "kept"):
@@ -854,6 +883,27 @@ def _words(row: Row) -> str:
         size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
         return f"{row['reason']}{size}"
     return _loss_words(row)
+
+
+def _coordinator_words(row: Row) -> str:
+    """Return the words for what a coordinator does not load, loses, or loads of another partition."""
+    if row["kind"] == "not-loaded":
+        where = "" if row["offset"] is None else f"offset {row['offset']:,}: "
+        return f"{where}{row['reason']}: {row['outcome']}"
+    if row["kind"] == "state-lost":
+        from kcli.inspector.verify.findings import offsets_text
+
+        count, names = row["count"], row["names"][:NAMES_SHOWN]
+        more = f" and {count - len(names):,} more (--format jsonl)" if count > len(names) else ""
+        if "lost_first_offset" in row:
+            lost = offsets_text(row["lost_first_offset"], row["lost_last_offset"])
+            return (
+                f"{lost} overwritten: records of {count_text(count, row['what'])} may be lost: {', '.join(names)}{more}"
+            )
+        return f"records of {count_text(count, row['what'])} are lost: {', '.join(names)}{more}"
+    found = f"{count_text(row['batches'], 'batch belongs', 'batches belong')} to {row['owner']}, by key"
+    offsets = f"offsets {row['first_offset']:,}..{row['last_offset']:,}"
+    return f"{found}, {offsets}: {'left out' if row['left_out'] else 'Kafka starts, and loads them here, too'}"
 
 
 def _loss_words(row: Row) -> str:

@@ -278,3 +278,68 @@ def recovered(directory: Path) -> list[dict[str, Any]]:
     """Return the rows of `kcli recover` that lose records."""
     rows = map(json.loads, kcli("recover", "--format", "jsonl", directory / PARTITION).stdout.splitlines())
     return [row for row in rows if "lost_batches" in row]
+
+
+def cut_to_first_batch(directory: Path) -> Path:
+    """Cut the last log of a partition behind its first batch, so that the offset index leads behind its end."""
+    log = next(
+        logs(directory, path.name)[-1] for path in sorted(directory.glob("java-*")) if has_index(directory, path)
+    )
+    with log.open("r+b") as file:
+        file.truncate(frames(log.read_bytes())[0][1])
+    return log
+
+
+def has_index(directory: Path, partition: Path) -> bool:
+    return logs(directory, partition.name)[-1].with_suffix(".index").stat().st_size > 0
+
+
+def test_a_clean_start_hides_the_rest_of_a_log_that_was_cut(directory: Path) -> None:
+    """The start takes the end of the log from the offset index: it is the base offset, and not the cut."""
+    log = cut_to_first_batch(directory)
+    base = int(log.stem)
+    finding = of_log(directory, log)
+    assert (finding.kind, finding.lost_first_offset) == ("log-cut", finding.offset)
+    hidden = (
+        f"offset {base:,} is" if finding.offset == base + 1 else f"offsets {base:,}..{(finding.offset or 0) - 1:,} are"
+    )
+    assert "Without either, a clean start takes the end of the log from the offset index" in finding.action
+    assert (
+        f"the log then ends at {base:,}: {hidden} lost, too, and new records get offsets from {base:,} on"
+        in finding.action
+    )
+    assert (
+        f"without .kafka_cleanshutdown Kafka recovers the log, which then ends at {finding.offset:,}" in finding.action
+    )
+    assert finding.command == f"rm -- '{directory}/.kafka_cleanshutdown'"
+    told = [json.loads(line) for line in kcli("recover", "--format", "jsonl", log.parent).stdout.splitlines()]
+    assert [each["lost_last_offset"] for each in told if each["kind"] == "end-hidden"] == [(finding.offset or 0) - 1]
+
+
+def test_a_crash_ends_a_log_that_was_cut_where_it_was_cut(directory: Path) -> None:
+    crashed(directory)
+    log = cut_to_first_batch(directory)
+    finding = of_log(directory, log)
+    assert finding.action.endswith("Without either, new records get these offsets")
+    assert finding.command == f"kcli recover --unclean --dry-run '{log.parent}'"
+
+
+def test_the_next_start_is_not_called_a_later_one(directory: Path) -> None:
+    (directory / ".kafka_cleanshutdown").unlink()
+    log = logs(directory)[-1]
+    flip(log, frames(log.read_bytes())[-1][0] + 30)
+    finding = of_log(directory, log)
+    assert (finding.kind, finding.action) == ("batch-crc", "Kafka cuts the file here when it starts")
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_before_a_clean_start_no_start_after_a_crash_is_shown(directory: Path, *, is_clean: bool) -> None:
+    """A log before the last one that was cut: no clean start looks at it."""
+    log = logs(directory)[0]
+    with log.open("r+b") as file:
+        file.truncate(frames(log.read_bytes())[0][1])
+    if not is_clean:
+        crashed(directory)
+    finding = of_log(directory, log)
+    options = "--salvage --dry-run" if is_clean else "--unclean --dry-run"
+    assert (finding.kind, finding.command) == ("log-cut", f"kcli recover {options} '{log.parent}'")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import (
+    INTERNAL_TOPICS,
     METADATA_DIRECTORY,
     METADATA_TOPIC,
     DirectoryName,
@@ -74,6 +75,7 @@ from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.inspector.transaction_state import Unfit
+    from kcli.log.recovery.misdirected import Home
     from kcli.metadata_log.promotion import Compared
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
@@ -467,16 +469,24 @@ class Verification:
                 own += self._guarded(entry, small)
         if parsed_name is not None:
             own = self._as_partition(path, parsed_name, own, verifier, contents, inside)
+        yield from self._settled(own)
+
+    def _settled(self, own: Iterable[Finding]) -> list[Finding]:
+        """Return the findings in a directory's files, those that follow from another one counted there."""
         causes = Causes(self._tell)
+        alone = []
         for cause in own:
-            if cause.kind == "leader-epoch":
+            if cause.kind == "leader-epoch" or (
+                cause.kind == "records-foreign" and cause.consequences.get("leader-epoch")
+            ):
                 causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
             elif cause.kind in ("file-type", "log-link"):
                 causes.add(cause, partial(_is_about, Path(cause.path)))
             elif cause.kind == "swap-log":
                 causes.add(cause, partial(_is_swap, Path(cause.path)))
-        added = ("leader-epoch", "file-type", "log-link", "swap-log")
-        yield from causes.settle(each for each in own if each.kind not in added)
+            else:
+                alone.append(cause)
+        return causes.settle(alone)
 
     def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
         """Return the logs that Kafka's next start deletes because of their suffix, although the partition's log lacks
@@ -593,7 +603,21 @@ class Verification:
             directory,
             around.is_clean and not is_metadata,  # a node recovers the metadata log at each start
             around.is_replicated(partition),
+            keys=_keys(name, around),
         )
+
+
+def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
+    """Return the partition of a coordinator's directory; None for any other, and where the number of its topic's
+    partitions is not known."""
+    if name.topic not in INTERNAL_TOPICS or name.state not in {"", "future"}:
+        return None
+    count = around.partition_count(name.topic)
+    if not count:
+        return None
+    from kcli.log.recovery.misdirected import Home  # imported where there is such a directory
+
+    return Home(name.topic, name.partition, count)
 
 
 def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:

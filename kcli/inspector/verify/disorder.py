@@ -60,12 +60,13 @@ def disorder(log: Path, size: int) -> Disorder | None:
 def _places(log: Path, size: int) -> list[Place]:
     """Return the readable batches of a log, and copies of these, in the order of the file; without batches in which
     only the base offset is wrong. Empty for a log of more than BATCHES_MAX batches."""
+    from kcli.log.recovery.misdirected import Home
     from kcli.log.recovery.readable import in_place  # imported only if a log is out of order
     from kcli.log.recovery.salvage import topic_of
 
     left_out: list[BatchRow] = []
     found: list[BatchRow] = []
-    for row in in_place(log.name, Content((FileRange(log, 0, size),)), topic_of(log.parent), left_out.append):
+    for row in in_place(log.name, Content((FileRange(log, 0, size),)), Home(topic_of(log.parent)), left_out.append):
         if len(found) + len(left_out) >= BATCHES_MAX:
             return []
         found.append(row)

@@ -83,6 +83,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "file-name",
         "file-type",
         "log-foreign",
+        "records-foreign",
         "log-replaced",
         "log-start-offset",
         "transaction-state-end",

@@ -45,6 +45,9 @@ AHEAD = (
 STOPS = "Kafka starts with it, and consumers stop at offset "
 """The beginning of the advice for a batch that Kafka keeps and consumers cannot read; the batch's offset follows."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
+LOADS_BOTH = (
+    "Kafka keeps them, and the coordinator of this partition loads them as its own: salvage leaves them out, in a copy"
+)
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"
 EPOCH = (

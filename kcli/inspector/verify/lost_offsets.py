@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from formats.file_name import FileKind
 from formats.txn_index import AbortedTxn
@@ -22,6 +23,9 @@ from kcli.inspector.verify.segment_names import log_name, other_case
 from kcli.inspector.verify.surroundings import Gaps
 from kcli.inspector.verify.zeros import zeros_in
 from kcli.log.recovery.deleted import MissedLog
+
+if TYPE_CHECKING:  # imported at run time for a coordinator's topic
+    from kcli.log.recovery.misdirected import Home
 
 NO_LOSS = "nothing to do: compaction leaves gaps"
 REFETCH = (
@@ -50,7 +54,8 @@ class Known:
     storage; None if that is not known. home: the log directory. directory: the partition's directory, None if its name
     has a suffix such as -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown
     marker. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
-    follower. foreign: the base offsets at which the directory has the log of another partition.
+    follower. foreign: the base offsets at which the directory has the log of another partition. keys: the partition, if
+    the keys of its records show to which partition of the topic they belong.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -62,6 +67,7 @@ class Known:
     is_clean: bool = False
     is_replicated: bool = False
     foreign: Collection[int] = ()
+    keys: Home | None = None
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:

@@ -41,11 +41,15 @@ from kcli.inspector.verify.surroundings import Gaps
 from kcli.inspector.verify.text_mode import as_text_mode
 from kcli.log.partition_view import Content, FileRange
 from kcli.log.producer_state import check_control
+from kcli.log.segment_reader import Window
 from kcli.log.source import FileSource
 
 if TYPE_CHECKING:  # imported at run time only if there are such files
+    from formats.kernels.records import RecordTable
+    from kcli.inspector.verify.segment import Look
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
+    from kcli.log.recovery.misdirected import Home
     from kcli.log.recovery.salvage import PutBack
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
@@ -127,6 +131,7 @@ class LogVerifier:
         self._check = LogCheck(control, sequences=not any(map(_is_coordinators, segments)))
         self._orphans = {orphan.base: orphan for orphan in orphans}
         self._known = known or Known()
+        self._has_own = self._has_foreign = False  # batches in the segment that is being checked
         self._causes = Causes() if causes is None else causes
         self._gaps: list[tuple[int, int, Path]] = []
         self._tail: tuple[Finding, SegmentFiles, int] | None = None
@@ -267,7 +272,7 @@ class LogVerifier:
         path = segment.files[FileKind.LOG]
         self._begin_txn(segment)
         log_findings = LogFindings(str(path))
-        size = self._check_log(path, log_findings)
+        size = self._check_log(segment, log_findings)
         of_log = log_findings.close(check.sound_batches, check.sound_bytes)
         of_log = list(with_causes(path, told_apart(path, of_log)))
         of_log = self._as_compressed(segment, following, of_log)
@@ -373,8 +378,9 @@ class LogVerifier:
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
 
-    def _check_log(self, path: Path, found: LogFindings) -> int:
-        """Check the batches of a log. Returns its size in bytes. Raises UnreadableInput."""
+    def _check_log(self, segment: SegmentFiles, found: LogFindings) -> int:
+        """Check the batches of a segment's log. Returns its size in bytes. Raises UnreadableInput."""
+        path = segment.files[FileKind.LOG]
         source = FileSource(path)
         try:
             check_log(
@@ -385,10 +391,40 @@ class LogVerifier:
                 until=self._next_snapshot,
                 reached=self._compare_snapshot,
                 after_window=self._after_window,
+                look=None if self._known.keys is None else self._look_at_keys(self._known.keys),
             )
-            return source.size()
+            size = source.size()
         finally:
             source.close()
+        self._find_foreign_records(path, size, segment.base)
+        return size
+
+    def _look_at_keys(self, home: Home) -> Look:
+        """Return what looks at the records of a segment, and notes whether it has batches of its own partition, and of
+        others, by their keys."""
+        from kcli.log.recovery.misdirected import has_both
+
+        self._has_own = self._has_foreign = False
+
+        def look(window: Window, records: RecordTable, buffer: memoryview) -> None:
+            own, foreign = has_both(home, window, records, buffer)
+            self._has_own = self._has_own or own
+            self._has_foreign = self._has_foreign or foreign
+
+        return look
+
+    def _find_foreign_records(self, path: Path, size: int, base: int) -> None:
+        """Add the finding of batches of other partitions as a cause, unless the whole file is known to be another
+        partition's. Raises UnreadableInput."""
+        home = self._known.keys
+        if home is None or not (self._has_own and self._has_foreign) or base in self._known.foreign:
+            return
+        from kcli.inspector.verify.foreign_records import foreign_records  # imported where a log has such batches
+
+        found = foreign_records(path, size, home, self._known_end)
+        if found is not None:
+            self._errors = True
+            self._causes.add(*found)
 
     def _find_cause_of_indexes(self, of_log: list[Finding], indexes: set[str]) -> None:
         """Add the first damage of a log as the cause of findings in the entries of its indexes, because batches behind
@@ -457,6 +493,7 @@ class LogVerifier:
             noticed |= {each.position for each in at_end if each.kind in ("offset-gap", "offset-range")}
         if not noticed:
             return []
+        from kcli.log.recovery.misdirected import Home
         from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported only if a log has such a batch
 
         paths = [each.files[FileKind.LOG] for each in self._segments]
@@ -464,7 +501,7 @@ class LogVerifier:
         if path.name not in logs:
             return []
         room = base, reached if following is None else following
-        found = islice(put_back(logs, path.name, topic_of(path.parent), room), PUT_BACK_MAX)
+        found = islice(put_back(logs, path.name, Home(topic_of(path.parent)), room), PUT_BACK_MAX)
         back = [each.offset for each in of_log if each.kind == "offsets-order" and each.offset is not None]
         return [each for each in found if each.position in noticed or any(offset in each.overlapped for offset in back)]
 

@@ -98,6 +98,29 @@ class KeepsAll:
             return self._around.gaps(partition) is Gaps.LOSS
 
 
+class PartitionCounts:
+    """The number of partitions of a topic, by the metadata log; 0 where that is not known. The metadata log is read at
+    the first call.
+
+    directory: a partition's, or a log directory. server: the entries of server.properties.
+    """
+
+    def __init__(self, directory: Path, server: Mapping[str, str]) -> None:
+        is_home = is_log_directory(directory)
+        self._home = directory if is_home else directory.absolute().parent
+        self._directory, self._server = directory, server
+        self._lock = Lock()
+        self._around: Surroundings | None = None
+
+    def __call__(self, topic: str) -> int:
+        if not is_log_directory(self._home):
+            return 0
+        with self._lock:
+            if self._around is None:
+                self._around = Surroundings(self._home, self._server, [self._directory])
+            return self._around.partition_count(topic)
+
+
 def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checked:
     renamed = {build(right): directory / name for name, right in logs.right_names.items()}
     renamed |= {log_name(each.base_offset): each.path for each in logs.renamed if each.codec is None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from formats.kernels.log_check import LogCheck
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 RECORDS_AT_ONCE = 4096  # rows of a table that stays in the processor's cache; the rows are not used
 
 Advance = Callable[[int], None]
+Look = Callable[[Window, RecordTable, memoryview], None]
 
 
 def check_log(
@@ -29,14 +31,16 @@ def check_log(
     until: Callable[[], int | None],
     reached: Callable[[], None],
     after_window: Callable[[], None],
+    look: Look | None = None,
 ) -> None:
     """Pass all batches of a segment to `check`, on which begin() was called, and call its end().
 
     findings: collects events and damage. advance: called with the number of bytes read. until: returns an offset or
     None; reached: called when the next batch is at or behind that offset. after_window: called after each window.
+    look: called, by several threads, with each slice of a window's records, and the buffer that has their bytes.
     """
     sound = 0, 0
-    for part in _decoded(source):
+    for part in _decoded(source, look):
         if isinstance(part, Damage):
             check.damage(part.position, part.length)
             findings.damage(part, *sound)
@@ -58,16 +62,19 @@ def check_log(
         findings.event(event, None, faults_of)
 
 
-def _decode(part: Window | Damage) -> Window | Damage:
-    """Return the part of a log; if it is a window, the faults of its records are marked in it."""
+def _decode(part: Window | Damage, look: Look | None) -> Window | Damage:
+    """Return the part of a log; in a window, the faults of the records are marked. look: see `check_log`."""
     if isinstance(part, Window):
         records = RecordTable(RECORDS_AT_ONCE)
-        for _ in decode(part, records):
-            pass
+        for buffer in decode(part, records):
+            if look is not None:
+                look(part, records, buffer)
     return part
 
 
-def _decoded(source: Source) -> Iterator[Window | Damage]:
-    """Yield the parts of a log in order, with all records decoded; threads decode a few windows of a large log at
-    once."""
-    return in_order(_decode, read_segment(source), thread_count() if source.size() > WINDOW_BYTES else 1)
+def _decoded(source: Source, look: Look | None) -> Iterator[Window | Damage]:
+    """Yield the parts of a log in order, with all records decoded; threads decode a few windows of a large log at once.
+    look: see `check_log`."""
+    return in_order(
+        partial(_decode, look=look), read_segment(source), thread_count() if source.size() > WINDOW_BYTES else 1
+    )

@@ -16,7 +16,8 @@ from formats.file_name import INTERNAL_TOPICS, FileKind, parse_directory
 from kcli.errors import KcliError
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, Finding, offsets_text
-from kcli.inspector.verify.log_findings import AHEAD, RECOVER, RENAME, REORDER, SALVAGE, STOPS
+from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, RECOVER, RENAME, REORDER, SALVAGE, STOPS
+from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
@@ -33,7 +34,7 @@ OTHERS_SHOWN = 3
 """The maximum number of partitions that a finding names in addition to its own."""
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
-GUESSED = (RECOVER, SALVAGE, AHEAD, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
+GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:
@@ -44,18 +45,22 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
     """
     name = parse_directory(directory.absolute().name)
     is_coordinators = name is not None and name.topic in INTERNAL_TOPICS
-    if not any(map(_is_guessed, findings)) and not is_coordinators:
+    is_clean = around is not None and around.is_clean
+    cuts = [each for each in findings if is_clean and _is_cut(each)]
+    if not any(map(_is_guessed, findings)) and not is_coordinators and not cuts:
         return list(findings)
     plan = _plan(directory, around)
     if plan is None:
         return list(findings)
     after_crash: PartitionPlan | None = None
-    if around is not None and any(each.action in TRUSTED for each in findings):
+    if around is not None and (cuts or any(each.action in TRUSTED for each in findings)):
         after_crash = _plan(directory, around, clean=False)
     found = []
     for each in findings:
-        foretold = _with_outcome(each, plan)
-        if around is not None and after_crash is not None and _is_guessed(each) and each.action in TRUSTED:
+        foretold = _with_outcome(each, plan, is_next=around is not None)
+        if around is not None and each in cuts:
+            foretold = _cut_before_clean_start(each, plan, after_crash, around)
+        elif around is not None and after_crash is not None and _is_guessed(each) and each.action in TRUSTED:
             foretold = _without_marker(foretold, after_crash, around)
         found.append(foretold)
     return found if plan.load_end is None else _with_load_end(directory, found, plan.load_end)
@@ -148,14 +153,52 @@ def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = 
         return None
 
 
-def _with_outcome(finding: Finding, plan: PartitionPlan) -> Finding:
+def _is_cut(finding: Finding) -> bool:
+    """Whether the finding is that a log has lost batches, with what a start after a crash does as the next step."""
+    is_lost = finding.action in (REFETCH, REFETCH_END) and finding.path.endswith(FileKind.LOG)
+    return is_lost and finding.command == next_steps.recover(Path(finding.path).parent)
+
+
+def _cut_before_clean_start(
+    finding: Finding, plan: PartitionPlan, after_crash: PartitionPlan | None, around: Surroundings
+) -> Finding:
+    """Return the finding that a log has lost batches, with what a clean start does with the rest of it. The next step
+    shows that start, or for a log before the last, at which no clean start looks, what salvage keeps.
+
+    plan: that of the clean start. after_crash: that of a start without the clean-shutdown marker; None where files
+    cannot be read.
+    """
+    from kcli.log.recovery.loader import EventKind
+
+    log = Path(finding.path)
+    outcome = _outcome(finding, plan)
+    hidden = next((each for each in plan.events if each.kind is EventKind.END_HIDDEN and each.file == log.name), None)
+    if outcome is None or hidden is None:
+        is_last = finding.action == REFETCH_END
+        command = next_steps.recover_log_directory if is_last else next_steps.salvage_log_directory
+        return replace(finding, command=command(log.parent))
+    look = REFETCH_END.partition(" Without")[0]
+    new = f"new records get offsets from {hidden.offset or 0:,} on, behind the old ones in the file"
+    action = f"{look} Without either, {outcome}, too, and {new}"
+    if after_crash is None or after_crash.offsets is None:
+        return replace(finding, action=action, command=next_steps.recover_log_directory(log.parent))
+    end = after_crash.offsets.log_end_offset
+    action += f"; without {FileKind.CLEAN_SHUTDOWN} Kafka recovers the log, which then ends at {end:,}"
+    return _with_marker_step(replace(finding, action=action), around)
+
+
+def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Finding:
+    """Return a finding with what the start of a plan does with it. is_next: whether that is the next start of the
+    broker, as the log directory tells."""
     if not _is_guessed(finding):
         return finding
     path, is_metadata = Path(finding.path), plan.options.is_metadata
     outcome = _outcome(finding, plan)
     if outcome is not None:
         if finding.action == RECOVER and outcome == CUTS_HERE and not is_metadata:
-            return finding
+            return replace(finding, action=outcome) if is_next else finding
+        if finding.action == LOADS_BOTH:
+            outcome = f"{outcome}; salvage leaves them out, and keeps this partition's own behind them, in a copy"
         is_log_directory = is_metadata and plan.refused is None
         command = next_steps.recover_log_directory(path.parent.parent) if is_log_directory else None
         return replace(
@@ -177,7 +220,6 @@ def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surrou
     damage, and is known to lose no sound batch of any partition. Else the next step is salvage: of the whole log
     directory if other partitions would lose sound batches.
     """
-    directory = Path(finding.path).parent
     outcome, refused = _outcome(finding, after_crash), after_crash.refused
     if outcome is None and refused is not None:
         outcome = f"Kafka does not start: {refused.file}: {refused.reason}"
@@ -185,6 +227,13 @@ def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surrou
         return finding
     is_same = outcome in finding.action
     action = f"{finding.action}; without {FileKind.CLEAN_SHUTDOWN} {'it does neither' if is_same else outcome}"
+    return _with_marker_step(replace(finding, action=action), around)
+
+
+def _with_marker_step(finding: Finding, around: Surroundings) -> Finding:
+    """Return the finding with the next step: to remove the clean-shutdown marker, where the start without it harms no
+    partition; else salvage, with the reason in the action."""
+    directory, action = Path(finding.path).parent, finding.action
     harmed = around.harmed_without_marker
     if harmed is None:
         return replace(finding, action=action, command=next_steps.salvage(directory))

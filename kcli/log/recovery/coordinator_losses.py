@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from formats.kernels.batches import FAULT_BAD_CRC
 from formats.kernels.columns import BatchRow, RecordRow
@@ -16,7 +17,10 @@ from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.partition_view import ContentSource
 from kcli.log.recovery.coordinator_keys import KEYS_OF, hashed_keys
 from kcli.log.recovery.loader import Event
+from kcli.log.recovery.misdirected import Home, Run, lost_within
+from kcli.log.recovery.salvage import Misdirected
 from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource
 
 NAMES_MAX = 10_000
 """Once so many group ids or transactional ids are collected, no further batches are decoded to find more."""
@@ -26,17 +30,21 @@ RECORDS_AT_ONCE = 4096
 @dataclass(frozen=True, slots=True)
 class LostState:
     """The groups or transactional ids of which a coordinator loses records. what: "group", "transactional id" or "share
-    group"; names: the group ids or transactional ids, sorted."""
+    group"; names: the group ids or transactional ids, sorted. offsets: the first and the last offset of lost records
+    that cannot be read, which may be records of any of the names; None if the names are those in the lost records."""
 
     what: str
     names: tuple[str, ...]
+    offsets: tuple[int, int] | None = None
 
 
-def lost_state(topic: str, events: Iterable[Event]) -> LostState | None:
+def lost_state(topic: str, events: Iterable[Event], home: Home | None = None) -> LostState | None:
     """Return the groups or transactional ids of which a broker's start deletes records. Returns None if no such record
     is deleted, or if `topic` is not the internal topic of a coordinator.
 
-    topic: the topic of the partition. events: the changes of the start to the partition's log. Raises UnreadableInput.
+    topic: the topic of the partition. events: the changes of the start to the partition's log. home: the partition, if
+    the number of its topic's partitions is known: names that belong to other partitions are left out. Raises
+    UnreadableInput.
     """
     if topic not in KEYS_OF:
         return None
@@ -48,14 +56,41 @@ def lost_state(topic: str, events: Iterable[Event]) -> LostState | None:
         try:
             for part in read_segment(source, start=event.position or 0):
                 if not isinstance(part, Damage) and len(names) < NAMES_MAX:
-                    _add(topic, part, event.from_offset, names)
+                    _add(home or Home(topic), part, event.from_offset, names)
                     part.release()
         finally:
             source.close()
     return LostState(KEYS_OF[topic], tuple(sorted(names))) if names else None
 
 
-def _add(topic: str, window: Window, from_offset: int, names: set[str]) -> None:
+def overwritten_state(
+    home: Home, directory: Path, misdirected: Iterable[Misdirected], reached: int
+) -> LostState | None:
+    """Return the groups or transactional ids that may have had records where there are batches of other partitions now:
+    those with other records in the same .log file. None where no offset is missing there, or no name is found.
+
+    directory: that of the partition, as it is before salvage. reached: the log end offset by the checkpoints. Raises
+    UnreadableInput.
+    """
+    names: set[str] = set()
+    runs: list[Run] = []
+    for each in misdirected:
+        runs += each.runs
+        source = FileSource(directory / each.file)
+        try:
+            for part in read_segment(source):
+                if not isinstance(part, Damage) and len(names) < NAMES_MAX:
+                    _add(home, part, 0, names)
+                    part.release()
+        finally:
+            source.close()
+    offsets = lost_within(runs, reached)
+    if offsets is None or not names:
+        return None
+    return LostState(KEYS_OF[home.topic], tuple(sorted(names)), offsets)
+
+
+def _add(home: Home, window: Window, from_offset: int, names: set[str]) -> None:
     records = RecordTable(RECORDS_AT_ONCE)
     for buffer in decode(window, records):
         for i in range(records.count):
@@ -65,4 +100,5 @@ def _add(topic: str, window: Window, from_offset: int, names: set[str]) -> None:
                 continue
             key = row.key(buffer)
             if key is not None:
-                names.update(name for name, _ in hashed_keys(bytes(key), topic))
+                found = hashed_keys(bytes(key), home.topic)
+                names.update(name for name, text in found if home.has(text))

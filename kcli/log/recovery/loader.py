@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
@@ -44,6 +44,9 @@ from kcli.log.recovery.segment import (
     SegmentOverflow,
 )
 from kcli.log.segment_reader import Damage
+
+if TYPE_CHECKING:  # imported at run time only for a coordinator's topic
+    from kcli.log.recovery.misdirected import Home
 
 Result = TypeVar("Result")
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
@@ -111,6 +114,7 @@ class LoadOptions:
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
+    home: Home | None = None  # the partition, where the number of its topic's partitions is known
 
 
 @dataclass(frozen=True, slots=True)

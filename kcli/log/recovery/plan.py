@@ -26,6 +26,7 @@ from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery.metadata_start import fit_to_snapshots
+from kcli.log.recovery.misdirected import Home, Run, found_in
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.readable import first_unread
 from kcli.log.recovery.readable_part import readable_part, unread_bytes
@@ -35,6 +36,7 @@ from kcli.log.recovery.salvage import (
     LeftOut,
     LogStart,
     Lost,
+    Misdirected,
     Renamed,
     Salvaged,
     Unread,
@@ -70,7 +72,7 @@ class PartitionPlan:
     log has lost, each with the offset of the marker. load_end: where the coordinator that keeps its state in the
     partition stops loading early; None if it loads the whole partition. lost_state: the groups or transactional ids of
     which this coordinator loses records; None if none is known. is_salvaged: whether the view and the offsets are those
-    after salvage.
+    after salvage. misdirected: the batches of other partitions that the start keeps, without salvage.
     """
 
     name: str
@@ -88,6 +90,7 @@ class PartitionPlan:
     load_end: LoadEnd | None = None
     lost_state: LostState | None = None
     is_salvaged: bool = False
+    misdirected: list[Misdirected] = field(default_factory=list)
 
     @property
     def lacks_end(self) -> bool:
@@ -229,6 +232,14 @@ def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 
 
+def misdirected(planned: PartitionPlan) -> list[Misdirected]:
+    """Return the batches of other partitions that the log of a coordinator's partition has after a start, in the .log
+    files that have batches of their own partition as well. Raises UnreadableInput."""
+    if planned.options.home is None:
+        return []
+    return [Misdirected(name, tuple(found)) for name, found in _misdirected(planned.view, planned.options.home).items()]
+
+
 def _missed(planned: PartitionPlan) -> list[MissedLog]:
     """Return the missed logs (see kcli.log.recovery.deleted): those that the start deletes though the log lacks their
     offsets. Raises UnreadableInput."""
@@ -298,7 +309,7 @@ def _salvaged(
     _read_small_files(last.view)
     more = _to_salvage(last)
     view = view_anew()
-    unread = _first_unread(view, options, but=more)
+    home, elsewhere, unread = _first_unread(view, options, but=more)
     more |= {name: view.size(name) for name in unread}
     has_wrong = _has_wrong(view_anew())
     while has_wrong or more.keys() - logs.keys():
@@ -312,7 +323,7 @@ def _salvaged(
             loader.tidy()
         except StartRefused:  # a bad swap file: the logs that it replaces may be complete or not
             return planned
-        saved = salvage(view, logs, loader.replaced, options.reached or None)
+        saved = salvage(view, logs, loader.replaced, home, options.reached or None)
         if drops_swaps:
             _leave_swaps_out(planned, saved)
         saved.left_out += _without_wrong_snapshots(view)
@@ -335,8 +346,8 @@ def _salvaged(
     last.saved.restored = [*restored, *(Renamed(os.path.relpath(path, directory), at) for at, path in others.items())]
     _add_kept(last, planned, before, epochs, logs)
     _add_unused(last, planned, checked)
-    events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
-    return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)], is_salvaged=True)
+    last.saved.misdirected = [Misdirected(name, tuple(runs)) for name, runs in elsewhere.items() if name in logs]
+    return _as_salvaged(last, planned, _not_looked_at(home, unread, elsewhere))
 
 
 def _has_wrong(view: PartitionView) -> bool:
@@ -436,21 +447,31 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
         wrong = {name: reason for name, reason in wrong.items() if name not in removed}
 
 
-def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]) -> dict[str, int]:
-    """Return the .log files with a batch that consumers, or the topic's coordinator, cannot read, each with the byte of
-    the first such batch. but: files to skip. Raises UnreadableInput."""
+def _first_unread(
+    view: PartitionView, options: LoadOptions, but: Container[str]
+) -> tuple[Home, dict[str, list[Run]], dict[str, int]]:
+    """Return what a start keeps and salvage leaves out, in the .log files of a view.
+
+    Three things are returned: the partition, with the names of the files that also have batches of other partitions;
+    these batches, by file name; and each file with a batch that consumers, or the topic's coordinator, cannot read, or
+    that belongs to another partition, with the byte of the first such batch. but: files that are not read for the last
+    of these. Raises UnreadableInput.
+    """
+    home = Home(topic_of(view.directory)) if options.home is None else options.home
     try:
         LogLoader(view, options).tidy()
     except StartRefused:  # the plan reports the refusal
-        return {}
-    logs, topic = [name for name in view.names() if is_log(name)], topic_of(view.directory)
+        return home, {}, {}
+    elsewhere = _misdirected(view, home)
+    home = replace(home, mixed=frozenset(elsewhere))
+    logs = [name for name in view.names() if is_log(name)]
     following = dict(pairwise(map(offset_of, logs)))
     found = {
-        name: first_unread(name, view.files[name], topic, following.get(offset_of(name)), options.reached or None)
+        name: first_unread(name, view.files[name], home, following.get(offset_of(name)), options.reached or None)
         for name in logs
         if name not in but
     }
-    return {name: position for name, position in found.items() if position is not None}
+    return home, elsewhere, {name: position for name, position in found.items() if position is not None}
 
 
 def _read_small_files(view: PartitionView) -> None:
@@ -464,12 +485,30 @@ def _read_small_files(view: PartitionView) -> None:
                 raise UnreadableInput(str(view.directory / name), refused.reason) from None
 
 
-def _not_looked_at(directory: Path, name: str, position: int) -> Event:
-    """Return the event for a batch that consumers or the coordinator cannot read, and that a start does not check."""
-    coordinator = COORDINATORS.get(topic_of(directory))
+def _as_salvaged(last: PartitionPlan, planned: PartitionPlan, passed: Iterator[Event]) -> PartitionPlan:
+    """Return the plan with salvage. Its events are those of Kafka's start without salvage, and those in `passed`, of
+    what that start passes over."""
+    events = [*planned.events, *passed]
+    more = len(events) - len(planned.events)
+    return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in range(more))], is_salvaged=True)
+
+
+def _misdirected(view: PartitionView, home: Home) -> dict[str, list[Run]]:
+    """Return the batches of other partitions in the .log files of a coordinator's partition, by file name, those of
+    files that have batches of their own partition as well. Raises UnreadableInput."""
+    return found_in(((name, view.files[name]) for name in view.names() if is_log(name)), home)
+
+
+def _not_looked_at(home: Home, unread: Mapping[str, int], elsewhere: Mapping[str, Sequence[Run]]) -> Iterator[Event]:
+    """Yield an event for each .log file with a batch that consumers or the coordinator cannot read, and that a start
+    does not check. unread: the byte of that batch, by file name. elsewhere: the batches of other partitions, by file
+    name, for which there are other events."""
+    coordinator = COORDINATORS.get(home.topic)
     readers = "consumers read" if coordinator is None else f"the {coordinator} coordinator reads"
-    reason = f"no batch that {readers} at byte {position:,}: a start does not look at it"
-    return Event(EventKind.PASSED_OVER, name, reason)
+    for name, position in unread.items():
+        if not any(run.position <= position < run.end for run in elsewhere.get(name, ())):
+            reason = f"no batch that {readers} at byte {position:,}: a start does not look at it"
+            yield Event(EventKind.PASSED_OVER, name, reason)
 
 
 def _view(

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from formats.kernels.columns import BatchRow
+from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, is_readable
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.load_stops import stops
+from kcli.log.recovery.misdirected import Home, owners_of
 from kcli.log.segment_reader import Damage, read_segment
 
 RECORDS_AT_ONCE = 4096
@@ -42,19 +43,26 @@ def first_offset(row: BatchRow) -> int:
     return row.base_offset if row.magic >= MAGIC_WITH_HEADER else row.last_offset
 
 
-def judged(name: str, content: Content, topic: str) -> Iterator[Judged | Damage]:
+def judged(name: str, content: Content, home: Home) -> Iterator[Judged | Damage]:
     """Yield the batches of a .log file in the order of the file, all decompressed and parsed, and the damage between
-    them. topic: the topic of the partition. Raises UnreadableInput."""
+    them. home: the partition; in the files that it names, batches of another partition count as unreadable. Raises
+    UnreadableInput."""
     source = ContentSource(name, content)
     records = RecordTable(RECORDS_AT_ONCE)
+    is_mixed = name in home.mixed
     try:
         for part in read_segment(source):
             if isinstance(part, Damage):
                 yield part
                 continue
             not_loaded: set[int] = set()
+            last = -1
             for buffer in decode(part, records):
-                not_loaded.update(stop.batch for stop in stops(topic, part, records, buffer))
+                not_loaded.update(stop.batch for stop in stops(home.topic, part, records, buffer))
+                if is_mixed and records.count:
+                    found = owners_of(home, part, records, buffer, last)
+                    not_loaded.update(batch for batch, owner in found if owner != home.number)
+                    last = RecordRow._make(records.row(records.count - 1)).batch
             for i in range(part.batches.count):
                 yield Judged(BatchRow._make(part.batches.row(i)), i not in not_loaded and is_readable(part, i))
             part.release()
@@ -82,7 +90,7 @@ class Room:
 def in_place(
     name: str,
     content: Content,
-    topic: str,
+    home: Home,
     left_out: Callable[[BatchRow], None] = lambda _: None,
     room: Room | None = None,
 ) -> Iterator[BatchRow]:
@@ -95,7 +103,7 @@ def in_place(
     """
     before: BatchRow | None = None
     held: BatchRow | None = None
-    for part in _with_resized(name, content, topic, room):
+    for part in _with_resized(name, content, home, room):
         if not part.is_readable:
             left_out(part.row)
             continue
@@ -112,17 +120,17 @@ def in_place(
         yield held if placed is None else placed
 
 
-def _with_resized(name: str, content: Content, topic: str, room: Room | None) -> Iterator[Judged]:
+def _with_resized(name: str, content: Content, home: Home, room: Room | None) -> Iterator[Judged]:
     """Yield the batches of a .log file, in the order of the file. If `room` is given, batches with a wrong length are
     yielded, too, with the right size. Raises UnreadableInput."""
-    for part in judged(name, content, topic):
+    for part in judged(name, content, home):
         if isinstance(part, Judged):
             yield part
             continue
         found = None if room is None else resized(name, content, part)
         if room is not None and found is not None:
             room.resized[part.position] = found.before
-            is_read = all(isinstance(each, Judged) and each.is_readable for each in judged(name, found.content, topic))
+            is_read = all(isinstance(each, Judged) and each.is_readable for each in judged(name, found.content, home))
             yield Judged(found.row, is_read)
 
 
@@ -169,7 +177,7 @@ def _follows(before: BatchRow | None, row: BatchRow) -> bool:
 
 
 def first_unread(
-    name: str, content: Content, topic: str, following: int | None, reached: int | None = None
+    name: str, content: Content, home: Home, following: int | None, reached: int | None = None
 ) -> int | None:
     """Return the byte of the first batch of a .log file that its readers (see the module) cannot read. Else return the
     byte of the last batch, if a flipped bit in its base offset has moved it behind the next segment's base offset, or
@@ -181,7 +189,7 @@ def first_unread(
     end = -1
     before: BatchRow | None = None
     last: BatchRow | None = None
-    for part in judged(name, content, topic):
+    for part in judged(name, content, home):
         if isinstance(part, Damage):
             if part.at_end and following is None:
                 continue

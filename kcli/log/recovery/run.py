@@ -54,13 +54,15 @@ from kcli.log.partition_view import FileRange
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery.apply import MOVED, apply_in_place, back_up, in_the_way, refuse_in_the_way, write_copy
 from kcli.log.recovery.backup import Backup
+from kcli.log.recovery.coordinator_keys import KEYS_OF
 from kcli.log.recovery.coordinator_load import load_end
-from kcli.log.recovery.coordinator_losses import lost_state
+from kcli.log.recovery.coordinator_losses import lost_state, overwritten_state
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
+from kcli.log.recovery.misdirected import Home
 from kcli.log.recovery.node_directories import GOES_OFFLINE, Copy, NodeDirectories
-from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, plan
+from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
 from kcli.log.recovery.salvage import Checked
 from kcli.log.recovery.shared import told_directories, told_files
 from kcli.log.source import read_whole
@@ -108,6 +110,7 @@ class Recovery:
                  belongs, the path at which it is now
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
     keeps_all    returns whether a partition's topic was never compacted, by the metadata log
+    count        returns the number of partitions of a topic, by the metadata log; 0 if that is not known
     node         the other log directories of the broker; None if there are none, or they are not known
     refusals     what keeps Kafka from starting
     passed_over  files and directories with which Kafka starts, but which it ignores, or uses in a harmful way
@@ -138,6 +141,7 @@ class Recovery:
     exchanged_by_keys: Mapping[Path, Path] = field(default_factory=dict)
     checked: Callable[[], Mapping[Path, Checked]] = dict
     keeps_all: Callable[[TopicPartition], bool] = lambda _: False
+    count: Callable[[str], int] = lambda _: 0
     node: NodeDirectories | None = None
     refusals: list[StartRefused] = field(default_factory=list)
     passed_over: list[StartRefused] = field(default_factory=list)
@@ -285,6 +289,7 @@ class Recovery:
             keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
             is_deleted=directory.name.state == "delete",
             is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,
+            home=self._home(directory),
         )
         if is_metadata:
             return self.metadata(plan(directory.path, options, advance=self.advance, rescue=self._rescues))
@@ -300,8 +305,24 @@ class Recovery:
         if planned.offsets is not None and not directory.name.state:
             planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset)
             if not self.salvage:
-                planned.lost_state = lost_state(directory.name.topic, planned.events)
+                planned.lost_state = lost_state(directory.name.topic, planned.events, options.home)
+                planned.misdirected = misdirected(planned)
+            elif planned.saved.misdirected and options.home is not None:
+                planned.lost_state = overwritten_state(
+                    options.home, directory.path, planned.saved.misdirected, options.reached
+                )
         return self._with_identity(planned, self.identities.get(directory.path))
+
+    def _home(self, directory: PartitionDirectory) -> Home | None:
+        """Return the partition of a coordinator's directory; None for any other, where the number of its topic's
+        partitions is not known, and for a directory that may have another partition's files as a whole."""
+        name = directory.name
+        is_moved = directory.path in self.identities or directory.path in self.in_the_place
+        is_exchanged = any(directory.path in {place.parent, log.parent} for place, log in self.exchanged.items())
+        if name.topic not in KEYS_OF or name.state not in {"", "future"} or is_moved or is_exchanged:
+            return None
+        count = self.count(name.topic)
+        return Home(name.topic, name.partition, count) if count else None
 
     def _reached(self, partition: TopicPartition) -> int:
         return max(self._recovery_points.get(partition, 0), self._high_watermarks.get(partition, 0))

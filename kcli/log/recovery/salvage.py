@@ -7,10 +7,10 @@ epochs     a batch with one bit of its leader epoch flipped gets the epoch of th
 put back   a sound batch with a wrong base offset gets the right one, if the batches beside it leave only one possible
 in order   batches that come after others with higher offsets are put before them: a .log file whose batches were
            exchanged, moved or rotated is whole again
-left out   are all bytes between kept batches, and these batches: one that cannot be read; one with offsets that another
-           batch has, such as a copy; one whose last offset is wrong, as the batches beside it show; one with offsets so
-           high that the log would have none left for appends. Offsets without a batch are a gap, as in a compacted
-           log: Kafka reads past it
+left out   are all bytes between kept batches, and these batches: one that cannot be read; in a coordinator's topic, one
+           whose key belongs to another partition; one with offsets that another batch has, such as a copy; one whose
+           last offset is wrong, as the batches beside it show; one with offsets so high that the log would have none
+           left for appends. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
 renamed    a .log file whose name is above its first offset gets the name of that offset, if the .log files before it
            end at or below that offset
 exchanged  .log files that have each other's names, by the offsets of their first batches, get their own names back
@@ -40,6 +40,7 @@ from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
+from kcli.log.recovery.misdirected import Home, Run
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in_place
 from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
@@ -100,6 +101,14 @@ class RightLength:
     position: int
     before: int
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Misdirected:
+    """The batches of other partitions in a coordinator's .log file, in the order of the file."""
+
+    file: str
+    runs: tuple[Run, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +234,9 @@ class Salvaged:
     the suffix .deleted, or another form. text_mode: the .log files that are changed back to what they were before a
     transfer in text mode. rebuilt: the names of indexes and of the leader-epoch checkpoint that contradict the batches,
     and that Kafka's start would not correct. records: the number of kept records that Kafka would lose. markers: the
-    end markers of transactions that are written anew. log_start: the log start offset that is set back; None if it is
-    unchanged. topic_id: the topic id that is written into partition.metadata; directory: the new name of the directory;
-    each None if it is unchanged.
+    end markers of transactions that are written anew. misdirected: the batches of other partitions that are left out.
+    log_start: the log start offset that is set back; None if it is unchanged. topic_id: the topic id that is written
+    into partition.metadata; directory: the new name of the directory; each None if it is unchanged.
     """
 
     unread: list[Unread] = field(default_factory=list)
@@ -243,6 +252,7 @@ class Salvaged:
     left_out: list[LeftOut] = field(default_factory=list)
     records: int = 0
     markers: list[EndMarker] = field(default_factory=list)
+    misdirected: list[Misdirected] = field(default_factory=list)
     log_start: LogStart | None = None
     topic_id: str | None = None
     directory: str | None = None
@@ -327,18 +337,22 @@ def _sound_rows(name: str, content: Content, start: int, stop: int | None = None
 
 
 def salvage(
-    view: PartitionView, files: Mapping[str, int], replaced: Mapping[str, Content], reached: int | None = None
+    view: PartitionView,
+    files: Mapping[str, int],
+    replaced: Mapping[str, Content],
+    home: Home,
+    reached: int | None = None,
 ) -> Salvaged:
     """Replace .log files of a view by their readable batches, in order. Returns the changes.
 
     files: the .log files to replace, by name, each with the number of bytes that Kafka would keep; and other files that
     keep Kafka from starting. These other files are removed, and so are the indexes of the .log files: a start rebuilds
     them. replaced: the .log files that a swap file has replaced, by name; if one of these is also in `files`, its
-    batches behind those of the swap file are restored. reached: the log end offset by the checkpoints; None if they
-    have no entry. Raises UnreadableInput.
+    batches behind those of the swap file are restored. home: the partition; in the files that it names, batches of
+    other partitions are left out. reached: the log end offset by the checkpoints; None if they have no entry. Raises
+    UnreadableInput.
     """
     salvaged = Salvaged()
-    topic = topic_of(view.directory)
     for name in [each for each in view.names() if each in files and not is_log(each)]:
         if name.endswith(FileKind.LOG):
             salvaged.left_out.append(LeftOut(name, "its name is no offset: where its batches belong is not known"))
@@ -364,17 +378,17 @@ def salvage(
         contents = [each[name] for each in (view.files, replaced) if name in each]
         start = _first_offset(name, contents[0])
         if (start is None or start < base) and number and names[bases[number - 1]] not in files:
-            next_offset = _end_offset(names[bases[number - 1]], view, bases[number - 1])
+            next_offset = _end_offset(names[bases[number - 1]], view, bases[number - 1], home)
         following = next((each for each in remaining if each > base), None)
         first = start if start is not None and next_offset <= start < base else base
         if start is not None and start - base > INT_MAX:
-            far = next(map(first_offset, in_place(name, contents[0], topic)), base)
+            far = next(map(first_offset, in_place(name, contents[0], home)), base)
             first = far if far - base > INT_MAX and (following is None or far < following) else base
         limit = first + INT_MAX + 1 if following is None else following
         limit = min(limit, first + INT_MAX + 1, OFFSET_MAX)
         kept = _Kept(
             name,
-            topic,
+            home,
             max(first, next_offset),
             limit,
             reached if following is None else following,
@@ -400,7 +414,7 @@ def salvage(
     return salvaged
 
 
-def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int, int | None]) -> Iterator[PutBack]:
+def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int, int | None]) -> Iterator[PutBack]:
     """Yield the batches of a .log file whose base offset is wrong, and for which the batches beside them leave only one
     possible base offset.
 
@@ -408,7 +422,7 @@ def put_back(logs: Mapping[str, Content], name: str, topic: str, room: tuple[int
     (None if that is not known). Raises UnreadableInput.
     """
     place = Room(*room, is_copy=_Copies(logs).has)
-    for row in in_place(name, logs[name], topic, room=place):
+    for row in in_place(name, logs[name], home, room=place):
         if row.position in place.moved:
             yield PutBack(name, row.position, place.moved[row.position], row.base_offset, row.last_offset)
 
@@ -593,9 +607,9 @@ def _first_offset(name: str, content: Content) -> int | None:
     return None
 
 
-def _end_offset(name: str, view: PartitionView, base: int) -> int:
+def _end_offset(name: str, view: PartitionView, base: int, home: Home) -> int:
     """Return the offset behind the last batch of a .log file that salvage would keep."""
-    kept = _Kept(name, topic_of(view.directory), base, base + INT_MAX + 1)
+    kept = _Kept(name, home, base, base + INT_MAX + 1)
     kept.read(view.files[name])
     return kept.next_offset
 
@@ -611,9 +625,9 @@ class _Rows:
     last offset by the header, of each batch that is left out.
     """
 
-    def __init__(self, name: str, topic: str, content: Content, room: Room) -> None:
+    def __init__(self, name: str, home: Home, content: Content, room: Room) -> None:
         self._name = name
-        self._topic = topic
+        self._home = home
         self._content = content
         self._room = room
         self.claims: list[tuple[int, int, int]] = []
@@ -622,7 +636,7 @@ class _Rows:
     def _is_ordered(self) -> bool:
         """Whether the offsets rise through the file; True for a file of more than SORTED_MAX batches."""
         is_ordered, end = True, -1
-        for number, row in enumerate(in_place(self._name, self._content, self._topic, room=self._room)):
+        for number, row in enumerate(in_place(self._name, self._content, self._home, room=self._room)):
             if number >= SORTED_MAX:
                 return True
             is_ordered = is_ordered and first_offset(row) > end
@@ -630,7 +644,7 @@ class _Rows:
         return is_ordered
 
     def __iter__(self) -> Iterator[BatchRow]:
-        rows = in_place(self._name, self._content, self._topic, room=self._room)
+        rows = in_place(self._name, self._content, self._home, room=self._room)
         return rows if self.is_ordered else self._sorted()
 
     def _claim(self, row: BatchRow) -> None:
@@ -639,7 +653,7 @@ class _Rows:
     def _sorted(self) -> Iterator[BatchRow]:
         width = len(BatchRow._fields)
         cells = array("q")
-        for row in in_place(self._name, self._content, self._topic, self._claim, self._room):
+        for row in in_place(self._name, self._content, self._home, self._claim, self._room):
             cells.extend(row)
         firsts = array(
             "q", (first_offset(BatchRow._make(cells[at : at + width])) for at in range(0, len(cells), width))
@@ -659,14 +673,14 @@ class _Kept:
     def __init__(
         self,
         name: str,
-        topic: str,
+        home: Home,
         next_offset: int,
         limit: int,
         end: int | None = None,
         is_copy: Callable[[BatchRow], bool] = lambda _: False,
     ) -> None:
         self._name = name
-        self._topic = topic
+        self._home = home
         self._limit = limit
         self.ranges: list[Part] = []
         self.next_offset = next_offset
@@ -680,7 +694,7 @@ class _Kept:
     def read(self, content: Content, saved_from: int = 0) -> None:
         """Keep the batches of the file. saved_from: the records of batches from this byte on are counted in
         saved_records."""
-        rows = _Rows(self._name, self._topic, content, self._room)
+        rows = _Rows(self._name, self._home, content, self._room)
         if not rows.is_ordered:
             self._read_sorted(content, rows, saved_from)
             return
@@ -718,7 +732,7 @@ class _Kept:
     def read_behind(self, content: Content) -> None:
         """Keep the batches of another version of the file whose offsets are behind those kept so far."""
         room = Room()
-        for row in _Rows(self._name, self._topic, content, room):
+        for row in _Rows(self._name, self._home, content, room):
             if self._batch(content, row, 0, room) and self.gaps and self.gaps[-1].last_offset is None:
                 self.gaps[-1] = replace(self.gaps[-1], last_offset=first_offset(row) - 1)
 

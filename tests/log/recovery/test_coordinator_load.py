@@ -124,7 +124,8 @@ def test_verify_and_recover_name_a_record_of_a_newer_version_and_salvage_leaves_
     log = (partition / LOG).read_bytes()
     at, size = frames(log)[-1]
     offset = int.from_bytes(log[at : at + 8]) + int.from_bytes(log[at + 23 : at + 27]) + 1
-    newer, sound = (keyed(COMMIT_KEY, each, base_offset=offset + i) for i, each in enumerate((UNKNOWN_VERSION, None)))
+    key = COMMIT_KEY.replace(b"g", b"h")  # the hash of "h" gives this partition
+    newer, sound = (keyed(key, each, base_offset=offset + i) for i, each in enumerate((UNKNOWN_VERSION, None)))
     (partition / LOG).write_bytes(log + newer + sound)
     log_file = str(partition / LOG)
     verified = kcli("verify", "--format", "jsonl", directory)

@@ -1,0 +1,152 @@
+"""Batches of another partition in a coordinator's log, by the keys of their records: a write that went into the wrong
+file. Torn batches at the edges of such bytes, and what the index files and later batches say of them, follow from it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from formats.file_name import FileKind
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.findings import Finding, offsets_text
+from kcli.inspector.verify.log_findings import LOADS_BOTH
+from kcli.log.partition_view import Content, FileRange
+from kcli.log.recovery.misdirected import Home, Run, lost_within, runs
+
+PAGE_BYTES = 4096
+"""A write that goes to a wrong place goes there in whole pages."""
+BLOCK_BYTES = 1 << 16
+BYTES_COMPARED = 1 << 24
+"""The largest number of bytes that are compared with another partition's log."""
+OWNERS_SHOWN = 3
+OF_ORDER = ("leader-epoch", "producer-sequence", "producer-epoch", "checkpoint-epoch", "snapshot-state")
+"""Kinds of findings that foreign batches cause behind them, in their own and in later files."""
+
+
+def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Finding, Callable[[Finding], bool]] | None:
+    """Return the finding of batches of other partitions in a .log file, and which findings follow from it; None where
+    there are none, or the file has none of its own partition: other checks report that.
+
+    size: bytes of the file. home: the partition. reached: the log end offset by the checkpoints, 0 where they do not
+    say. Raises UnreadableInput.
+    """
+    found = runs(log.name, Content((FileRange(log, 0, size),)), home)
+    if not found:
+        return None
+    first, last = found[0], found[-1]
+    bounds = lost_within(found, reached)
+    batches = sum(each.batches for each in found)
+    places = f" in {len(found):,} places" if len(found) > 1 else ""
+    text = f"{batches:,} batch{'es' if batches > 1 else ''}{places} from here on, offsets "
+    text += f"{first.first_offset:,}..{last.last_offset:,}, of {_owners(found, home.topic)}, by key"
+    text += _page_text(log, first, home.topic)
+    if bounds is not None:
+        among = "some of " if len(found) > 1 else ""
+        text += f"; {among}this partition's own at {offsets_text(*bounds)} overwritten"
+    finding = Finding(
+        path=str(log),
+        kind="records-foreign",
+        severity="error",
+        position=first.position,
+        offset=first.first_offset,
+        length=last.end - first.position,
+        expected=f"records whose keys belong to {home.topic}-{home.number}",
+        found=text,
+        lost_first_offset=None if bounds is None else bounds[0],
+        lost_last_offset=None if bounds is None else bounds[1],
+        action=LOADS_BOTH,
+        command=next_steps.salvage(log.parent),
+        next_valid_position=first.position,
+    )
+
+    starts = [each.position for each in found]
+
+    def follows(other: Finding) -> bool:
+        if other.path == finding.path:
+            return _is_beside(other, found, starts) or (
+                other.kind in OF_ORDER and (other.offset or 0) >= first.first_offset
+            )
+        path = Path(other.path)
+        is_behind = other.offset is not None and other.offset >= first.first_offset
+        if path.parent != log.parent or not is_behind:
+            return False
+        is_index = path.stem == log.stem and other.kind.startswith(("index-", "timeindex-"))
+        return is_index or other.kind in OF_ORDER
+
+    return finding, follows
+
+
+def _is_beside(other: Finding, found: list[Run], starts: list[int]) -> bool:
+    """Whether a finding in the same file is about bytes or batches in one of the runs, or right before or behind it.
+    starts: the byte where each run begins."""
+    if other.position is None:
+        return False
+    number = bisect_right(starts, other.position)
+    is_inside = number > 0 and other.position <= found[number - 1].end
+    return is_inside or (number < len(found) and starts[number] <= other.position + (other.length or 0))
+
+
+def _owners(found: list[Run], topic: str) -> str:
+    owners = list(dict.fromkeys(run.owner for run in found))
+    more = f" and {len(owners) - OWNERS_SHOWN:,} more" if len(owners) > OWNERS_SHOWN else ""
+    return ", ".join(f"{topic}-{owner}" for owner in owners[:OWNERS_SHOWN]) + more
+
+
+def _page_text(log: Path, run: Run, topic: str) -> str:
+    """Return the words for bytes that the log of the other partition has at the same place; "" where it has others."""
+    for other in _logs_of(log.parent.parent / f"{topic}-{run.owner}"):
+        bounds = _equal(log, other, run)
+        if bounds is not None:
+            start, end = _pages(*bounds)
+            return f": bytes {start:,}..{end - 1:,} are those of {other.parent.name}/{other.name} at the same place"
+    return ""
+
+
+def _logs_of(directory: Path) -> Iterator[Path]:
+    try:
+        yield from sorted(directory.glob(f"*{FileKind.LOG}"))
+    except OSError:  # the check of that partition reports this error
+        return
+
+
+def _equal(log: Path, other: Path, run: Run) -> tuple[int, int] | None:
+    """Return the bytes [start, end) around a run that two files have in common, of at most BLOCK_BYTES on each side;
+    None where they differ in the run."""
+    try:
+        with log.open("rb") as mine, other.open("rb") as its:
+            start = max(0, run.position - BLOCK_BYTES)
+            for file in (mine, its):
+                file.seek(start)
+            before = [file.read(run.position - start) for file in (mine, its)]
+            at = run.position
+            while at < min(run.end, run.position + BYTES_COMPARED):
+                size = min(BLOCK_BYTES, run.end - at)
+                block = mine.read(size)
+                if len(block) < size or block != its.read(size):
+                    return None
+                at += size
+            if at < run.end:
+                return run.position - _common(before[0][::-1], before[1][::-1]), at
+            behind = [file.read(BLOCK_BYTES) for file in (mine, its)]
+    except OSError:
+        return None
+    if len(before[0]) != len(before[1]):
+        return None
+    return run.position - _common(before[0][::-1], before[1][::-1]), run.end + _common(*behind)
+
+
+def _pages(start: int, end: int) -> tuple[int, int]:
+    """Return the whole pages in bytes [start, end), which may go on by chance; the bytes themselves where they have no
+    whole page."""
+    first, last = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
+    return (first, last) if first < last else (start, end)
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Return how many first bytes are the same."""
+    size = min(len(one), len(other))
+    if one[:size] == other[:size]:
+        return size
+    return next(i for i in range(size) if one[i] != other[i])

@@ -1,0 +1,193 @@
+"""Batches of another partition in a coordinator's log, by the keys of their records: bytes that were written into the
+wrong file. A coordinator writes only records of its own partition into a batch, so that the first record of a batch
+tells for all.
+
+No start looks at keys: the coordinator loads such records beside its own. Transaction markers have no such key, and
+belong to each partition that they are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from formats.internal_topic import record_types
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.records import RecordTable
+from kcli.java.hashing import partition_of
+from kcli.log.batch_records import ENDS_CONSUMERS, decode
+from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.coordinator_keys import HEAD, KEYS_OF, SHARE_TOPIC, hashed_keys
+from kcli.log.segment_reader import Damage, Window, read_segment
+
+RECORDS_AT_ONCE = 4096
+RUNS_MAX = 10_000
+"""The largest number of runs of one .log file that are told apart; the batches behind count with the last of them."""
+PREFIXES_KEPT = 1 << 16
+WIDTH = len(RecordRow._fields)
+KEY_START, KEY_LENGTH, BATCH = map(RecordRow._fields.index, ("key_start", "key_length", "batch"))
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The partition that a log is of. count: the number of partitions of its topic; 0 where it is not known, or the
+    topic is not a coordinator's: then no batch is another partition's. mixed: the names of the .log files that have
+    batches of this partition and of others; only in these are batches told apart."""
+
+    topic: str
+    number: int = -1
+    count: int = 0
+    mixed: frozenset[str] = frozenset()
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether keys tell the partition of a record."""
+        return self.count > 0 and self.topic in KEYS_OF
+
+    def has(self, hashed: str) -> bool:
+        """Whether a record belongs to this partition. hashed: the text of its key that is hashed (see
+        kcli.log.recovery.coordinator_keys)."""
+        return not self.count or partition_of(hashed, self.count) == self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Batches of another partition, one behind the other: bytes [position, end) of a .log file. owner: the number of
+    that partition. batches: how many. first_offset, last_offset: in the headers of the first and the last batch.
+    own_end, own_next: the offset behind the batch of this partition before them, and that of the next one behind them;
+    None where there is none."""
+
+    position: int
+    end: int
+    first_offset: int
+    last_offset: int
+    owner: int
+    batches: int = 1
+    own_end: int | None = None
+    own_next: int | None = None
+
+
+def owners_of(
+    home: Home, window: Window, records: RecordTable, buffer: memoryview, from_batch: int = -1
+) -> Iterator[tuple[int, int]]:
+    """Yield the row of each sound batch behind row `from_batch` whose first record is in this slice, with the number of
+    the partition to which that record's key belongs; nothing for a control batch, and for a key that cannot be read.
+
+    records: a slice of the window's records. buffer: the one in which their rows count bytes.
+    """
+    if not records.count:
+        return
+    with memoryview(records) as table, table.cast("B") as raw, raw.cast("q") as cells:
+        rows = zip(
+            cells[BATCH::WIDTH].tolist(),
+            cells[KEY_START::WIDTH].tolist(),
+            cells[KEY_LENGTH::WIDTH].tolist(),
+            strict=True,
+        )
+    topic, number, count, is_short = home.topic, home.number, home.count, home.topic != SHARE_TOPIC
+    last = from_batch
+    for batch, start, length in rows:
+        if batch == last:
+            continue
+        last = batch
+        if length < HEAD.size:
+            continue
+        end = start + length
+        if is_short:  # the rest of the key, such as a topic's name, does not matter
+            end = min(end, start + HEAD.size + (buffer[start + 2] << 8 | buffer[start + 3]))
+        owner = _owner(topic, count, bytes(buffer[start:end]))
+        if owner is None:
+            continue
+        if owner != number:
+            row = BatchRow._make(window.batches.row(batch))
+            if row.is_control or row.faults & ENDS_CONSUMERS:
+                continue
+        yield batch, owner
+
+
+@lru_cache(maxsize=PREFIXES_KEPT)
+def _owner(topic: str, count: int, key: bytes) -> int | None:
+    """Return the number of the partition to which a key belongs; None where its type is not known, or it is broken."""
+    if int.from_bytes(key[:2], signed=True) not in record_types(topic):
+        return None
+    hashed = next((text for _, text in hashed_keys(key, topic)), None)
+    return None if hashed is None else partition_of(hashed, count)
+
+
+def lost_within(found: Iterable[Run], reached: int) -> tuple[int, int] | None:
+    """Return the first and the last of the offsets that no batch of this partition has around these batches; None where
+    none is missing. reached: the log end offset by the checkpoints, 0 where they do not say: behind the last batch of
+    this partition, offsets below that are missing."""
+    lost = [
+        (run.first_offset if run.own_end is None else run.own_end, reached if run.own_next is None else run.own_next)
+        for run in found
+    ]
+    lost = [(first, until) for first, until in lost if first < until]
+    return (min(first for first, _ in lost), max(until for _, until in lost) - 1) if lost else None
+
+
+def has_both(home: Home, window: Window, records: RecordTable, buffer: memoryview) -> tuple[bool, bool]:
+    """Return whether batches of the home partition, and whether batches of others, begin in this slice of records; see
+    `owners_of`."""
+    owners = {owner for _, owner in owners_of(home, window, records, buffer)}
+    return home.number in owners, bool(owners - {home.number})
+
+
+def runs(name: str, content: Content, home: Home) -> list[Run]:
+    """Return the batches of other partitions in a .log file, in the order of the file; none where the file has no batch
+    of its own partition: then the whole file is in the wrong place. Raises UnreadableInput."""
+    found: list[Run] = []
+    own_end: int | None = None
+    has_own = False
+    for row, owner in _rows(name, content, home):
+        if owner is None or owner == home.number:
+            has_own = has_own or owner is not None
+            own_end = row.last_offset + 1
+            _close(found, row.base_offset)
+            continue
+        last = found[-1] if found else None
+        end = row.position + row.size
+        if last is not None and (len(found) >= RUNS_MAX or (last.owner == owner and last.end == row.position)):
+            found[-1] = replace(last, end=end, last_offset=row.last_offset, batches=last.batches + 1, own_next=None)
+        else:
+            found.append(Run(row.position, end, row.base_offset, row.last_offset, owner, own_end=own_end))
+    return found if has_own else []
+
+
+def _close(found: list[Run], own_next: int) -> None:
+    """Set the offset of the next batch of the own partition in the runs that lack it."""
+    for at in range(len(found) - 1, -1, -1):
+        if found[at].own_next is not None:
+            break
+        found[at] = replace(found[at], own_next=own_next)
+
+
+def _rows(name: str, content: Content, home: Home) -> Iterator[tuple[BatchRow, int | None]]:
+    """Yield the readable batches of a .log file, each with the number of the partition of its first key; None where the
+    key does not tell. Raises UnreadableInput."""
+    source = ContentSource(name, content)
+    records = RecordTable(RECORDS_AT_ONCE)
+    try:
+        for part in read_segment(source):
+            if isinstance(part, Damage):
+                continue
+            owners: dict[int, int] = {}
+            last = -1
+            for buffer in decode(part, records):
+                owners.update(owners_of(home, part, records, buffer, last))
+                last = RecordRow._make(records.row(records.count - 1)).batch if records.count else last
+            for i in range(part.batches.count):
+                row = BatchRow._make(part.batches.row(i))
+                if not row.faults & ENDS_CONSUMERS:
+                    yield row, owners.get(i)
+            part.release()
+    finally:
+        source.close()
+
+
+def found_in(logs: Iterable[tuple[str, Content]], home: Home) -> dict[str, list[Run]]:
+    """Return the batches of other partitions in each .log file that has some, by name (see `runs`). Raises
+    UnreadableInput."""
+    found = {name: runs(name, content, home) for name, content in logs} if home.has_keys else {}
+    return {name: each for name, each in found.items() if each}
