@@ -116,6 +116,8 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         node=metadata.node,
     )
     recovery.passed_over += metadata.abandoned
+    if not recovery.is_partition:
+        recovery.passed_over += metadata.old_marker
     if not salvage:
         exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
         found = misplaced(directory, settings.server)
@@ -869,6 +871,10 @@ class _Totals:
 def _start(recovery: Recovery) -> str:
     if recovery.lacks_marker:
         return "a start after a crash (the broker was not shut down in order: no .kafka_cleanshutdown)"
+    if recovery.clean and any(each.file == FileKind.CLEAN_SHUTDOWN for each in recovery.passed_over):
+        return (
+            f"a clean start (by the {FileKind.CLEAN_SHUTDOWN} of an earlier stop; --unclean shows what recovery does)"
+        )
     return "a clean start" if recovery.clean else "a start after a crash"
 
 

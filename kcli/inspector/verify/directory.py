@@ -39,6 +39,7 @@ from kcli.inspector.verify.broker_directory import (
     linked,
     metadata_topic_id,
     odd_name,
+    old_marker,
     old_metadata_log,
     or_exchanged,
     partition_metadata_command,
@@ -379,6 +380,11 @@ class Verification:
         if damage:
             whole = [without_topic_id(each) for each in whole]
             causes.add(damage[0], _follows_from_metadata)
+        try:
+            for cause, takes in old_marker(around):
+                causes.add(cause, takes, is_of_many=True)
+        except (UnreadableInput, OSError):  # another check reports this error
+            pass
         for cause, directories in exchanged:
             causes.add(cause, partial(_is_entry_of, directories))
         for cause in whole:

@@ -22,8 +22,8 @@ from kcli.log.recovery.salvage import (
     LeftOut,
     LogStart,
     PutBack,
-    RightLength,
     Renamed,
+    RightLength,
     exchanged_within,
     leader_epochs,
 )
