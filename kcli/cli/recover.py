@@ -245,6 +245,7 @@ class _Show:
         found = (*recovery.refusals, *recovery.failures, *recovery.passed_over)
         self._has_next = any(map(recovery.could_mend, found))
         self._pass_over(recovery.passed_over)
+        self._pass_over([] if recovery.is_partition else list(self._metadata.foreign_checkpoints))
         if recovery.node_id is not None:
             row = {"partition": "", "kind": "node-id", "file": str(FileKind.META_PROPERTIES)}
             self._write([row | {"node_id": recovery.node_id}])

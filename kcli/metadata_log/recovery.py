@@ -22,6 +22,7 @@ from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
 from kcli.log.partition_view import PartitionView
+from kcli.log.recovery.exchanged_checkpoints import foreign_checkpoints
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
 from kcli.log.recovery.identity import Identity, mended_identities
 from kcli.log.recovery.loader import LoadOptions
@@ -201,6 +202,18 @@ class MetadataRecovery:
             return []
         stale = stale_marker(self.directory, self._readable, self._node_id(), self.node.of_one_node[1:])
         return [] if stale is None else [StartRefused(FileKind.CLEAN_SHUTDOWN, stale.reason)]
+
+    @property
+    def foreign_checkpoints(self) -> Sequence[StartRefused]:
+        """The checkpoints in `directory` that belong to another log directory; empty where there are none. Raises
+        UnreadableInput."""
+        if not self.is_log_directory:
+            return []
+        topics = self._readable.topics
+        found = foreign_checkpoints(
+            self.directory, self.node.of_one_node[1:], lambda each: not topics or each.topic in topics
+        )
+        return [] if found is None else [StartRefused(found.kinds[0], found.reason)]
 
     @property
     def identities(self) -> Mapping[Path, Identity]:
