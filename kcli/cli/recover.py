@@ -119,7 +119,9 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         node=metadata.node,
     )
     recovery.passed_over += metadata.abandoned
-    recovery.refusals += [] if recovery.is_partition else metadata.refused_promotions
+    if not recovery.is_partition:
+        recovery.refusals += metadata.refused_promotions
+        recovery.passed_over += metadata.old_marker
     if not salvage:
         exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
         found = misplaced(directory, settings.server)
@@ -255,6 +257,7 @@ class _Show:
         found = (*recovery.refusals, *recovery.failures, *recovery.passed_over)
         self._has_next = any(map(recovery.could_mend, found))
         self._pass_over(recovery.passed_over)
+        self._pass_over([] if recovery.is_partition else list(self._metadata.foreign_checkpoints))
         if recovery.node_id is not None:
             row = {"partition": "", "kind": "node-id", "file": str(FileKind.META_PROPERTIES)}
             self._write([row | {"node_id": recovery.node_id}])
@@ -1021,6 +1024,10 @@ class _Totals:
 def _start(recovery: Recovery) -> str:
     if recovery.lacks_marker:
         return "a start after a crash (the broker was not shut down in order: no .kafka_cleanshutdown)"
+    if recovery.clean and any(each.file == FileKind.CLEAN_SHUTDOWN for each in recovery.passed_over):
+        return (
+            f"a clean start (by the {FileKind.CLEAN_SHUTDOWN} of an earlier stop; --unclean shows what recovery does)"
+        )
     return "a clean start" if recovery.clean else "a start after a crash"
 
 

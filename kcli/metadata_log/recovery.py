@@ -26,6 +26,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
 from kcli.log.partition_view import PartitionView
+from kcli.log.recovery.exchanged_checkpoints import foreign_checkpoints
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
 from kcli.log.recovery.identity import Identity, mended_identities
 from kcli.log.recovery.loader import LoadOptions
@@ -53,6 +54,7 @@ from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out,
 from kcli.metadata_log.placement import MissingPartition, Placement, futures_in
 from kcli.metadata_log.renamed_log import renamed_metadata_log
 from kcli.metadata_log.replay import replay
+from kcli.metadata_log.stale_marker import stale_marker
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -199,6 +201,28 @@ class MetadataRecovery:
         theirs = [(each.parent, meta_of(each.parent)) for each in sorted(found) if each.is_dir()]
         ids = mine.cluster_id, mine.node_id
         return [path for path, meta in theirs if meta is not None and (meta.cluster_id, meta.node_id) == ids]
+
+    @property
+    def old_marker(self) -> Sequence[StartRefused]:
+        """The clean-shutdown marker of `directory`, where it is of an earlier stop than the last; else empty. Raises
+        UnreadableInput."""
+        is_marked = self.is_log_directory and LogDirectory(self.directory).was_shut_down_cleanly
+        if not is_marked or self.is_missing or self.is_foreign:
+            return []
+        stale = stale_marker(self.directory, self._readable, self._node_id(), self.node.of_one_node[1:])
+        return [] if stale is None else [StartRefused(FileKind.CLEAN_SHUTDOWN, stale.reason)]
+
+    @property
+    def foreign_checkpoints(self) -> Sequence[StartRefused]:
+        """The checkpoints in `directory` that belong to another log directory; empty where there are none. Raises
+        UnreadableInput."""
+        if not self.is_log_directory:
+            return []
+        topics = self._readable.topics
+        found = foreign_checkpoints(
+            self.directory, self.node.of_one_node[1:], lambda each: not topics or each.topic in topics
+        )
+        return [] if found is None else [StartRefused(found.kinds[0], found.reason)]
 
     @property
     def identities(self) -> Mapping[Path, Identity]:

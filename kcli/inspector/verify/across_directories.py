@@ -8,6 +8,7 @@
     a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
     exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
+    checkpoints of another directory    Kafka passes over their entries, and forgets log start offsets
     a partition in another directory    than the one in which the metadata log places it: Kafka serves it there
 
 Source: kcli.log.recovery.node_directories.
@@ -27,6 +28,7 @@ from kcli.inspector.verify.broker_directory import odd_name
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
+from kcli.log.recovery.exchanged_checkpoints import ForeignCheckpoints, foreign_checkpoints
 from kcli.log.recovery.node_directories import Copy, misplaced_metadata_log, same_path
 from kcli.metadata_log.known_properties import text_of
 from kcli.protocol.topic_partition import TopicPartition
@@ -276,3 +278,44 @@ def _moved(around: Surroundings) -> Iterator[Finding]:
             found=f"it lies in {path.parent}",
             action="nothing to do: Kafka serves it there, and tells the controller its new place",
         )
+
+
+def exchanged_checkpoints(around: Surroundings) -> tuple[list[Finding], set[str]]:
+    """Return the finding of checkpoints that belong to another log directory, and the paths of these files here. Where
+    two directories are verified that have each other's, the finding is that of one of them only. Raises
+    UnreadableInput."""
+    if not around.is_broker:
+        return [], set()
+    image = around.image
+    foreign = foreign_checkpoints(
+        around.path, around.node.of_one_node[1:], lambda each: image is None or image.topic(each.topic) is not None
+    )
+    if foreign is None:
+        return [], set()
+    paths = {str(around.path / each) for each in foreign.kinds}
+    other = foreign.owner
+    if foreign.is_exchanged and other is not None and around.is_given(other) and not _is_first(around.path, other):
+        return [], paths
+    return [_of_foreign(around.path, foreign)], paths
+
+
+def _of_foreign(home: Path, foreign: ForeignCheckpoints) -> Finding:
+    path, other = home / foreign.kinds[0], foreign.owner
+    action, command = "look for the files of this directory, also in backups", next_steps.show(path)
+    if foreign.is_exchanged and other is not None:
+        pairs = []
+        for one, two in ((home / kind, other / kind) for kind in foreign.kinds):
+            aside = one.with_name(f"{one.name}.moved")
+            pairs += [(each, to) for each, to in ((one, aside), (two, one), (aside, two))]
+            if not two.exists() or not one.exists():
+                pairs = [*pairs[:-3], (one, two) if one.exists() else (two, one)]
+        action, command = "do not start the broker before the files are exchanged again", next_steps.move(pairs)
+    return Finding(
+        path=str(path),
+        kind="checkpoint-exchanged",
+        severity="error" if foreign.forgets_start else "warning",
+        expected="partitions of this directory",
+        found=foreign.reason,
+        action=action,
+        command=command,
+    )

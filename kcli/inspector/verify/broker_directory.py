@@ -2,7 +2,8 @@
 
     meta.properties                   the broker does not start if this file is missing, or is that of another node
     directories                       the broker does not start if a directory has a name that is no partition's
-    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running
+    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running; if it
+                                      is of an earlier stop, a start recovers no log, and all files may be as old
     partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
     end of the metadata log           if the log ends before the broker's registration, it is old, or its end is lost
     partitions of the metadata log    each partition that the metadata log places in this directory must be there
@@ -877,6 +878,54 @@ def old_metadata_log(
         "salvage makes a copy with producer ids and leader epochs beyond those of the partitions",
         command=next_steps.recover_log_directory(holder),
     )
+
+
+OF_OLD_DIRECTORY = ("transaction-state-end", "transaction-open", "partition-missing", "partition-stray")
+"""The kinds of findings that follow from a log directory that is older than its broker's metadata log."""
+
+
+def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
+    """Yield the finding of a clean-shutdown marker of an earlier stop than the last, with a predicate for its
+    consequences. Raises UnreadableInput."""
+    if around.image is None or not around.is_broker or not around.is_clean:
+        return
+    from kcli.metadata_log.stale_marker import stale_marker
+
+    path = around.path / FileKind.CLEAN_SHUTDOWN
+    stale = stale_marker(around.path, around.image, around.node_id, around.node.of_one_node[1:])
+    if stale is None:
+        return
+    finding = Finding(
+        path=str(path),
+        kind="clean-shutdown-old",
+        severity="warning",
+        expected=f"broker epoch {stale.registered:,}, of the broker's last registration in the metadata log",
+        found=stale.reason,
+        action="stop the broker, and remove the file: Kafka then recovers the logs from their recovery points on",
+        command=next_steps.remove(path),
+    )
+    if not stale.is_older:
+        yield finding, lambda _: False
+        return
+    yield (
+        replace(
+            finding,
+            severity="error",
+            action="do not start the broker: look for the newer state of the log directory, on other disks and in "
+            "backups; where there is none, records are lost, unless other replicas have them",
+            command=_search_newer(around),
+        ),
+        lambda other: other.kind in OF_OLD_DIRECTORY,
+    )
+
+
+def _search_newer(around: Surroundings) -> str:
+    """The command that finds log directories with the directory.id of this one; where that is not known, those of any
+    broker."""
+    properties = around.properties
+    if properties is None or properties.directory_id is None:
+        return next_steps.search(around.path.absolute().parent, FileKind.META_PROPERTIES)
+    return next_steps.search_log_directory(properties.directory_id)
 
 
 def transaction_findings(

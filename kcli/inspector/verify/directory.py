@@ -26,7 +26,7 @@ from formats.file_name import (
 )
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import misplaced_logs, next_steps, renamed_logs
-from kcli.inspector.verify.across_directories import across_directories, metadata_log_elsewhere
+from kcli.inspector.verify.across_directories import across_directories, exchanged_checkpoints, metadata_log_elsewhere
 from kcli.inspector.verify.broker_directory import (
     WRITE_ANEW,
     BrokerDirectory,
@@ -40,6 +40,7 @@ from kcli.inspector.verify.broker_directory import (
     linked,
     metadata_topic_id,
     odd_name,
+    old_marker,
     old_metadata_log,
     or_exchanged,
     partition_metadata_command,
@@ -401,6 +402,16 @@ class Verification:
         if damage:
             whole = [without_topic_id(each) for each in whole]
             causes.add(damage[0], _follows_from_metadata)
+        try:
+            for cause, takes in old_marker(around):
+                causes.add(cause, takes, is_of_many=True)
+            foreign, paths = exchanged_checkpoints(around)
+            notes = [each for each in whole if each.kind == "checkpoint-absent" and each.path in paths]
+            whole = [each for each in whole if each.kind != "checkpoint-absent" or each.path not in paths]
+            for cause in foreign:
+                causes.add(replace(cause, consequences={"checkpoint-absent": len(notes)}), lambda _: False)
+        except (UnreadableInput, OSError):  # another check reports this error
+            pass
         for cause, directories in exchanged:
             causes.add(cause, partial(_is_entry_of, directories))
         for cause in whole:

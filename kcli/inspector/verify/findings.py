@@ -65,6 +65,8 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "copy-incomplete",
         "unread-file",
         "metadata-log-foreign",
+        "clean-shutdown-old",
+        "checkpoint-exchanged",
         "log-directory-missing",
         "partition-missing",
         "partition-swapped",

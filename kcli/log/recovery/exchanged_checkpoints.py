@@ -1,0 +1,97 @@
+"""Checkpoints of one log directory in another of the same broker: Kafka passes over their entries.
+
+A file is foreign where none of its entries is of a partition in the directory. With foreign checkpoints a start
+recovers all logs from their beginning, and forgets log start offsets: deleted records are served again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from kcli.errors import KcliError
+from kcli.log.log_directory import LogDirectory
+from kcli.protocol.topic_partition import TopicPartition
+
+KINDS = (
+    FileKind.LOG_START_OFFSETS,
+    FileKind.RECOVERY_POINTS,
+    FileKind.REPLICATION_OFFSETS,
+    FileKind.CLEANER_OFFSETS,
+)
+ENTRIES_LEAST = 2
+"""The least number of entries in one file, none of them of a partition here, for it to be called foreign."""
+
+
+class ForeignCheckpoints(NamedTuple):
+    """Foreign checkpoints in a log directory.
+
+    kinds: those of the files that belong to `owner`. owner: the other log directory that has their partitions; None
+    where it is not known. is_exchanged: whether the files there are those of this directory. forgets_start: whether an
+    entry has a log start offset that the start forgets. entries: their number.
+    """
+
+    kinds: Sequence[FileKind]
+    owner: Path | None
+    is_exchanged: bool
+    forgets_start: bool
+    entries: int
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, and what Kafka does with it, in words."""
+        found = f"none of the {self.entries:,} entries of {', '.join(self.kinds)} is of a partition in this directory"
+        if self.owner is not None:
+            found = f"{', '.join(self.kinds)} {'is' if len(self.kinds) == 1 else 'are'} of {self.owner}"
+            found += ", which has those of this directory" if self.is_exchanged else ", or a copy"
+        lost = []
+        if FileKind.RECOVERY_POINTS in self.kinds:
+            lost.append("takes all of each log for not flushed")
+        if self.forgets_start:
+            lost.append("forgets log start offsets, and serves deleted records again")
+        return f"{found}: Kafka {', '.join(lost) or 'passes over the entries'}"
+
+
+def foreign_checkpoints(
+    home: Path, others: Sequence[Path], exists: Callable[[TopicPartition], bool]
+) -> ForeignCheckpoints | None:
+    """Return the foreign checkpoints in the log directory `home`; None where there are none. others: the other log
+    directories of its broker. exists: whether a partition may exist, and is not known to be deleted: a file of deleted
+    partitions alone is not foreign. Raises UnreadableInput."""
+    own = _partitions(home)
+    found = {kind: names for kind in KINDS if (names := _entries(home, kind)) and not own & names}
+    most = max(found.values(), key=len, default=set[TopicPartition]())
+    if not own or sum(map(exists, most)) < ENTRIES_LEAST:
+        return None
+    entries = sum(map(len, found.values()))
+    owner = next((each for each in others if _are_most(most, _partitions(each))), None)
+    if owner is None:
+        return ForeignCheckpoints(list(found), owner=None, is_exchanged=False, forgets_start=False, entries=entries)
+    there = _partitions(owner)
+    theirs = {kind: _entries(owner, kind) for kind in KINDS}
+    is_exchanged = any(names and not there & names and _are_most(names, own) for names in theirs.values())
+    if not is_exchanged:
+        return ForeignCheckpoints(list(found), owner, is_exchanged=False, forgets_start=False, entries=entries)
+    kinds = [kind for kind in KINDS if kind in found or (theirs[kind] and not there & theirs[kind])]
+    starts = found.get(FileKind.LOG_START_OFFSETS, ()), theirs[FileKind.LOG_START_OFFSETS] - there
+    return ForeignCheckpoints(kinds, owner, is_exchanged=True, forgets_start=any(starts), entries=entries)
+
+
+def _are_most(names: set[TopicPartition], there: set[TopicPartition]) -> bool:
+    """Whether more than half of the partitions are there: others may be deleted."""
+    return 2 * len(names & there) > len(names)
+
+
+def _partitions(home: Path) -> set[TopicPartition]:
+    return {each.partition for each in LogDirectory(home).partitions() if not each.name.state}
+
+
+def _entries(home: Path, kind: FileKind) -> set[TopicPartition]:
+    """The partitions in a checkpoint; none where it is missing or damaged, which another check reports."""
+    try:
+        return set(LogDirectory(home).offsets(kind))
+    except (KcliError, FormatError):
+        return set()

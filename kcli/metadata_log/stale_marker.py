@@ -1,0 +1,99 @@
+"""A clean-shutdown marker of an earlier stop than the last: Kafka's start trusts it, and recovers no log.
+
+A broker deletes its markers when it loads its logs, and an orderly stop writes new ones with the epoch of the broker's
+registration. So a marker with a lower epoch than the last registration was put back, alone or with the whole log
+directory; or the last start ended before it loaded the logs.
+
+The directory is older, too, where all leader epochs of partitions that the broker leads are below those in the metadata
+log: a broker that becomes leader writes the epoch into leader-epoch-checkpoint at once. Where no partition says so,
+another log directory of the broker does, which has no marker or one of a later stop.
+
+Source: LogManager.loadLogs, CleanShutdownFileHandler, UnifiedLog.assignEpochStartOffset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from kcli.errors import UnreadableInput
+from kcli.log.log_directory import LogDirectory
+from kcli.log.source import read_whole
+
+if TYPE_CHECKING:
+    from kcli.metadata.image import MetadataImage
+
+
+class StaleMarker(NamedTuple):
+    """A marker of an earlier stop. epoch: the broker epoch in it; registered: that of the last registration. is_older:
+    whether the log directory is of that earlier time, too."""
+
+    epoch: int
+    registered: int
+    is_older: bool
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, and what Kafka does with it, in words."""
+        marker = (
+            f"broker epoch {self.epoch:,}, of an earlier stop: the broker has registered at {self.registered:,} since"
+        )
+        if self.is_older:
+            return (
+                f"{marker}, and the log directory is as old as this file: Kafka takes it as it is, and serves old logs"
+            )
+        return f"{marker}; Kafka takes the stop for clean, and recovers no log"
+
+
+def stale_marker(home: Path, image: MetadataImage, node_id: int | None, others: Sequence[Path]) -> StaleMarker | None:
+    """Return what is known of a stale marker in the log directory `home`; None where there is no marker, or one of the
+    last stop, or one without a broker epoch.
+
+    image: the metadata of all records. node_id: the broker. others: its other log directories. Raises UnreadableInput.
+    """
+    epoch = LogDirectory(home).marked_broker_epoch
+    broker = None if node_id is None else image.brokers.get(node_id)
+    if epoch is None or epoch < 0 or broker is None or epoch >= broker.epoch:
+        return None
+    is_older = _is_older(home, image, broker.id)
+    if is_older is None:
+        is_older = any(_was_used_since(each, epoch) for each in others)
+    return StaleMarker(epoch, broker.epoch, is_older)
+
+
+def _is_older(home: Path, image: MetadataImage, node_id: int) -> bool | None:
+    """Whether all partitions in `home` that the broker leads lack their last leader epoch; None where there are
+    none."""
+    is_known = False
+    for each in LogDirectory(home).partitions():
+        topic = None if each.name.state else image.topic(each.name.topic)
+        state = None if topic is None else topic.partitions.get(each.name.partition)
+        epoch = _last_epoch(each.path)
+        if state is None or state.leader != node_id or epoch is None:
+            continue
+        if epoch >= state.leader_epoch:
+            return False
+        is_known = True
+    return True if is_known else None
+
+
+def _last_epoch(directory: Path) -> int | None:
+    """The last leader epoch in a partition's leader-epoch-checkpoint; None where it has none, or cannot be read."""
+    try:
+        entries = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
+    except (FormatError, UnreadableInput):  # the checks of the partition report this error
+        return None
+    return max((epoch for epoch, _ in entries), default=None)
+
+
+def _was_used_since(home: Path, epoch: int) -> bool:
+    """Whether a log directory with partitions has no marker, or one of a later stop than that of the broker epoch."""
+    directory = LogDirectory(home)
+    if not directory.was_shut_down_cleanly:
+        return bool(directory.partitions())
+    other = directory.marked_broker_epoch
+    return other is not None and other > epoch

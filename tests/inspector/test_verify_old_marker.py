@@ -1,0 +1,97 @@
+"""A clean-shutdown marker of an earlier stop than the broker's last."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.cluster_metadata import read_image
+from kcli.metadata.image import MetadataImage
+from kcli.metadata_log.stale_marker import stale_marker
+from tests.cli.run import kcli
+from tests.conftest import GOLDEN
+from tests.inspector.test_verify_causes import directory, loud
+from tests.two_directories import two_directories
+
+__all__ = ["directory"]
+
+MARKER = ".kafka_cleanshutdown"
+REGISTERED = 124
+
+
+def put_back(home: Path, epoch: int) -> None:
+    (home / MARKER).write_text(json.dumps({"version": 0, "brokerEpoch": epoch}))
+
+
+def led(home: Path, epoch: int) -> MetadataImage:
+    """The metadata of the directory, whose partitions all have the broker as leader, with a leader epoch."""
+    image = read_image(home)
+    assert image is not None
+    for topic in image.topics.values():
+        states = {number: replace(each, leader=1, leader_epoch=epoch) for number, each in topic.partitions.items()}
+        image.topics[topic.name] = replace(topic, partitions=states)
+    return image
+
+
+def test_a_marker_that_was_put_back(directory: Path) -> None:
+    """Kafka 4.3 says "Skipping recovery of 24 logs ... since clean shutdown file was found"; without the marker it
+    recovers them."""
+    put_back(directory, REGISTERED - 1)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity) == ("clean-shutdown-old", "warning")
+    assert "124" in str(finding.expected)
+    assert str(finding.found).startswith("broker epoch 123, of an earlier stop")
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert not (directory / MARKER).exists()
+    assert loud(directory) == []
+
+
+@pytest.mark.parametrize("content", ["", '{"version":0}', '{"version":0,"brokerEpoch":-1}', "no JSON"])
+def test_a_marker_without_an_epoch_is_sound(directory: Path, content: str) -> None:
+    """As older versions write it."""
+    (directory / MARKER).write_text(content)
+    assert loud(directory) == []
+
+
+def test_recover_names_the_marker_that_it_goes_by(directory: Path) -> None:
+    put_back(directory, REGISTERED - 1)
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "broker epoch 123, of an earlier stop" in ended.stdout
+    assert "by the .kafka_cleanshutdown of an earlier stop" in ended.stdout
+    put_back(directory, REGISTERED)
+    assert "earlier stop" not in kcli("recover", directory).stdout
+
+
+@pytest.mark.parametrize(("behind", "is_older"), [(0, False), (1, True)])
+def test_leader_epochs_say_whether_the_directory_is_as_old(directory: Path, behind: int, is_older: bool) -> None:
+    """A broker that becomes leader writes the epoch down at once: one partition that has it is enough."""
+    put_back(directory, REGISTERED - 1)
+    last = [int(each.read_text().split()[-2]) for each in directory.glob("java-*/leader-epoch-checkpoint")]
+    stale = stale_marker(directory, led(directory, max(last) + behind), 1, [])
+    assert stale is not None
+    assert stale.is_older == is_older
+
+
+def test_a_directory_of_an_earlier_time_beside_a_newer_one(tmp_path: Path) -> None:
+    """Its consequences are counted in the finding."""
+    one, two, _ = two_directories(tmp_path)
+    put_back(two, 1)
+    (one / MARKER).unlink(missing_ok=True)
+    gone = next(each for each in sorted(two.iterdir()) if each.is_dir() and any(each.glob("*.log")))
+    shutil.rmtree(gone)
+    found = [each for each in loud(one, two) if Path(each.path).is_relative_to(two)]
+    assert [(each.kind, each.severity) for each in found] == [("clean-shutdown-old", "error")]
+    assert found[0].consequences == {"partition-missing": 1}
+    assert "look for the newer state of the log directory" in found[0].action
+
+
+@pytest.mark.parametrize("name", ["codecs/data", "groups/data", "txn/data", "compact/before", "compact/after2"])
+def test_the_marker_of_the_last_stop_is_sound(name: str) -> None:
+    home = GOLDEN / name
+    image = read_image(home)
+    assert image is None or stale_marker(home, image, 1, []) is None
