@@ -2,8 +2,8 @@
 
     meta.properties                   the broker does not start if this file is missing, or is that of another node
     directories                       the broker does not start if a directory has a name that is no partition's
-    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running; a file
-                                      of an earlier stop keeps a start from recovery, and the directory may be as old
+    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running. With
+                                      that of an earlier stop, Kafka recovers no log, and the directory may be as old
     partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
     end of the metadata log           if the log ends before the broker's registration, it is old, or its end is lost
     partitions of the metadata log    each partition that the metadata log places in this directory must be there
