@@ -198,7 +198,9 @@ def _around(finding: Finding) -> str:
     before = f"{finding.valid_batches_before or 0:,} sound batches ({size}) before it, "
     if finding.next_valid_position is None:
         return before + "none behind it in this file"
-    behind = f"{finding.valid_batches_behind or 0:,} ({size_text(finding.valid_bytes_behind or 0)}) behind it"
+    if not finding.valid_batches_behind:  # those behind it are copies, or out of order: they are not sound
+        return f"{before}none behind it in the order of offsets, the next batch at byte {finding.next_valid_position:,}"
+    behind = f"{finding.valid_batches_behind:,} ({size_text(finding.valid_bytes_behind or 0)}) behind it"
     return f"{before}{behind}, the next at byte {finding.next_valid_position:,}"
 
 

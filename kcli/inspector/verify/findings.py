@@ -122,6 +122,8 @@ def rank(finding: Finding) -> tuple[int, int]:
     severity = SEVERITIES.index(finding.severity)
     if finding.refuses_start:
         return severity, -2 if METADATA_LOG in finding.path else -1
-    place = next((number for number, kinds in enumerate(_RANKS, 1) if finding.kind in kinds), len(_RANKS) + 1)
+    is_run = finding.kind == "offsets-order" and "offsets-order" in finding.consequences
+    kind = "batch-crc" if is_run else finding.kind  # a run of copies: the torn batches at its edges follow from it
+    place = 2 * next((number for number, kinds in enumerate(_RANKS, 1) if kind in kinds), len(_RANKS) + 1) - is_run
     is_log = finding.path.endswith((".log", ".checkpoint"))
     return severity, 0 if METADATA_LOG in finding.path and is_log else place
