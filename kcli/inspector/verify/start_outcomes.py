@@ -147,7 +147,7 @@ def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = 
     now_ms = time.time_ns() // 1_000_000
     try:
         config = no_configs if around is None else around.log_config
-        recovery = Recovery(directory, now_ms, clean=clean, config=config)
+        recovery = Recovery(directory, now_ms, clean=clean, config=config, looks_around=False)
         return next(recovery.plans(), None)
     except (KcliError, OSError):
         return None

@@ -112,6 +112,8 @@ class Recovery:
     keeps_all    returns whether a partition's topic was never compacted, by the metadata log
     count        returns the number of partitions of a topic, by the metadata log; 0 if that is not known
     node         the other log directories of the broker; None if there are none, or they are not known
+    looks_around whether to look through the whole log directory for `refusals`, `passed_over` and `failures`; without
+                 it these stay empty, and a partition's plan is the same
     refusals     what keeps Kafka from starting
     passed_over  files and directories with which Kafka starts, but which it ignores, or uses in a harmful way
     failures     what Kafka meets as I/O errors, and then starts without the log directory; `passed_over` has these, too
@@ -143,6 +145,7 @@ class Recovery:
     keeps_all: Callable[[TopicPartition], bool] = lambda _: False
     count: Callable[[str], int] = lambda _: 0
     node: NodeDirectories | None = None
+    looks_around: bool = True
     refusals: list[StartRefused] = field(default_factory=list)
     passed_over: list[StartRefused] = field(default_factory=list)
     failures: list[StartRefused] = field(default_factory=list)
@@ -174,13 +177,8 @@ class Recovery:
         self._linked: set[str] = set()
         """The files in `refusals` that are links to files which also have other names: a copy has a separate file for
         each name."""
-        if self._has_holder or not self.is_partition:
-            self.refusals = self._holder.refusals()
-        if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
-            self._look_with_partitions()
-        if self._has_holder and not (holder / FileKind.META_PROPERTIES).exists():
-            reason = "is missing: nothing says whose log directory this is"
-            self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
+        if self.looks_around:
+            self._look_through_holder()
         self._copies = () if self.node is None or self.is_partition else self.node.copies
         if self.node is not None and self._has_holder:
             self._look_at(self.node)
@@ -206,6 +204,16 @@ class Recovery:
         self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
         self._checked = self.checked() if self.salvage else {}
+
+    def _look_through_holder(self) -> None:
+        """Add what a start finds in the log directory to `refusals` and `passed_over`."""
+        if self._has_holder or not self.is_partition:
+            self.refusals = self._holder.refusals()
+        if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
+            self._look_with_partitions()
+        if self._has_holder and not (self._holder.path / FileKind.META_PROPERTIES).exists():
+            reason = "is missing: nothing says whose log directory this is"
+            self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
 
     def _look_with_partitions(self) -> None:
         """Add what a start finds in a log directory that has partitions to `refusals` and `passed_over`."""
