@@ -474,7 +474,8 @@ class MetadataRecovery:
         """Whether the metadata log is that of another cluster. Raises UnreadableInput."""
         metas = [meta_of(each) for each in (self.directory, *self.node.others)]
         ids = [meta.directory_id for meta in metas if meta is not None and meta.directory_id is not None]
-        directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
+        present = (path for path in self._all_directories if path.is_dir())
+        directories = [each for path in present for each in LogDirectory(path).partitions()]
         image = self._readable  # replays the log, which fills `_removed`
         return self.is_log_directory and is_foreign(image, self._removed, directories, ids)
 

@@ -91,9 +91,13 @@ def _last_epoch(directory: Path) -> int | None:
 
 
 def _was_used_since(home: Path, epoch: int) -> bool:
-    """Whether a log directory with partitions has no marker, or one of a later stop than that of the broker epoch."""
+    """Whether a log directory with partitions has no marker, or one of a later stop than that of the broker epoch;
+    False if the directory is missing or cannot be read."""
     directory = LogDirectory(home)
-    if not directory.was_shut_down_cleanly:
-        return bool(directory.partitions())
-    other = directory.marked_broker_epoch
+    try:
+        if not directory.was_shut_down_cleanly:
+            return bool(directory.partitions())
+        other = directory.marked_broker_epoch
+    except UnreadableInput:  # other checks report this error
+        return False
     return other is not None and other > epoch

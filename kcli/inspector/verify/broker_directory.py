@@ -887,7 +887,7 @@ OF_OLD_DIRECTORY = ("transaction-state-end", "transaction-open", "partition-miss
 def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
     """Yield the finding of a clean-shutdown marker of an earlier stop than the last, with a predicate for its
     consequences. Raises UnreadableInput."""
-    if around.image is None or not around.is_broker or not around.is_clean:
+    if around.image is None or around.has_foreign_metadata_log or not around.is_broker or not around.is_clean:
         return
     from kcli.metadata_log.stale_marker import stale_marker
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from formats.errors import FormatError
 from formats.file_name import FileKind
-from kcli.errors import KcliError
+from kcli.errors import KcliError, UnreadableInput
 from kcli.log.log_directory import LogDirectory
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -86,7 +86,12 @@ def _are_most(names: set[TopicPartition], there: set[TopicPartition]) -> bool:
 
 
 def _partitions(home: Path) -> set[TopicPartition]:
-    return {each.partition for each in LogDirectory(home).partitions() if not each.name.state}
+    """Return the partitions in a log directory; none if it is missing or cannot be read, which another check
+    reports."""
+    try:
+        return {each.partition for each in LogDirectory(home).partitions() if not each.name.state}
+    except UnreadableInput:
+        return set()
 
 
 def _entries(home: Path, kind: FileKind) -> set[TopicPartition]:
