@@ -72,7 +72,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """
     from kcli.cli.settings import Settings
     from kcli.inspector.verify.next_steps import move
-    from kcli.inspector.verify.salvageable import KeepsAll, PartitionCounts, checked, misplaced
+    from kcli.inspector.verify.salvageable import KnownTopics, checked, misplaced
     from kcli.log.recovery.run import Recovery
 
     if sum((out is not None, in_place, dry_run)) > 1:
@@ -96,6 +96,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
         reason = f"the metadata log; move it back into {metadata.home} first: {command}"
         raise UnreadableInput(str(metadata.misplaced_log), reason)
+    topics = KnownTopics(directory, settings.server)
     recovery = Recovery(
         directory,
         now_ms,
@@ -114,8 +115,8 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         left_out=metadata.left_out,
         exchanged_by_keys=metadata.exchanged_by_keys,
         checked=partial(checked, directory, settings.server),
-        keeps_all=KeepsAll(directory, settings.server),
-        count=PartitionCounts(directory, settings.server),
+        keeps_all=topics.keeps_all,
+        count=topics.partition_count,
         node=metadata.node,
     )
     recovery.passed_over += metadata.abandoned
@@ -807,9 +808,9 @@ def _promotion_words(row: Row) -> str:
 
 
 def _lost_ranges(row: Row) -> str:
-    ranges = [f"{first:,}..{last:,}" if last > first else f"{first:,}" for first, last in row["lost"]]
-    more = f" and {len(ranges) - NAMES_SHOWN:,} more ranges" if len(ranges) > NAMES_SHOWN else ""
-    return f"lost: offsets {', '.join(ranges[:NAMES_SHOWN])}{more}"
+    from kcli.inspector.verify.findings import ranges_text
+
+    return f"lost: offsets {ranges_text(row['lost'], NAMES_SHOWN)}"
 
 
 def _aside_words(row: Row) -> str:

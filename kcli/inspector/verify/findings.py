@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -51,6 +51,13 @@ class Finding:
     def to_dict(self) -> dict[str, object]:
         """The fields by name, in order, for JSON."""
         return asdict(self)
+
+
+def ranges_text(ranges: Sequence[Sequence[int]], shown: int) -> str:
+    """Return ranges of offsets, (first, last), in words: the first `shown` of them, and the number of the others."""
+    texts = [f"{first:,}..{last:,}" if last > first else f"{first:,}" for first, last in ranges[:shown]]
+    more = f" and {len(ranges) - shown:,} more ranges" if len(ranges) > shown else ""
+    return f"{', '.join(texts)}{more}"
 
 
 def offsets_text(first: int, last: int | None) -> str:

@@ -4,7 +4,7 @@ have (see kcli.metadata_log.promotion)."""
 from __future__ import annotations
 
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import Finding, offsets_text
+from kcli.inspector.verify.findings import Finding, offsets_text, ranges_text
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.metadata_log.promotion import Compared, Promotion
 
@@ -120,7 +120,5 @@ def _move_out(promotion: Promotion) -> str:
 
 def _offsets(compared: Compared) -> str:
     """The lost offsets in words."""
-    ranges = [f"{first:,}..{last:,}" if last > first else f"{first:,}" for first, last in compared.lost]
-    names = ", ".join(ranges[:RANGES_SHOWN])
-    more = f" and {len(ranges) - RANGES_SHOWN:,} more ranges" if len(ranges) > RANGES_SHOWN else ""
-    return f"offsets {names}{more}" if compared.lost_offsets > 1 else f"offset {names}"
+    ranges = ranges_text(compared.lost, RANGES_SHOWN)
+    return f"offsets {ranges}" if compared.lost_offsets > 1 else f"offset {ranges}"

@@ -75,9 +75,9 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefus
             yield StartRefused(str(path.relative_to(home)), f"{finding.found}: {outcome}")
 
 
-class KeepsAll:
-    """A function of a partition, which returns whether its topic was never compacted; False if that is not known. The
-    metadata log is read at the first call.
+class KnownTopics:
+    """What a recovery asks of the topics in the metadata log, which is read once, at the first question. Its methods
+    may be called by several threads.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
     """
@@ -89,36 +89,25 @@ class KeepsAll:
         self._lock = Lock()
         self._around: Surroundings | None = None
 
-    def __call__(self, partition: TopicPartition) -> bool:
-        if not is_log_directory(self._home):
-            return False
+    def keeps_all(self, partition: TopicPartition) -> bool:
+        """Return whether a partition's topic was never compacted; False if that is not known."""
         with self._lock:
-            if self._around is None:
-                self._around = Surroundings(self._home, self._server, [self._directory])
-            return self._around.gaps(partition) is Gaps.LOSS
+            around = self._looked_up()
+            return around is not None and around.gaps(partition) is Gaps.LOSS
 
-
-class PartitionCounts:
-    """The number of partitions of a topic, by the metadata log; 0 where that is not known. The metadata log is read at
-    the first call.
-
-    directory: a partition's, or a log directory. server: the entries of server.properties.
-    """
-
-    def __init__(self, directory: Path, server: Mapping[str, str]) -> None:
-        is_home = is_log_directory(directory)
-        self._home = directory if is_home else directory.absolute().parent
-        self._directory, self._server = directory, server
-        self._lock = Lock()
-        self._around: Surroundings | None = None
-
-    def __call__(self, topic: str) -> int:
-        if not is_log_directory(self._home):
-            return 0
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions of a topic; 0 if that is not known."""
         with self._lock:
-            if self._around is None:
-                self._around = Surroundings(self._home, self._server, [self._directory])
-            return self._around.partition_count(topic)
+            around = self._looked_up()
+            return 0 if around is None else around.partition_count(topic)
+
+    def _looked_up(self) -> Surroundings | None:
+        """Return the log directory with its metadata log; None if there is no log directory."""
+        if not is_log_directory(self._home):
+            return None
+        if self._around is None:
+            self._around = Surroundings(self._home, self._server, [self._directory])
+        return self._around
 
 
 def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checked:

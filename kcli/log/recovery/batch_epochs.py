@@ -64,16 +64,17 @@ class _Run(NamedTuple):
         first = next(found)
         return cls(first, 1 + sum(1 for _ in found))
 
-    def is_flipped(self, before: Self | None, behind: Self | None, last: Self | None) -> bool:
-        """Whether this is a single batch with a flipped bit in its epoch.
+    def right_epoch(self, before: Self | None, behind: Self | None, last: Self | None) -> int | None:
+        """Return the right epoch of a single batch with a flipped bit in its epoch; None if this is no such batch.
 
         before: the run before it. behind, last: the two runs after it. If the run after it is a single batch between
         two of this epoch, that batch has the flipped bit, and not this one.
         """
         if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
-            return False
+            return None
         is_other = behind.batches == 1 and last is not None and last.epoch == self.epoch
-        return (self.epoch ^ before.epoch).bit_count() == 1 and not is_other
+        is_flipped = (self.epoch ^ before.epoch).bit_count() == 1 and not is_other
+        return before.epoch if is_flipped else None
 
 
 def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
@@ -123,8 +124,7 @@ def _judged(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[_Run, int | N
     windows = zip(*(islice(each, number, None) for number, each in enumerate(ahead)), strict=False)
     for before, run, behind, last in windows:
         if run is not None:
-            is_flipped = before is not None and run.is_flipped(before, behind, last)
-            yield run, before.epoch if is_flipped and before is not None else None
+            yield run, run.right_epoch(before, behind, last)
 
 
 def _batches(logs: Iterable[tuple[str, Content]]) -> Iterator[_Batch]:
