@@ -513,6 +513,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     if plan.lacks_end:
         log_end, reached = plan.offsets.log_end_offset, plan.options.reached
         ends: Row = {"log_end_offset": log_end, "reached_offset": reached, "lost_offsets": reached - log_end}
+        ends["reached_by"] = plan.options.reached_by
         yield {"partition": plan.name, "kind": "end-missing", "file": "", **ends}
     yield {
         "partition": plan.name,
@@ -869,7 +870,7 @@ def _words(row: Row) -> str:
     if row["kind"] == "end-missing":
         end, reached = row["log_end_offset"], row["reached_offset"]
         lost = f"lost: offsets {end:,}..{reached - 1:,}"
-        return f"the log ends at {end:,}, and had reached {reached:,} by the checkpoints; {lost}"
+        return f"the log ends at {end:,}, and had reached {reached:,} by {row['reached_by']}; {lost}"
     if row["kind"] == "log-start":
         ends = f"the log ends at {row['log_end_offset']:,}"
         return f"the log start offset is {row['log_start_offset']:,} again: {ends}, and {row['before']:,} is beyond it"

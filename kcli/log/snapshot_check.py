@@ -66,6 +66,14 @@ def contradictions(
             yield Contradiction(None, expected, "no entry")
 
 
+def reached_by(entries: Sequence[ProducerEntry], offset: int) -> int:
+    """Return the offset that the log of a producer snapshot had reached: behind the last offset of the entries; without
+    entries, the offset in the snapshot's name. Returns 0 if an entry contradicts the name."""
+    if any(_beyond(entry, offset) for entry in entries):
+        return 0
+    return max((max(each.last_offset, each.current_txn_first_offset) + 1 for each in entries), default=offset)
+
+
 def _not_forgotten(entries: Sequence[ProducerEntry], check: LogCheck) -> set[int]:
     """Return the producers of the log that have no entry, although a producer that Kafka would expire before them has
     an entry."""

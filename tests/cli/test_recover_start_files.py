@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from formats import producer_snapshot
 from formats.file_name import FileKind
+from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.snapshots import Snapshots
 from kcli.broker.metadata.upkeep import Upkeep
@@ -251,6 +253,30 @@ def test_a_log_that_is_gone_is_told(tmp_path: Path) -> None:
     )
     rows = [json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()]
     assert [row["partition"] for row in rows if row["kind"] == "end-missing"] == [log]
+
+
+def test_a_producer_snapshot_shows_that_the_end_of_a_log_is_gone(tmp_path: Path) -> None:
+    """No checkpoint has the partition, as where the broker was killed before the first flush."""
+    directory = copied(tmp_path)
+    log = directory / "mixed-0"
+    for checkpoint in CHECKPOINTS:
+        (directory / checkpoint).unlink(missing_ok=True)
+    end = json.loads(kcli("recover", "--format", "jsonl", log).stdout.splitlines()[-1])["log_end_offset"]
+    entry = ProducerEntry(7, 0, 4, end + 11, 3, 1_700_000_000_000, -1, -1)
+    snapshot = log / f"{end + 14:020}.snapshot"
+    snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot((entry,))))
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    reached = f"the log ends at {end:,}, and had reached {end + 12:,} by a producer snapshot"
+    assert f"{reached}; lost: offsets {end:,}..{end + 11:,}" in ended.stdout
+    found = kcli("verify", "--format", "jsonl", directory).stdout.splitlines()
+    (short,) = (
+        row for row in map(json.loads, found) if row.get("path", "").startswith(str(log)) and row["severity"] == "error"
+    )
+    assert (short["kind"], short["lost_first_offset"], short["lost_last_offset"]) == ("log-end", end, end + 11)
+    assert short["consequences"] == {"snapshot-offset": 1}
+    snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot((entry._replace(last_offset=end - 1),))))
+    assert "had reached" not in kcli("recover", directory).stdout  # the file has another name
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ from tests.conftest import GOLDEN
 from tests.log.live.test_partition_log_lifecycle import filled
 
 SECTOR_BYTES, PAGE_BYTES = 512, 4096
+SMALL_BATCHES = GOLDEN / "unclean/crashed/u-gzip-0/00000000000000000197.log"
 LOG = max((GOLDEN / "compact/before").glob("*/*.log"), key=lambda each: each.stat().st_size)
 
 
@@ -59,8 +61,29 @@ def test_repeated_sectors(tmp_path: Path, damage: Callable[[bytearray, int, int]
     copy, original = damage(data, at, size)
     path = tmp_path / LOG.name
     path.write_bytes(data)
-    expected = f"bytes {copy:,}..{copy + size - 1:,} repeat bytes {original:,}..{original + size - 1:,}: "
-    assert any(expected in each for each in found(path)), found(path)
+    expected = f"bytes {copy:,}..{copy + size - 1:,} repeat bytes {original:,}..{original + size - 1:,}"
+    assert any(f"{expected}: " in each or f"{expected}, or the reverse: " in each for each in found(path)), found(path)
+
+
+@pytest.mark.parametrize("pages", [-3, -2, -1, 1, 2, 3])
+def test_a_page_written_over_another_is_one_finding(tmp_path: Path, pages: int) -> None:
+    """Its small batches are sound, those at its ends are torn, and the batches that it covers are lost."""
+    data = bytearray(SMALL_BATCHES.read_bytes())
+    original, copy = 3 * PAGE_BYTES, (3 + pages) * PAGE_BYTES
+    data[copy : copy + PAGE_BYTES] = data[original : original + PAGE_BYTES]
+    path = tmp_path / SMALL_BATCHES.name
+    path.write_bytes(data)
+    (finding,) = [each for each in Verification([path]).findings() if each.severity == "error"]
+    assert finding.consequences["batch-crc"] == 2
+    assert finding.lost_first_offset is not None or copy == 0
+    pages_text = f"bytes {copy:,}..{copy + 4095:,} repeat bytes {original:,}..{original + 4095:,}: "
+    assert str(finding.found).startswith(pages_text)
+    of_batches = str(finding.found).removeprefix(pages_text)
+    batches = re.match(r"the \d+ batches at byte ([\d,]+) repeat those at byte ([\d,]+)", of_batches)
+    assert batches is not None, finding.found
+    of_copy, of_original = (int(each.replace(",", "")) for each in batches.groups())
+    assert copy <= of_copy < copy + PAGE_BYTES
+    assert of_original - of_copy == original - copy
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -6,7 +6,7 @@ end at sectors. Only the bytes around the damage are read, and only for the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,24 +37,44 @@ KINDS = (
 def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings of a log. If the damaged bytes contain sectors of zeros or repeated sectors, the text `found`
     begins with that cause. Raises UnreadableInput."""
+    findings = list(findings)
+    damaged = [bytes_of(each) for each in findings if is_damage(each)]
     left = FINDINGS_MAX
     source: Source | None = None
     try:
         for each in findings:
-            if each.kind not in KINDS or each.severity != "error" or each.position is None or not left:
+            if not is_damage(each) or not left:
                 yield each
                 continue
             left -= 1
             source = source or FileSource(path)
-            cause = _cause(source, each.position, each.position + (each.length or 0))
+            cause = _cause(source, *bytes_of(each), damaged)
             yield each if cause is None else replace(each, found=f"{cause}: {each.found}")
     finally:
         if source is not None:
             source.close()
 
 
-def _cause(source: Source, start: int, stop: int) -> str | None:
-    """Return, in words, how the disk damaged bytes [start, stop) of a log; None if it did not."""
+def is_damage(finding: Finding) -> bool:
+    """Whether the finding is about damaged bytes of a log."""
+    return finding.kind in KINDS and finding.severity == "error" and finding.position is not None
+
+
+def bytes_of(finding: Finding) -> tuple[int, int]:
+    """Return the bytes that a finding is about, as [start, stop)."""
+    start = finding.position or 0
+    return start, start + (finding.length or 0)
+
+
+def repeated_bytes(findings: Iterable[Finding]) -> str | None:
+    """Return, in words, which bytes repeat which, if that is the cause of one of these findings; else None."""
+    causes = (str(each.found).partition(": ")[0] for each in findings if is_damage(each))
+    return next((each for each in causes if " repeat bytes " in each), None)
+
+
+def _cause(source: Source, start: int, stop: int, damaged: Sequence[tuple[int, int]]) -> str | None:
+    """Return, in words, how the disk damaged bytes [start, stop) of a log; None if it did not. damaged: all damaged
+    ranges of the log."""
     if start == 0 and (whole := zeros_of(source)) is not None:
         return whole
     stop = min(stop, start + DAMAGE_BYTES_MAX)
@@ -68,8 +88,22 @@ def _cause(source: Source, start: int, stop: int) -> str | None:
     repeated = _repeated(bytes(data), start - first, stop - first)
     if repeated is None:
         return None
-    begin, end, other = (first + each for each in repeated)
-    return f"bytes {begin:,}..{end - 1:,} repeat bytes {other:,}..{other + end - begin - 1:,}"
+    one, other, end = (first + each for each in repeated)
+    return _repeated_text(one, other, end, damaged)
+
+
+def _repeated_text(one: int, other: int, end: int, damaged: Sequence[tuple[int, int]]) -> str:
+    """Return, in words, which of two alike runs of bytes repeats the other: bytes [one, end), or as many from `other`
+    on. A copy has damage at both of its ends, the original at one of them at most, unless the damage covers both."""
+
+    def ends_in_damage(begin: int) -> int:
+        places = begin, begin + end - one
+        return sum(any(start <= place <= stop for start, stop in damaged) for place in places)
+
+    copy, original = sorted((one, other), key=lambda begin: (ends_in_damage(begin), begin), reverse=True)
+    reverse = ", or the reverse" if ends_in_damage(copy) == ends_in_damage(original) else ""
+    last = end - one - 1
+    return f"bytes {copy:,}..{copy + last:,} repeat bytes {original:,}..{original + last:,}{reverse}"
 
 
 def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int, int] | None:
@@ -99,8 +133,9 @@ def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int,
 
 
 def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
-    """Return where the first sectors of data[start:stop] that repeat other sectors of `data` begin and end (exclusive),
-    and where the others begin; None if there are none."""
+    """Return the first two runs of sectors of `data` that are alike, if one of the runs lies in data[start:stop] or
+    reaches into it: where that run and the other begin, and where that run ends (exclusive); None if there are
+    none."""
     ends = range(SECTOR_BYTES, len(data) + 1, SECTOR_BYTES)
     sectors = [data[end - SECTOR_BYTES : end] for end in ends]
     places: dict[bytes, list[int]] = {}
@@ -111,10 +146,12 @@ def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None
         same = places[sectors[number]]
         if len(same) != 2 or len(set(sectors[number])) < DISTINCT_MIN:  # records that are alike repeat more often
             continue
-        original, copy = same if same[1] < behind else reversed(same)
-        count = 1
-        while sectors[copy + count : copy + count + 1] == sectors[original + count : original + count + 1] != []:
-            count += 1
-        count = min(count, abs(copy - original))
-        return copy * SECTOR_BYTES, (copy + count) * SECTOR_BYTES, original * SECTOR_BYTES
+        low, high = same
+        begin, end = 0, 1
+        while high + end < len(sectors) and low + end < high + begin and sectors[low + end] == sectors[high + end]:
+            end += 1
+        while low + begin > 0 and low + end < high + begin and sectors[low + begin - 1] == sectors[high + begin - 1]:
+            begin -= 1
+        one, other = (low, high) if number == low else (high, low)
+        return (one + begin) * SECTOR_BYTES, (other + begin) * SECTOR_BYTES, (one + end) * SECTOR_BYTES
     return None

@@ -20,11 +20,12 @@ BATCHES_MAX = 1 << 18
 
 
 class Place(NamedTuple):
-    """A batch: the byte where it begins, its first and its last offset."""
+    """A batch: the byte where it begins, its first and its last offset, and the byte behind it."""
 
     position: int
     first: int
     last: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,14 @@ class Disorder:
     """The fault in the order of the batches, in words.
 
     missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the log.
-    lost: the one of these ranges that was overwritten with copies of other batches; None if none was.
+    lost: the one of these ranges that was overwritten with copies of other batches; None if none was. edges: the bytes
+    at which a run of copies begins or ends: a batch that a copied page cut in two is damaged there.
     """
 
     text: str
     missing: frozenset[tuple[int, int]]
     lost: tuple[int, int] | None = None
+    edges: frozenset[int] = frozenset()
 
 
 def disorder(log: Path, size: int) -> Disorder | None:
@@ -54,7 +57,7 @@ def disorder(log: Path, size: int) -> Disorder | None:
     copy, original = copies[0]
     repeated = f"{_batches(len(copies), copy)} repeat{'s the one' if len(copies) == 1 else ' those'}"
     lost = next((each for each in missing if each in _written_over(places, copies)), None)
-    return Disorder(f"{repeated} at byte {original.position:,}", missing, lost)
+    return Disorder(f"{repeated} at byte {original.position:,}", missing, lost, _edges(copies))
 
 
 def _places(log: Path, size: int) -> list[Place]:
@@ -72,7 +75,7 @@ def _places(log: Path, size: int) -> list[Place]:
         found.append(row)
     known = {(row.base_offset, row.crc) for row in found}
     found += [row for row in left_out if (row.base_offset, row.crc) in known]
-    return sorted(Place(row.position, row.base_offset, row.last_offset) for row in found)
+    return sorted(Place(row.position, row.base_offset, row.last_offset, row.position + row.size) for row in found)
 
 
 def _is_ordered(places: Sequence[Place]) -> bool:
@@ -89,7 +92,8 @@ def _missing(places: Iterable[Place]) -> Iterator[tuple[int, int]]:
 
 def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
     """Return the batches that are in the log twice, each copy with its original, if the log is in order without the
-    copies; else an empty list."""
+    copies; else an empty list. If either of the two may be the copy, it is the one with more damage at its ends."""
+    possible = []
     for direction in (1, -1):
         originals: dict[int, Place] = {}
         copies: list[tuple[Place, Place]] = []
@@ -98,8 +102,15 @@ def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
             if original is not each:
                 copies.append((each, original))
         if copies and _is_ordered([*originals.values()][::direction]):
-            return copies[::direction]
-    return []
+            possible.append(copies[::direction])
+    damaged = {
+        byte for one, other in pairwise(places) if one.end < other.position for byte in (one.end, other.position)
+    }
+    return max(possible, key=lambda copies: len(damaged & _edges(copies)), default=[])
+
+
+def _edges(copies: Iterable[tuple[Place, Place]]) -> frozenset[int]:
+    return frozenset(byte for place, _ in copies for byte in (place.position, place.end))
 
 
 def _written_over(places: Sequence[Place], copies: Sequence[tuple[Place, Place]]) -> Iterator[tuple[int, int]]:

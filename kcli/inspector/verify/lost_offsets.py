@@ -28,8 +28,9 @@ if TYPE_CHECKING:  # imported at run time for a coordinator's topic
     from kcli.log.recovery.misdirected import Home
 
 NO_LOSS = "nothing to do: compaction leaves gaps"
+LOOK = "look for the file"
 REFETCH = (
-    "look for the file; if another replica has these offsets, stop the broker and move the partition's directory away: "
+    f"{LOOK}; if another replica has these offsets, stop the broker and move the partition's directory away: "
     "the broker then fetches it anew. Without either, consumers read past the gap"
 )
 REFETCH_END = f"{REFETCH.partition(' Without')[0]} Without either, new records get these offsets"
@@ -41,7 +42,7 @@ WITNESS_NAMES = {
     FileKind.RECOVERY_POINTS: "recovery point",
     FileKind.REPLICATION_OFFSETS: "high watermark",
     FileKind.LEADER_EPOCHS: "leader epoch",
-    FileKind.PRODUCER_SNAPSHOT: "producer snapshot",
+    FileKind.PRODUCER_SNAPSHOT: "end by a producer snapshot",
 }
 
 
@@ -134,6 +135,13 @@ def missing_segment(
     if renamed:
         return with_renamed(finding, directory, renamed)
     return _behind_link(finding, directory) if directory.is_symlink() and base is None else finding
+
+
+def or_shorter(finding: Finding, before: Path) -> Finding:
+    """Return the finding that a log is missing, changed to say that instead the log before it may be an older version
+    of its file."""
+    action = finding.action.replace(LOOK, f"look for the file, and for a longer version of {before.name}", 1)
+    return replace(finding, expected=f"{finding.expected}, or these at the end of {before.name}", action=action)
 
 
 def _behind_link(finding: Finding, directory: Path) -> Finding:
@@ -371,18 +379,19 @@ def believed(
     return index
 
 
-def witnesses(end: int, known: Known, snapshots: Sequence[int]) -> list[tuple[FileKind, int]]:
+def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, int]]:
     """Return the offsets behind `end` that, by other files, the log had reached, each with the kind of file.
 
-    Returns an empty list if there is too little evidence: only the last leader epoch, or only the last producer
-    snapshot, is behind `end`; or only one checkpoint is, while the other checkpoint has `end` itself.
+    snapshots: the offset that the log had reached by its producer snapshots. Returns an empty list if there is too
+    little evidence: only the last leader epoch is behind `end`; or only one checkpoint is, while the other checkpoint
+    has `end` itself.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
-    others = [(FileKind.LEADER_EPOCHS, start) for _, start in known.epochs[-1:] if start > end]
-    others += [(FileKind.PRODUCER_SNAPSHOT, offset) for offset in snapshots[-1:] if offset > end]
-    if not beyond and len(others) < 2:
+    others = [(FileKind.PRODUCER_SNAPSHOT, snapshots)] if snapshots > end else []
+    if not beyond and not others:
         return []
+    others += [(FileKind.LEADER_EPOCHS, start) for _, start in known.epochs[-1:] if start > end]
     if any(offset == end for _, offset in stated) and not others:
         return []
     return beyond + others

@@ -15,7 +15,7 @@ from formats.kernels.log_check import LogCheck
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import index_files, next_start, next_steps, renamed_logs
 from kcli.inspector.verify.causes import Causes
-from kcli.inspector.verify.disk_damage import with_causes
+from kcli.inspector.verify.disk_damage import bytes_of, is_damage, repeated_bytes, with_causes
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
@@ -29,6 +29,7 @@ from kcli.inspector.verify.lost_offsets import (
     empty_segment,
     judged,
     missing_segment,
+    or_shorter,
     short_log,
     with_renamed,
     without_marker,
@@ -568,17 +569,20 @@ class LogVerifier:
             return of_log
 
         def is_part(other: Finding) -> bool:
-            is_gap = other.kind == "offset-gap"
-            return is_gap and (other.lost_first_offset, other.lost_last_offset) not in found.missing
+            if other.kind == "offset-gap":
+                return (other.lost_first_offset, other.lost_last_offset) not in found.missing
+            return is_damage(other) and not found.edges.isdisjoint(bytes_of(other))
 
         parts = [each for each in of_log if each.kind in ("offsets-order", "offsets-overlap") or is_part(each)]
         kinds = Counter(each.kind for each in parts if each is not noticed)
         lost = found.lost or (None, None)
+        disk = repeated_bytes(parts)
+        disk_text = "" if disk is None else f"{disk}: "
         missing_text = "" if found.lost is None else f"; {offsets_text(*found.lost)} in no batch"
         cause = replace(
             noticed,
             expected="batches in the order of their offsets",
-            found=f"{found.text}{missing_text}",
+            found=f"{disk_text}{found.text}{missing_text}",
             lost_first_offset=lost[0],
             lost_last_offset=lost[1],
             action=REORDER,
@@ -741,9 +745,9 @@ class LogVerifier:
         for gap_first, until, log in self._gaps:
             self._finish_gap(directory, gap_first, until, log)
         behind = [base for base in self._orphans if base >= end]
-        snapshots = [offset for offset, _ in self._snapshots]
+        snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
-        beyond = witnesses(end, known, snapshots)
+        beyond = witnesses(end, known, max(snapshots, default=0))
         short = short_log(self._segments[-1].files[FileKind.LOG], end, beyond, self._known.home or directory)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:
@@ -823,11 +827,11 @@ class LogVerifier:
         before = max(each.base for each in self._segments if each.base <= first)
         is_sure = bool(traces) or gaps is Gaps.LOSS
         why = f"a segment of offsets {first:,}..{until - 1:,}"
-        if first not in traces:  # or the log before may have ended too early
-            why += f", or these at the end of {log_name(before)}"
+        shorter = None if first in traces else Path(log_name(before))
         why += "" if is_sure else f" ({gaps.value})"
         base = first if gaps is Gaps.LOSS and before < first else min(traces, default=None)
-        self._miss(directory, first, until - 1, "error" if is_sure else "warning", why, base=base)
+        severity: Severity = "error" if is_sure else "warning"
+        self._miss(directory, first, until - 1, severity, why, base=base, shorter=shorter)
 
     def _finish_normal_gap(self, directory: Path, first: int, until: int, log: Path, base: int | None) -> None:
         """Add the finding of a gap in a compacted log.
@@ -860,14 +864,24 @@ class LogVerifier:
         yield from (offset for offset, _ in self._snapshots if offset not in explained)
 
     def _miss(
-        self, directory: Path, first: int, last: int | None, severity: Severity, why: str, *, base: int | None
+        self,
+        directory: Path,
+        first: int,
+        last: int | None,
+        severity: Severity,
+        why: str,
+        *,
+        base: int | None,
+        shorter: Path | None = None,
     ) -> None:
-        """Add, as a cause, the finding that the segment with these offsets is missing. base: see `missing_segment`."""
+        """Add, as a cause, the finding that the segment with these offsets is missing. base: see
+        `missing_segment`. shorter: the log before it, if that may have had the offsets."""
         home, renamed = self._known.home, self._renamed(directory, first, last)
         self.lost.append((first, last))
         cause = missing_segment(
             directory, first, last, base=base, severity=severity, why=why, home=home, renamed=renamed
         )
+        cause = cause if shorter is None else or_shorter(cause, shorter)
         self._errors = True
 
         def follows(other: Finding) -> bool:

@@ -14,7 +14,7 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import read_file
 from kcli.inspector.verify.zeros import zeros_text
-from kcli.log.snapshot_check import contradictions
+from kcli.log.snapshot_check import contradictions, reached_by
 
 DELETE = "stop the broker; recovery makes the snapshot anew from the log, with --in-place for --dry-run"
 LEAVE_OUT = (
@@ -39,6 +39,11 @@ class SnapshotFile:
             self._error = error
             if isinstance(error, BadChecksum):
                 self.entries = tuple(ENTRY.unpack_all(data[HEADER.size :]))
+
+    def reached(self, offset: int) -> int:
+        """Return the offset that, by this file, the log had reached; 0 if the file is damaged. offset: the one in the
+        file's name."""
+        return 0 if self._error is not None else reached_by(self.entries, offset)
 
     def alone(self) -> Iterator[Finding]:
         """Yield the findings for which the log is not needed."""

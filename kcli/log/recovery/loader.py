@@ -109,7 +109,8 @@ class LoadOptions:
     max_index_bytes: int = DEFAULT_MAX_INDEX_BYTES
     producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
     is_metadata: bool = False  # the metadata log: its start has further steps, see kcli.log.recovery.metadata_start
-    reached: int = 0  # the largest offset that the checkpoints have for the log
+    reached: int = 0  # the largest offset that the checkpoints and the producer snapshots have for the log
+    reached_by: str = ""  # which of these files have it, in words
     is_compacted: bool = False  # a compacted log may have gaps between segments
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered

@@ -94,8 +94,9 @@ class PartitionPlan:
 
     @property
     def lacks_end(self) -> bool:
-        """Whether the end of the log is missing from all files: the log ends below an offset that, by the checkpoints,
-        it had reached, although the start cuts nothing, or salvage keeps all that the start cuts."""
+        """Whether the end of the log is missing from all files: the log ends below an offset that, by the checkpoints
+        or a producer snapshot, it had reached, although the start cuts nothing, or salvage keeps what the start
+        cuts."""
         name = parse_directory(self.name)
         if name is None or name.state or self.offsets is None or (self.has_losses and not self.is_salvaged):
             return False

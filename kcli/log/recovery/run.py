@@ -65,6 +65,7 @@ from kcli.log.recovery.node_directories import GOES_OFFLINE, Copy, NodeDirectori
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
 from kcli.log.recovery.salvage import Checked
 from kcli.log.recovery.shared import told_directories, told_files
+from kcli.log.recovery.snapshots import reached_by_snapshots
 from kcli.log.source import read_whole
 from kcli.log.threads import in_order, thread_count
 from kcli.printable import is_utf8
@@ -283,6 +284,7 @@ class Recovery:
         is_metadata = directory.name.topic == METADATA_TOPIC
         is_set_aside = directory.path in self.in_the_place
         config = self.config(directory.name.topic)
+        reached, reached_by = (0, "") if is_metadata or is_set_aside else self._reached(directory)
         options = LoadOptions(
             now_ms=self.now_ms,
             clean=bool(self.clean) and not is_metadata,
@@ -292,7 +294,8 @@ class Recovery:
             max_index_bytes=config.max_index_bytes,
             producer_expiration_ms=FOREVER_MS if is_metadata else self.producer_expiration_ms,
             is_metadata=is_metadata,
-            reached=0 if is_metadata or is_set_aside else self._reached(directory.partition),
+            reached=reached,
+            reached_by=reached_by,
             is_compacted=config.compact,
             keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
             is_deleted=directory.name.state == "delete",
@@ -332,8 +335,10 @@ class Recovery:
         count = self.count(name.topic)
         return Home(name.topic, name.partition, count) if count else None
 
-    def _reached(self, partition: TopicPartition) -> int:
-        return max(self._recovery_points.get(partition, 0), self._high_watermarks.get(partition, 0))
+    def _reached(self, directory: PartitionDirectory) -> tuple[int, str]:
+        """Return the offset that the log had reached, and by which files; 0 if none says."""
+        ends = [each.get(directory.partition, 0) for each in (self._recovery_points, self._high_watermarks)]
+        return max((max(ends), "the checkpoints"), (reached_by_snapshots(directory.path), "a producer snapshot"))
 
     def _exchanged_in(self, directory: Path) -> dict[str, Path]:
         return {place.name: log for place, log in self.exchanged.items() if place.parent == directory}

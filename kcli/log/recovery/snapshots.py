@@ -7,6 +7,7 @@ offset of the segment that is recovered. So a snapshot of another partition is n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from formats.errors import FormatError
 from formats.file_name import FileKind, parse
@@ -15,13 +16,15 @@ from formats.kernels.log_check import LogCheck
 from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
 from formats.txn_index import parse as parse_txn_index
+from kcli.errors import UnreadableInput
 from kcli.log.partition_view import PartitionView, offset_of
 from kcli.log.producer_state import check_control
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.salvage import is_log, known_offsets
 from kcli.log.recovery.segment import LONG_MAX, RecoverySegment
 from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.snapshot_check import contradictions
+from kcli.log.snapshot_check import contradictions, reached_by
+from kcli.log.source import read_whole
 
 
 def wrong_snapshots(view: PartitionView) -> dict[str, str]:
@@ -86,6 +89,22 @@ def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[Produce
             yield offset_of(name), name, parse_snapshot(view.read(name)).entries
         except FormatError:
             continue
+
+
+def reached_by_snapshots(directory: Path) -> int:
+    """Return the offset that, by its producer snapshots, the log of a partition's directory had reached; 0 without a
+    sound snapshot. A file that cannot be read is no evidence."""
+    reached = 0
+    for path in directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}"):
+        parsed = parse(path.name)
+        if parsed is None or parsed.state or parsed.base_offset is None:
+            continue
+        try:
+            entries = parse_snapshot(read_whole(path)).entries
+        except (FormatError, UnreadableInput):
+            continue
+        reached = max(reached, reached_by(entries, parsed.base_offset))
+    return reached
 
 
 def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str | None:
