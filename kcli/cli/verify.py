@@ -195,7 +195,7 @@ def _headline(finding: Finding, *, coloured: bool) -> str:
 
 def _around(finding: Finding) -> str:
     size = size_text(finding.valid_bytes_before or 0)
-    before = f"{finding.valid_batches_before or 0:,} sound batches ({size}) before it, "
+    before = f"{count_text(finding.valid_batches_before or 0, 'sound batch', 'sound batches')} ({size}) before it, "
     if finding.next_valid_position is None:
         return before + "none behind it in this file"
     if not finding.valid_batches_behind:  # those behind it are copies, or out of order: they are not sound

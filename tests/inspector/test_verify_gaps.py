@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from formats import producer_snapshot
+from formats.producer_snapshot import ProducerSnapshot
 from kcli.inspector.verify import Finding, Verification
 from kcli.inspector.verify.surroundings import Gaps, Surroundings
 from kcli.protocol.topic_partition import TopicPartition
@@ -67,3 +69,18 @@ def test_a_line_of_the_log_cleaner_that_the_metadata_log_cannot_contradict(direc
     assert around.gaps(partition) is Gaps.LOSS
     around.metadata.created.clear()
     assert around.gaps(partition) is Gaps.NORMAL
+
+
+def test_an_older_version_of_a_log_before_a_gap(directory: Path) -> None:
+    """A backup of a broker that was stopped while the log was active: the log, its indexes, and the snapshot of the
+    shutdown at its end."""
+    log, following = logs(directory)[:2]
+    end = batches_of(log.read_bytes())[3]
+    log.write_bytes(log.read_bytes()[: end.position])
+    for suffix in (".index", ".timeindex"):
+        log.with_suffix(suffix).unlink()
+    log.with_name(f"{end.base_offset:020}.snapshot").write_bytes(producer_snapshot.build(ProducerSnapshot(())))
+    (gap,) = [each for each in Verification([directory]).findings() if each.kind == "log-missing"]
+    assert (gap.lost_first_offset, gap.lost_last_offset) == (end.base_offset, int(following.stem) - 1)
+    assert str(gap.expected).endswith(f", or these at the end of {log.name}")
+    assert f"look for the file, and for a longer version of {log.name};" in gap.action

@@ -827,7 +827,7 @@ class LogVerifier:
         before = max(each.base for each in self._segments if each.base <= first)
         is_sure = bool(traces) or gaps is Gaps.LOSS
         why = f"a segment of offsets {first:,}..{until - 1:,}"
-        shorter = None if first in traces else Path(log_name(before))
+        shorter = None if first in orphans else Path(log_name(before))  # a shutdown, too, leaves a snapshot at the end
         why += "" if is_sure else f" ({gaps.value})"
         base = first if gaps is Gaps.LOSS and before < first else min(traces, default=None)
         severity: Severity = "error" if is_sure else "warning"

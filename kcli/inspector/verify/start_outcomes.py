@@ -262,8 +262,8 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
-    """Return the end of a sentence which says what offsets of sound batches an event loses, and that it deletes the
-    segments behind the file; "" if it does neither. number: the index of the event in the plan.
+    """Return the end of a sentence which says what offsets an event loses, if sound batches are among them, and that it
+    deletes the segments behind the file; "" if it does neither. number: the index of the event in the plan.
 
     A cut also loses the offsets of the segments behind the file, which Kafka's start then removes. Offsets below the
     latest snapshot of the metadata log are not lost.
@@ -279,6 +279,8 @@ def _lost_text(plan: PartitionPlan, number: int) -> str:
     segments = ", and deletes the segments behind it" if is_cut and removed else ""
     if not firsts or not lasts:
         return segments
+    if is_cut and plan.offsets is not None and (events[0][0].position or 0):
+        firsts.append(plan.offsets.log_end_offset)  # the damaged batches at the cut are lost, too
     first, last = max(min(firsts), plan.snapshot_offset), max(lasts)
     if first > last:
         return f"{segments}: the latest snapshot has all below offset {plan.snapshot_offset:,}"
