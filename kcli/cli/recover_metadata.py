@@ -51,6 +51,7 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
             yield {**place, "kind": QUORUM, "reason": sign, "voters": list(metadata.other_voters)}
         if has_partitions and metadata.is_missing and metadata.is_log_directory:
             yield {**place, "kind": MISSING, "beside": [str(each) for each in metadata.homes_beside]}
+        yield from _stray_rows(metadata)
         return
     place = {"partition": METADATA_DIRECTORY, "file": ""}
     signs = metadata.signs if metadata.starts else lost.contradicted
@@ -67,6 +68,10 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
             yield {**place, "kind": LOST, "what": "topic", "name": name, "before": None, "after": None, "kept": True}
         for name, (old, new) in metadata.salvage.renewed.items() if metadata.salvage is not None else ():
             yield {**place, "kind": CHANGED, "what": "topic", "name": name, "before": new, "after": old, "kept": True}
+    yield from _stray_rows(metadata)
+
+
+def _stray_rows(metadata: MetadataRecovery) -> Iterator[Row]:
     for stray in metadata.strays:
         yield {
             "partition": stray.partition.path.name,

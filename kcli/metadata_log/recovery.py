@@ -365,7 +365,7 @@ class MetadataRecovery:
         right ids are not known. Raises UnreadableInput."""
         if not self.is_log_directory:
             return None
-        alone = [each for each in voters(self._log) if each != self._node_id()]
+        alone = [each for each in self._voters if each != self._node_id()]
         return known_properties(self.node, self.server, self._readable, self._right_id, alone)
 
     @cached_property
@@ -564,7 +564,7 @@ class MetadataRecovery:
             self.passed_over += [StartRefused(each.file, f"{each.reason}: {GOES_OFFLINE}") for each in self.blocked]
         else:
             self.refusals += self.blocked
-        self.other_voters = [each for each in voters(self._log) if each != node_id]
+        self.other_voters = [each for each in self._voters if each != node_id]
         lost = LostMetadata(self.home, planned, self.node.of_one_node)
         if self.other_voters:
             self.in_quorum = lost.cuts or lost.evidence
@@ -572,6 +572,7 @@ class MetadataRecovery:
                 self.passed_over.append(StartRefused(METADATA_DIRECTORY, reason))
             if node_id is not None and not lost.signs:
                 self._look_for_replicas(lost, node_id)
+            self._look_for_topic_ids(lost)
             return
         self.lost = lost
         self.refusals += lost.refusals()
@@ -616,6 +617,18 @@ class MetadataRecovery:
                 self.refusals.append(each)
             else:
                 self.strays.append(each)
+
+    def _look_for_topic_ids(self, lost: LostMetadata) -> None:
+        """Add the strays of a node whose metadata the other voters may know better: whatever that is, a start renames a
+        directory without a topic id."""
+        directories = LogDirectory(self.directory).partitions()
+        found = [each for each in lost.strays(directories, None) if isinstance(each, Stray)]
+        self.strays += [each for each in found if each.topic_id is None]
+
+    @cached_property
+    def _voters(self) -> Collection[int]:
+        """The ids of the voters: as configured, or, for voters that can be added and removed, as in quorum-state."""
+        return sorted(voters_of(self.server)) or voters(self._log)
 
     @cached_property
     def renamed_log(self) -> Path | None:

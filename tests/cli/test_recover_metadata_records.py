@@ -176,6 +176,35 @@ def test_other_voters_have_a_newer_metadata_log(tmp_path: Path) -> None:
     assert not is_called_old(directory)
 
 
+def test_a_partition_without_a_topic_id_is_a_stray_whoever_the_voters_are(tmp_path: Path) -> None:
+    """No record that another voter may have gives the directory its topic id."""
+    directory, partition = copied(tmp_path), "java-none-0"
+    (directory / partition / "partition.metadata").unlink()
+    state = {"clusterId": "", "leaderId": 3, "leaderEpoch": 7, "votedId": -1, "appliedOffset": 0, "data_version": 0}
+    voters = [{"voterId": 2}, {"voterId": 3}, {"voterId": 4}]
+    (directory / "__cluster_metadata-0/quorum-state").write_text(json.dumps({**state, "currentVoters": voters}))
+    ended = kcli("recover", "--format", "jsonl", directory)
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [row["partition"] for row in rows if row["kind"] == "stray"] == [partition]
+    assert ended.status == 1
+
+
+def test_configured_voters_count_not_those_of_quorum_state(tmp_path: Path) -> None:
+    """As in Kafka with controller.quorum.voters: a cut of the metadata log is a loss for the only voter."""
+    directory = copied(tmp_path)
+    state = {"clusterId": "", "leaderId": 3, "leaderEpoch": 7, "votedId": -1, "appliedOffset": 0, "data_version": 0}
+    (directory / "__cluster_metadata-0/quorum-state").write_text(
+        json.dumps({**state, "currentVoters": [{"voterId": 1}, {"voterId": 3}]})
+    )
+    flip(directory / LOG, byte_of(directory, "TOPIC_RECORD", "java-none"))
+    config = tmp_path / "server.properties"
+    config.write_text("node.id=1\nprocess.roles=broker,controller\ncontroller.quorum.voters=1@localhost:9093\n")
+    ended = kcli("recover", "--config", config, directory)
+    assert "are lost" in ended.stdout
+    assert "other voters" not in ended.stdout
+    assert "other voters (3)" in kcli("recover", directory).stdout
+
+
 @pytest.mark.parametrize(
     ("file", "content"), [("bootstrap.checkpoint", ""), ("__cluster_metadata-0/quorum-state", '{"a":1,}')]
 )

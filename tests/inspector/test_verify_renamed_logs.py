@@ -86,6 +86,32 @@ def test_the_log_gets_its_name_back(directory: Path, damage: Callable[[Path], Pa
     assert [each.kind for each in loud(directory) if each.severity == "error" and each.kind != "directory-name"] == []
 
 
+@pytest.mark.parametrize("damage", [into_upper_case, without_indexes, keep_as], ids=lambda damage: damage.__name__)
+def test_all_logs_of_a_partition_that_does_not_begin_at_0_get_their_names_back(
+    directory: Path, tmp_path: Path, damage: Callable[[Path], Path]
+) -> None:
+    """The log begins in the middle of its first segment, as after kafka-delete-records."""
+    before = logs(directory)
+    for path in files_of(before[0]):
+        path.unlink()
+    kept = {log.name: log.read_bytes() for log in before[1:]}
+    start = int(before[1].stem) + 3
+    (directory / PARTITION / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {start}\n")
+    topic, _, number = PARTITION.rpartition("-")
+    (directory / "log-start-offset-checkpoint").write_text(f"0\n1\n{topic} {number} {start}\n")
+    for number_of_file, log in enumerate(before[1:]):
+        away = damage(log)
+        if away.parent.name == "lost+found":
+            away.rename(away.with_name(f"#{number_of_file}"))
+    finding = missing(directory)
+    assert (finding.lost_first_offset, finding.path) == (None, str(before[1]))
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert ended.status == 0, ended.stdout
+    assert {log.name: log.read_bytes() for log in logs(tmp_path / "new")} == kept
+    if len(kept) > 4:
+        assert "and 1 more" in str(finding.found)
+
+
 def with_a_carriage_return(log: Path) -> Path:
     return move(log, log.with_name(f"{log.name}\r"))
 

@@ -34,6 +34,8 @@ REFETCH = (
     "the broker then fetches it anew. Without either, consumers read past the gap"
 )
 REFETCH_END = f"{REFETCH.partition(' Without')[0]} Without either, new records get these offsets"
+RENAMED_SHOWN = 4
+"""The maximum number of .log files that a finding names, and whose names its command puts right."""
 TIMESTAMP_FACTOR = 4
 """An index whose last timestamp is larger than the largest of any batch by more than this factor is not the log's
 own."""
@@ -174,7 +176,17 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
             action="look for the whole file; salvage keeps this part in a copy",
             command=renamed[0].command,
         )
-    paths = ", ".join(f"{each.path}{other_case(each.path.name, log_name(each.base_offset))}" for each in renamed)
+    shown = renamed[:RENAMED_SHOWN]
+    paths = ", ".join(str(each.path) for each in shown)
+    paths += f" and {len(renamed) - len(shown):,} more" if len(renamed) > len(shown) else ""
+    paths += next(filter(None, (other_case(each.path.name, log_name(each.base_offset)) for each in renamed)), "")
+    if len(renamed) > RENAMED_SHOWN:
+        is_here = all(each.path.parent == directory for each in renamed)
+        action = "salvage gives the files their names, in a copy"
+        command = next_steps.salvage(directory) if is_here else next_steps.salvage_log_directory(directory.parent)
+    else:
+        action = f"stop the broker, and give the {'file its name' if len(renamed) == 1 else 'files their names'}"
+        command = " && ".join(each.command for each in renamed)
     return replace(
         finding,
         path=str(directory / log_name(renamed[0].base_offset)),
@@ -182,8 +194,8 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
         found=f"no such file: its batches are in {paths}",
         lost_first_offset=None,
         lost_last_offset=None,
-        action=f"stop the broker, and give the {'file its name' if len(renamed) == 1 else 'files their names'}",
-        command=" && ".join(each.command for each in renamed),
+        action=action,
+        command=command,
     )
 
 

@@ -901,7 +901,7 @@ class LogVerifier:
             if first <= base and (until is None or base < until)
         }
         is_exact = not self._check.cleaned and self._known.gaps is not Gaps.NORMAL
-        gap = renamed_logs.Gap(first, until, orphans, is_exact, self._known.foreign)
+        gap = renamed_logs.Gap(first, until, orphans, is_exact, self._known.foreign, is_whole=not self._segments)
         found = renamed_logs.find(directory, self._known.home, gap)
         self.renamed += found
         return found

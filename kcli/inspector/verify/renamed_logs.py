@@ -57,7 +57,8 @@ class Gap(NamedTuple):
 
     indexes: the index files that are left without their logs, by the base offset in their names. is_exact: whether the
     missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets in the names
-    of the directory's .log files that are another partition's.
+    of the directory's .log files that are another partition's. is_whole: whether no segment of the log is left: the log
+    may then begin at any offset.
     """
 
     first: int
@@ -65,6 +66,7 @@ class Gap(NamedTuple):
     indexes: Mapping[int, Mapping[FileKind, Path]]
     is_exact: bool
     foreign: Collection[int] = ()
+    is_whole: bool = False
 
 
 class RenamedLog(NamedTuple):
@@ -96,7 +98,7 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
     for path in islice(_files(directory, home), FILES_MAX):
         with suppress(UnreadableInput, FormatError), closing(_open(path)) as source:
             first = next(read_any_headers(source, 0), None)
-            if first is None or first.first < gap.first:
+            if first is None or (first.first < gap.first and not gap.is_whole):
                 continue
             base = _base_of(source, first, gap)
             if base is not None:
@@ -137,9 +139,15 @@ def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[in
 
     spans: by first offset, the files that begin there, each with the offset behind its last batch.
     """
+    begins = sorted(spans) if gap.is_whole else [gap.first]
+    return next((chain for begin in begins if (chain := _chain_from(begin, gap.until, spans))), {})
+
+
+def _chain_from(
+    first: int, until: int | None, spans: Mapping[int, Sequence[tuple[int, Path]]]
+) -> dict[int, list[Path]]:
     chain: dict[int, list[Path]] = {}
-    first = gap.first
-    while first != gap.until:
+    while first != until:
         if len(spans.get(first, ())) != 1:
             return {}
         end, path = spans[first][0]
