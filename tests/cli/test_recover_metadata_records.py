@@ -196,11 +196,11 @@ def test_configured_voters_count_not_those_of_quorum_state(tmp_path: Path) -> No
     (directory / "__cluster_metadata-0/quorum-state").write_text(
         json.dumps({**state, "currentVoters": [{"voterId": 1}, {"voterId": 3}]})
     )
-    flip(directory / LOG, byte_of(directory, "TOPIC_RECORD", "java-none"))
+    flip(directory / LOG, byte_of(directory, "TopicRecord", "java-none"))
     config = tmp_path / "server.properties"
     config.write_text("node.id=1\nprocess.roles=broker,controller\ncontroller.quorum.voters=1@localhost:9093\n")
     ended = kcli("recover", "--config", config, directory)
-    assert "are lost" in ended.stdout
+    assert "metadata-lost" in ended.stdout
     assert "other voters" not in ended.stdout
     assert "other voters (3)" in kcli("recover", directory).stdout
 

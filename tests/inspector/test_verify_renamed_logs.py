@@ -13,6 +13,7 @@ from kcli.inspector.verify import Finding, Verification
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
+from tests.log.live.test_partition_log_lifecycle import SMALL, filled
 
 __all__ = ["directory"]  # a fixture
 
@@ -88,7 +89,7 @@ def test_the_log_gets_its_name_back(directory: Path, damage: Callable[[Path], Pa
 
 @pytest.mark.parametrize("damage", [into_upper_case, without_indexes, keep_as], ids=lambda damage: damage.__name__)
 def test_all_logs_of_a_partition_that_does_not_begin_at_0_get_their_names_back(
-    directory: Path, tmp_path: Path, damage: Callable[[Path], Path]
+    directory: Path, damage: Callable[[Path], Path]
 ) -> None:
     """The log begins in the middle of its first segment, as after kafka-delete-records."""
     before = logs(directory)
@@ -105,11 +106,23 @@ def test_all_logs_of_a_partition_that_does_not_begin_at_0_get_their_names_back(
             away.rename(away.with_name(f"#{number_of_file}"))
     finding = missing(directory)
     assert (finding.lost_first_offset, finding.path) == (None, str(before[1]))
-    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
-    assert ended.status == 0, ended.stdout
-    assert {log.name: log.read_bytes() for log in logs(tmp_path / "new")} == kept
-    if len(kept) > 4:
-        assert "and 1 more" in str(finding.found)
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert {log.name: log.read_bytes() for log in logs(directory)} == kept
+
+
+def test_many_logs_under_other_names_are_for_salvage(tmp_path: Path) -> None:
+    """The finding names the first of them; salvage gives all their names."""
+    directory = tmp_path / "p-0"
+    filled(directory, SMALL).close(0)
+    kept = {log.name: log.read_bytes() for log in logs(tmp_path, "p-0")}
+    for log in logs(tmp_path, "p-0")[1:]:
+        keep_as(log)
+    finding = missing(tmp_path)
+    assert "and 2 more" in str(finding.found)
+    assert finding.command is not None
+    assert "--salvage" in finding.command
+    assert kcli("recover", "--salvage", "--unclean", "--out", tmp_path / "new", directory).status == 0
+    assert {log.name: log.read_bytes() for log in (tmp_path / "new").glob("*.log")} == kept
 
 
 def with_a_carriage_return(log: Path) -> Path:

@@ -180,10 +180,8 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
     paths = ", ".join(str(each.path) for each in shown)
     paths += f" and {len(renamed) - len(shown):,} more" if len(renamed) > len(shown) else ""
     paths += next(filter(None, (other_case(each.path.name, log_name(each.base_offset)) for each in renamed)), "")
-    if len(renamed) > RENAMED_SHOWN:
-        is_here = all(each.path.parent == directory for each in renamed)
-        action = "salvage gives the files their names, in a copy"
-        command = next_steps.salvage(directory) if is_here else next_steps.salvage_log_directory(directory.parent)
+    if len(renamed) > RENAMED_SHOWN and all(each.path.parent == directory for each in renamed):
+        action, command = "salvage gives the files their names, in a copy", next_steps.salvage(directory)
     else:
         action = f"stop the broker, and give the {'file its name' if len(renamed) == 1 else 'files their names'}"
         command = " && ".join(each.command for each in renamed)
