@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from formats.producer_snapshot import ProducerSnapshot
 from kcli.inspector.verify import Finding, Verification
 from kcli.inspector.verify.surroundings import Gaps, Surroundings
 from kcli.protocol.topic_partition import TopicPartition
-from tests.inspector.test_verify_causes import PARTITION, directory, logs
+from tests.inspector.test_verify_causes import PARTITION, directory, files_of, logs
 from tests.inspector.test_verify_variations import batches_of
 
 __all__ = ["directory"]
@@ -84,3 +85,17 @@ def test_an_older_version_of_a_log_before_a_gap(directory: Path) -> None:
     assert (gap.lost_first_offset, gap.lost_last_offset) == (end.base_offset, int(following.stem) - 1)
     assert str(gap.expected).endswith(f", or these at the end of {log.name}")
     assert f"look for the file, and for a longer version of {log.name};" in gap.action
+
+
+@pytest.mark.parametrize("begin", [0, 3], ids=["at the segment", "within it"])
+def test_segments_that_retention_had_deleted_are_back(directory: Path, begin: int) -> None:
+    """Old files from a backup: the segments between them and the log's first one were deleted after it."""
+    old, gone, first = logs(directory)[:3]
+    for path in files_of(gone):
+        path.unlink()
+    (old.parent / "leader-epoch-checkpoint").write_text(f"0\n1\n2 {int(first.stem) + begin}\n")
+    (finding,) = [each for each in Verification([directory]).findings() if each.severity != "info"]
+    assert (finding.kind, finding.path, finding.lost_first_offset) == ("log-returned", str(old), None)
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert old.with_name(f"{old.name}.moved").exists()
+    assert [each for each in Verification([directory]).findings() if each.severity != "info"] == []

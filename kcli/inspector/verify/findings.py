@@ -94,6 +94,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "log-foreign",
         "records-foreign",
         "log-replaced",
+        "log-returned",
         "log-start-offset",
         "transaction-state-end",
         "swap-log",

@@ -158,6 +158,24 @@ def _behind_link(finding: Finding, directory: Path) -> Finding:
     )
 
 
+def returned_segments(logs: Sequence[Path], begin: int) -> Finding:
+    """Return the finding that segments are there again which Kafka had deleted, by retention or DeleteRecords.
+
+    logs: their .log files. begin: the base offset of the first segment that Kafka had kept.
+    """
+    others = f" and {len(logs) - 1:,} more" if len(logs) > 1 else ""
+    return Finding(
+        path=str(logs[0]),
+        kind="log-returned",
+        severity="error",
+        offset=int(logs[0].stem),
+        expected=f"a log from offset {begin:,} on, where the leader epochs begin",
+        found=f"a segment that Kafka had deleted{others}: their offsets are below {begin:,}",
+        action="Kafka serves them again, and consumers meet the gap behind them; stop the broker, and move them away",
+        command=next_steps.move_segments(logs[0].parent, [each.stem for each in logs]),
+    )
+
+
 def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
     """Return the finding of lost offsets, changed to say that the missing logs were found under other names: then
     nothing is lost, unless only a part of a log was found.

@@ -180,6 +180,13 @@ def move(pairs: Iterable[tuple[Path, Path]]) -> str:
     return " && ".join(_command("mv", "-nT", "--", one, other) for one, other in pairs)
 
 
+def move_segments(directory: Path, stems: Iterable[str]) -> str:
+    """Return the command that moves all files of these segments out of Kafka's way, within their directory. stems: the
+    base offsets in the files' names."""
+    files = " ".join(f"{each}.*" for each in stems)
+    return f'(cd {quoted(directory)} && for each in {files}; do mv -nT -- "$each" "$each.moved"; done)'
+
+
 def write(path: str | Path, text: str) -> str:
     """The command that writes a small text file."""
     return f"printf {shlex.quote(text.replace(chr(10), chr(92) + 'n'))} > {quoted(path)}"

@@ -30,6 +30,7 @@ from kcli.inspector.verify.lost_offsets import (
     judged,
     missing_segment,
     or_shorter,
+    returned_segments,
     short_log,
     with_renamed,
     without_marker,
@@ -742,8 +743,12 @@ class LogVerifier:
         """
         directory = self._known.directory or self._segments[0].files[FileKind.LOG].parent
         self._finish_front(directory, first)
+        returned_below = self._returned_below()
+        if returned_below is not None:
+            self._finish_returned(returned_below)
         for gap_first, until, log in self._gaps:
-            self._finish_gap(directory, gap_first, until, log)
+            if returned_below is None or until > returned_below:
+                self._finish_gap(directory, gap_first, until, log)
         behind = [base for base in self._orphans if base >= end]
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
@@ -766,6 +771,24 @@ class LogVerifier:
             self._causes.add(short, lambda other: _is_beside_log(other) and (other.offset or 0) > end)
             return True
         return False
+
+    def _returned_below(self) -> int | None:
+        """Return the base offset of the segment below which Kafka had deleted all segments, although some are there
+        again; None if there is no such segment. The evidence is a gap below the first segment of which
+        leader-epoch-checkpoint has an entry: Kafka removes the entries below the log start offset."""
+        known = self._known
+        if self._check.cleaned or known.gaps is Gaps.NORMAL or not known.epochs:
+            return None
+        begin = max((each.base for each in self._segments if each.base <= known.epochs[0][1]), default=-1)
+        return begin if any(until == begin for _, until, _ in self._gaps) else None
+
+    def _finish_returned(self, begin: int) -> None:
+        """Add, as a cause, the finding of the segments below `begin` that were deleted and are there again."""
+        files = [segment.files for segment in self._segments if segment.base < begin]
+        cause = returned_segments([each[FileKind.LOG] for each in files], begin)
+        stems = {each[FileKind.LOG].stem for each in files}
+        self._errors = True
+        self._causes.add(cause, lambda other: Path(other.path).stem in stems or other.kind == "checkpoint-epoch")
 
     def _has_own_epochs(self) -> bool:
         """Return whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree
