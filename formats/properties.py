@@ -6,7 +6,7 @@ r"""Properties: `meta.properties` of a log directory and `partition.metadata` of
       node.id            of the node that the directory belongs to; required in version 1
       directory.id       22 characters of base64: the id of the log directory (KIP-858), optional
     partition.metadata   two lines `name: value`; Kafka reads neither the names nor what follows
-      version            0, or a later version's
+      version            0; Kafka reads any version from 0 on
       topic_id           22 characters of base64 (KIP-516)
 
     properties file      ISO 8859-1; lines end with LF, CR or CR LF

@@ -235,7 +235,7 @@ def explain(
     *,
     options: SourceOptions,
 ) -> None:
-    """Tell which rule decides an access: 0 where it is allowed, 1 where it is denied."""
+    """Show which rule decides an access. Exit status: 0 if the access is allowed, 1 if it is denied."""
     from kcli.security.authorizer import Access
     from kcli.security.explanation import explain as explained
 
