@@ -38,8 +38,8 @@ class Transactions:
     """Transactions of a cluster. The cluster's topics are read once, at construction. Methods that take several
     transactional ids, or partitions, yield a KcliError in place of each one that failed.
 
-    trouble: always empty. kcli.inspector.transactions has the same interface, and lists there the parts of a log
-    directory that cannot be read.
+    trouble: always empty. kcli.inspector.transactions has the same interface, and lists in its `trouble` the parts of a
+    log directory that cannot be read.
     """
 
     trouble: Sequence[str | KcliError] = ()

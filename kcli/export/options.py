@@ -30,7 +30,7 @@ Enum = TypeVar("Enum", bound=StrEnum)
 
 
 class Isolation(StrEnum):
-    """isolation.level: READ_COMMITTED leaves out aborted transactions and records above the last stable offset."""
+    """isolation.level: READ_COMMITTED leaves out aborted transactions, and records from the last stable offset on."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"

@@ -204,7 +204,7 @@ def _whole_fetch(sessions: FetchSessions, call: FetchCall) -> Message:
     """Return a Fetch of a fetch session with all partitions of the session added, so that the response has the error at
     each.
 
-    The fetch session ends here, and the response has no session id: the client begins a new one.
+    This function also ends the fetch session. The response has no session id, so the client begins a new session.
     """
     request = call.request
     session = sessions.find(request.session_id)
