@@ -74,7 +74,7 @@ class BadCompression(FormatError):
 
 
 class BytesBehind(BadCompression):
-    """Bytes behind the end of a compressed payload that Java's streams ignore: the payload itself is whole."""
+    """A compressed payload is whole, but bytes follow its end; Java's streams ignore these bytes."""
 
 
 class LimitExceeded(FormatError):

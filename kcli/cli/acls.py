@@ -199,9 +199,9 @@ def remove(
     given: RuleOptions,
     options: ClusterOptions,
 ) -> None:
-    """Remove ACLs: of principals, or with --force all of the resources.
+    """Remove the ACLs of principals for resources, or with --force all ACLs of the resources.
 
-    Without a principal and without --force they are only shown.
+    Without a principal and --force the command only shows the ACLs that it would remove.
     """
     chosen = given.options()
     filters = chosen.removed()

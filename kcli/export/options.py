@@ -70,7 +70,7 @@ class Bound:
 @dataclass(frozen=True, slots=True)
 class Narrowed:
     """The records that the query's filters select: those of `topics` and `partitions` (None: all), with offsets in
-    [from_offset, to_offset), from the first record on whose timestamp is at least from_time_ms (epoch ms)."""
+    [from_offset, to_offset), from the first record that has a timestamp of from_time_ms (epoch ms) or later."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
