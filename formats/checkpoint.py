@@ -11,7 +11,7 @@
     line 3..   `epoch start-offset`, or `topic partition offset`; separated by white space
 
 An empty file (Kafka creates one before its first write) and a file of only the version hold no entries. Any other
-malformed file keeps a broker from starting, with one exception: a broker takes an offset checkpoint that has text in
+malformed file keeps a broker from starting, with one exception: a broker reads an offset checkpoint that has text in
 place of a number, or a negative count, as one without entries; with such a replication-offset-checkpoint it serves no
 partition.
 Source: CheckpointFile, LeaderEpochCheckpointFile, OffsetCheckpointFile.

@@ -2,10 +2,10 @@
 
     key     int16 version (0), int16 type; readers ignore the bytes that a later version may add
       type  0 abort, 1 commit: end of the producer's transaction              int16 version, EndTxnMarker
-            2 leader change: the new leader, the voters that elected it       LeaderChangeMessage
+            2 leader change: the new leader, all voters, who voted for it     LeaderChangeMessage
             3, 4 snapshot header, footer: first, last record of `.checkpoint` SnapshotHeaderRecord, SnapshotFooterRecord
             5 KRaft version                                                   KRaftVersionRecord
-            6 KRaft voters: the voter set from here on (KIP-853)              VotersRecord
+            6 KRaft voters: the voter set from this record on (KIP-853)       VotersRecord
     value   the message named above; those of types 2 to 6 begin with their own version
 
 A batch with the control bit holds only control records; a transaction marker is the only record of its batch.

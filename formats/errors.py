@@ -9,7 +9,7 @@ FormatError
   BadCount       a count differs from the number of items that follow, or is impossible
   BadCodec       an unknown compression codec id
   BadCompression a payload that its codec does not decompress, or bytes behind its end
-  BytesBehind    a BadCompression: bytes behind the end that Java's streams ignore, and with them Kafka
+  BytesBehind    a BadCompression: bytes behind the end, which Java's streams, and so Kafka, ignore
   LimitExceeded  a value larger than the caller allows, sound or not
   BadValue       a value that the format does not allow, for a reason that no other error names
   BadNumber      a BadValue: text where a number must be
@@ -74,7 +74,7 @@ class BadCompression(FormatError):
 
 
 class BytesBehind(BadCompression):
-    """Bytes behind the end of a compressed payload that Java's streams ignore: the payload itself is whole."""
+    """A compressed payload is whole, but bytes follow its end; Java's streams ignore these bytes."""
 
 
 class LimitExceeded(FormatError):

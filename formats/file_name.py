@@ -1,7 +1,7 @@
 """Names of Kafka's files and directories, and the states that their suffixes stand for.
 
     in a partition's directory
-      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: its base offset, at most that of its first record
+      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: its base offset, at most its first offset
       <offset>.snapshot                          producer state of the records below the offset
       <offset>-<epoch>.checkpoint                KRaft snapshot of the metadata log below the offset; 20 and 10 digits
       leader-epoch-checkpoint partition.metadata quorum-state
@@ -12,11 +12,11 @@
       <topic>-<partition>-<topic id>/<offset>-<id>.log .index .timeindex .txnindex .snapshot .leader_epoch_checkpoint
     suffixes of any of these
       .deleted   removed after file.delete.delay.ms        .cleaned   being written by the cleaner
-      .swap      replaces segments, then loses the suffix  .tmp .part  being written, of no segment
+      .swap      replaces segments, then loses the suffix  .tmp .part  being written, then renamed
     directories
       <topic>-<partition>                     a partition
       <topic>-<partition>.<unique>-delete     removed after file.delete.delay.ms
-      <topic>-<partition>.<unique>-future     being moved here from another log directory
+      <topic>-<partition>.<unique>-future     being moved to this log directory from another one
       <topic>-<partition>.<unique>-stray      a replica that the metadata does not assign to this broker
 
 Ids are UUIDs in 22 characters of base64.

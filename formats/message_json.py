@@ -1,10 +1,12 @@
 """A message's value as Kafka's JSON converters print it.
 
-    string   text, with Java's replacement characters for invalid UTF-8          bytes   base64      uuid   as it is
-    tagged   left out if the field has its default                               unknown tagged fields are left out
+    string         text, with Java's replacement characters for invalid UTF-8
+    bytes          base64
+    uuid           22 characters of url-safe base64, as `formats.message.parse` returns them
+    tagged fields  left out if the field has its default, or if the schema does not know the tag
 
-`to_json` returns a tree of dicts and lists; `json_text` returns the same as compact text, through functions compiled
-from the schema as the readers are, since an internal topic can hold millions of records. Source: the generated
+`to_json` returns a tree of dicts and lists; `json_text` returns the same JSON as compact text, by functions compiled
+from the schema, since an internal topic can hold millions of records. Source: the generated
 `*JsonConverter` classes (`JsonConverterGenerator`).
 """
 

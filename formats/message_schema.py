@@ -173,9 +173,9 @@ class MessageSchema:
     def layout(self, version: int) -> Layout:
         """Return the layout of the message in a version.
 
-        A version that the message does not have counts as the one below its lowest or above its highest. Kafka's
-        generated classes read such a version as the nearest one that they have, but the classes of nested structs
-        refuse a version above their range.
+        All versions below the message's lowest have one layout, all above its highest another. Kafka's generated
+        classes read such a version as the nearest one that they have, but the classes of nested structs refuse a
+        version above their range.
         """
         version = min(max(version, self.versions.low - 1), self.versions.high + 1)
         found = self._layouts.get(version)

@@ -5,8 +5,8 @@ r"""Properties: `meta.properties` of a log directory and `partition.metadata` of
       cluster.id         of the cluster that the directory belongs to; required in version 1
       node.id            of the node that the directory belongs to; required in version 1
       directory.id       22 characters of base64: the id of the log directory (KIP-858), optional
-    partition.metadata   two lines `name: value`; Kafka reads neither the names nor what follows
-      version            0, or a later version's
+    partition.metadata   two lines `name: value`; Kafka ignores the names and what follows
+      version            0; Kafka reads any version from 0 on
       topic_id           22 characters of base64 (KIP-516)
 
     properties file      ISO 8859-1; lines end with LF, CR or CR LF
@@ -117,7 +117,7 @@ def meta_properties(properties: Properties) -> MetaProperties:
 def parse_partition_metadata(data: bytes) -> PartitionMetadata:
     """Return the entries of a partition.metadata file.
 
-    Like Kafka it takes any version from 0 on, does not look at the names, and does not read behind the second line.
+    Like Kafka it accepts any version from 0 on, and ignores the names and what follows the second line.
     Raises BadValue, UnknownVersion, with the position of the line.
     """
     try:

@@ -5,7 +5,7 @@
       0         clusterId (always empty), appliedOffset (always 0), currentVoters: [{voterId}]
       1         votedDirectoryId: 22 characters of base64, directory id of the voter votedId (KIP-853)
 
-Kafka takes the lower 16 bits of data_version, and 0 if it is no number. With version 1 the voters are in control
+Kafka uses the lower 16 bits of data_version, or 0 if it is no number. With version 1 the voters are in control
 records of the metadata log. Source: FileQuorumStateStore, QuorumStateData.json.
 """
 

@@ -1,4 +1,4 @@
-"""Time index (`.timeindex`): for some offsets of the segment, the largest timestamp up to there.
+"""Time index (`.timeindex`): for some offsets of the segment, the largest timestamp up to each.
 
     entry  12 bytes, big endian, sorted by timestamp and offset, no header
       timestamp        int64   the largest timestamp of the segment up to the offset, ms since 1970

@@ -31,7 +31,7 @@ class NotInstalled(UsageError):
 
 
 class UnreadableInput(KcliError):
-    """A file or directory that is not there, not readable, or not of a kind kcli knows.
+    """A file or directory that does not exist, cannot be read, or is not of a kind that kcli knows.
 
     errno: the operating system's error number; None if kcli, not the system, rejects the file.
     """

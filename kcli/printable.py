@@ -9,8 +9,8 @@ begin a line:
     bidirectional U+061C, U+200E, U+200F, U+202A..U+202E, U+2066..U+2069
 
 They are escaped wherever text leaves kcli for people: `\x1b`, `\n`, `\u202e`; in JSON as `\u001b`.
-formats.kernels.text escapes keys and values in the same way (`hidden_size`). --format kafka and a format string of
-`kcli consume` leave them as they are: these are for programs that read what Kafka's tools and kcat print.
+formats.kernels.text escapes keys and values in the same way (`hidden_size`). --format kafka and the format strings of
+`kcli consume` do not escape them: programs read that output as they read the output of Kafka's tools and of kcat.
 """
 
 import re

@@ -199,9 +199,9 @@ def remove(
     given: RuleOptions,
     options: ClusterOptions,
 ) -> None:
-    """Remove ACLs: of principals, or with --force all of the resources.
+    """Remove the ACLs of principals for resources, or with --force all ACLs of the resources.
 
-    Without a principal and without --force they are only shown.
+    Without a principal and --force the command only shows the ACLs that it would remove.
     """
     chosen = given.options()
     filters = chosen.removed()
@@ -235,7 +235,7 @@ def explain(
     *,
     options: SourceOptions,
 ) -> None:
-    """Tell which rule decides an access: 0 where it is allowed, 1 where it is denied."""
+    """Show which rule decides an access. Exit status: 0 if the access is allowed, 1 if it is denied."""
     from kcli.security.authorizer import Access
     from kcli.security.explanation import explain as explained
 

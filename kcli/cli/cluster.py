@@ -61,7 +61,7 @@ def cluster(
     *,
     options: ClusterOptions,
 ) -> None:
-    """The cluster's id, brokers, controllers and features; the help is the application's."""
+    """Show the cluster's id, brokers, controllers and features. --help shows the text given to `typer.Typer`."""
     if context.invoked_subcommand is not None:
         sources = [context.get_parameter_source(name) for name in context.params]
         if any(source is not None and source.name == "COMMANDLINE" for source in sources):
@@ -117,9 +117,9 @@ def restart(
 ) -> None:
     """Stop nodes in order and start them, one after the other; without a node: all of them.
 
-    The next one waits until the one before is ready and every partition has all its replicas in sync, for at most a
-    minute. --command-config and -X have what the brokers' listener asks a client for; of a cluster of --secure it is
-    the admin's, which lies beside the data.
+    Before the next node is stopped, the one before must be ready and every partition must have all its replicas in
+    sync; if that takes more than a minute, the restart ends. To check it, kcli connects to the brokers with the client
+    properties of --command-config and -X; by default, in a cluster of --secure, with the admin's client.properties.
     """
     from kcli.client.security import security_of
     from kcli.launcher.control_client import ask

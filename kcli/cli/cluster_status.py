@@ -54,10 +54,11 @@ def status(
     properties: Properties = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
-    """Show how a cluster is: nodes, quorum, partitions under-replicated, offline, under min ISR.
+    """Show the state of a cluster: nodes, quorum, and partitions that are under-replicated, offline, under min ISR.
 
-    With --data-dir also what its launcher knows: processes, since when they run, memory; of a cluster of --secure it
-    asks as the admin, whose login lies beside the data. Exit status 1 where something is not as it should be.
+    With --data-dir also the state, start time and memory of each node's process; kcli then connects to a cluster of
+    --secure with the admin's client.properties beside the data, unless --command-config is given. Exit status: 1 if a
+    node does not run or is fenced, the quorum has no leader, or a partition lacks replicas in sync.
     """
     source = _Source(
         data_dir, bootstrap, client_properties(written_config(data_dir, command_config), properties), timeout

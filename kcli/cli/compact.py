@@ -52,7 +52,8 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """Compact logs as Kafka's log cleaner does, or show what it would do and why.
 
     Topics are configured as the directory's own metadata log says, the broker as --config and that log say; -o
-    overrides both. Exit status: 0 done, 1 a partition that Kafka's cleaner would give up, 2 usage or unreadable input.
+    overrides both. Exit status: 0 done, 1 Kafka's cleaner would mark a partition as uncleanable, 2 usage or unreadable
+    input.
     """
     from kcli.cli.settings import Settings
     from kcli.log.cleaner.log_cleaner import LogCleaner

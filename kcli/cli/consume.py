@@ -127,9 +127,9 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Show the records of a topic's partitions, then new ones as they are appended, until interrupted.
 
-    Without --group no group is joined and no offset committed. Records of one partition come in order; those of several
-    as brokers answer. A range of times that has an end, -e and -c end the command. In a group, assigned and revoked
-    partitions are reported on standard error.
+    Without --group no group is joined and no offset committed. Records of one partition come in the order of their
+    offsets; those of several partitions as brokers answer. The command ends by itself with -e, with -c, and at the end
+    of a --time range, if it has one. In a group, assigned and revoked partitions are reported on standard error.
     """
     printer = _printer(output, template, nulls=nulls, unfolded=unfolded)
     cluster = options.connection()

@@ -112,8 +112,8 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Show what is in a log segment, an index, a snapshot or a checkpoint: any file that Kafka writes.
 
-    The file's name decides its type, else --type. A directory stands for the log segments in it and in its
-    partitions (or its files of --type). Nothing is written anywhere but to standard output.
+    The file's name decides its type, or else --type. A directory stands for the log segments in it and in the
+    partition directories in it; with --type, for the files of that type. Only standard output is written to.
     """
     from kcli.cli import dump
     from kcli.cli.options import key_bytes, time_ms

@@ -77,8 +77,8 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
 
 
 def _with_offsets(options: SourceOptions, first: int | None, stop: int | None) -> SourceOptions:
-    """Return the options with `first` and `stop` as start and end offset of all partitions (None: unchanged). Spark's
-    options, which are text, have offsets for single partitions only."""
+    """Return the options with `first` and `stop` as start and end offset of all partitions (None: unchanged). In
+    the text of Spark's options an offset can only be given for single partitions."""
     if first is not None and first < 0:
         raise UsageError("--from-offset is negative")
     if stop is not None and stop < 0:

@@ -131,8 +131,8 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Export logs to Parquet, with Spark and without Kafka.
 
-    Sources are only read. The table is there as a whole or not at all; a manifest beside the data says what it was made
-    of. Exit status: 0 done, 1 a failure or findings of --check, 2 usage or unreadable input.
+    Sources are only read. The table is complete or does not exist; a manifest beside the data names the files and their
+    sources. Exit status: 0 done, 1 a failure or findings of --check, 2 usage or unreadable input.
     """
     from kcli.cli.options import pairs, time_ms
     from kcli.errors import UsageError, needing

@@ -75,7 +75,7 @@ def format(  # noqa: A001, PLR0913, PLR0917 (the command's name; one parameter a
     """Format the log directories of a node, as kafka-storage format does: same files, same options.
 
     The node is the one that server.properties describes. Real Kafka starts on what this formats, and kcli serve on what
-    kafka-storage formats. A node that is all of its quorum needs none of this: kcli serve formats its directories.
+    kafka-storage formats. A node that is the only voter of its quorum need not be formatted: kcli serve does that.
     """
     from kcli.broker.config import BrokerConfig
     from kcli.broker.metadata.format import random_id

@@ -68,7 +68,7 @@ def import_from_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Write the segments of an export to Parquet back: same offsets, timestamps, keys, values, headers, producers.
 
-    The directory is there when all of it is written, or not at all.
+    The log directory is complete or does not exist.
     """
     if (out is None) is not dry_run:
         raise UsageError("give --out LOGDIR, or --dry-run")

@@ -92,10 +92,10 @@ def write(data: memoryview) -> None:
 
 
 def write_text(text: str) -> None:
-    """Write lines to stdout; bytes of file names that are not UTF-8 are written as they are.
+    """Write lines to stdout; bytes of file names that are not UTF-8 are written unchanged.
 
-    The caller passes names and other foreign text through `printable`. Control characters in text that has not been
-    escaped so are escaped here, except line ends and colours.
+    The caller passes names and other foreign text through `printable`. This function escapes the control characters
+    that are left in the text, except line ends and, on a terminal, colours.
     """
     parts = (_LAYOUT if on_terminal() else _LINE_END).split(text)
     parts[::2] = map(printable, parts[::2])

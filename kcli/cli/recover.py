@@ -67,8 +67,9 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Tell what Kafka would cut or rebuild when it starts, and do the same in a copy or in place.
 
-    A partition in which a start fails is left as it is. Exit status: 1 where a dry run finds that records would be cut
-    or that Kafka would not start, or has not seen the metadata log; or where something could not be recovered.
+    A partition with which Kafka does not start is left as it is, unless --salvage mends it. Exit status: 1 if Kafka
+    does not start, also with what was recovered, or if a dry run finds records that a start loses, damage that a start
+    passes over, something to salvage, or no metadata log; 2 if a file cannot be read.
     """
     from kcli.cli.settings import Settings
     from kcli.inspector.verify.next_steps import move
@@ -278,7 +279,7 @@ class _Show:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
     def _of_promotions(self) -> None:
-        """Show which future logs the start puts in the place of current logs, and what is lost with these."""
+        """Show which future logs the start puts in the place of current logs, and which offsets are lost by that."""
         for path, each in self._promotions.items():
             promotion, is_future = each.promotion, path == each.promotion.future
             if promotion.is_refused and not self._recovery.salvage:  # among the refusals
@@ -526,7 +527,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
 
 
 def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool) -> Iterator[Row]:
-    """Yield a row for each partition whose batches are in the .log file of another one."""
+    """Yield a row for each other partition that has batches in the .log file `found.file` of this partition."""
     topic = plan.name.rpartition("-")[0] if plan.options.home is None else plan.options.home.topic
     for owner in dict.fromkeys(run.owner for run in found.runs):
         runs = [run for run in found.runs if run.owner == owner]
@@ -537,7 +538,7 @@ def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool)
 
 
 def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
-    """Yield a row for each header of a batch that salvage puts right."""
+    """Yield a row for each batch header that salvage corrects."""
     for put in plan.saved.put_back:
         row = {"partition": plan.name, "kind": "put-back", "file": put.file, "position": put.position}
         yield row | {"before": put.before, "base_offset": put.base_offset}
@@ -768,9 +769,9 @@ def _mending_words(row: Row) -> str:
 
 
 def _end_of_promoted(row: Row, compared: Compared, directory: Path, aside: Path | None) -> Row:
-    """What a row about the offsets of a partition has instead, where the start puts a future log in the place of a
-    current one: the offsets of the log that Kafka then serves. directory: that of the future or of the current log.
-    aside: the one of the two that salvage makes a stray; None where it makes none."""
+    """Return the fields to replace in a partition's row of offsets if the start puts a future log in the place of the
+    current one; {} if they stay, and for other rows. directory: that of the log in the row, the future or the current
+    one. aside: the directory of the two that salvage makes a stray; None if it makes neither a stray."""
     promotion = compared.promotion
     if promotion.is_resumed:
         return {}
@@ -815,7 +816,8 @@ def _lost_ranges(row: Row) -> str:
 
 
 def _aside_words(row: Row) -> str:
-    """The end of a sentence about offsets that go with a current log, which says what salvage does."""
+    """Return the end of a sentence about lost offsets: only the deleted log has them, and which of the two logs salvage
+    keeps as a stray."""
     words = ", which the deleted log alone has"
     if row["salvage_sets_aside"] is None:
         return words
@@ -891,7 +893,7 @@ def _words(row: Row) -> str:
 
 
 def _coordinator_words(row: Row) -> str:
-    """Return the words for what a coordinator does not load, loses, or loads of another partition."""
+    """Return the words for records that a coordinator does not load, that are lost, or that are another partition's."""
     if row["kind"] == "not-loaded":
         where = "" if row["offset"] is None else f"offset {row['offset']:,}: "
         return f"{where}{row['reason']}: {row['outcome']}"
@@ -971,8 +973,8 @@ class _Totals:
 
     @property
     def is_salvaged(self) -> bool:
-        """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds files, gives them their
-        names, or adds transaction markers."""
+        """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds or renames files, or
+        adds transaction markers."""
         headers = self._put_back, self._resized, self._epochs
         return any((*headers, self._gaps, self._reordered, self._rebuilt, self._restored, self._markers))
 

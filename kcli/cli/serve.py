@@ -107,21 +107,22 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """Run a Kafka 4.3 node: broker and controller in one process, no JVM.
 
     Prints one line on stdout when it is ready; logs go to stderr. SIGTERM or SIGINT ends it in order, a second one at
-    once. Real Kafka can go on with the data directory, and this node with one of Kafka's.
+    once. Real Kafka can start on the data directory, and kcli serve on one of Kafka's.
 
-    With --nodes it is a cluster on this machine: each node a process with a directory of its own below --data-dir,
-    replication between them, one ready line for all. --listen is the first broker's. What is in the directory is gone
-    on with, same nodes and ports, also without --nodes. --config has the configuration of all nodes, but for ids,
-    roles, directories and ports. `kcli cluster` shows it, kills and restarts nodes.
+    With --nodes it runs a cluster on this machine: each node is a process with its own directory below --data-dir, and
+    one line on stdout says that all are ready. --listen is the address of the first broker. A cluster that exists in
+    the directory is started with the same nodes and ports, also without --nodes. The configurations in --config apply
+    to all nodes, except ids, roles, directories and ports. `kcli cluster` shows, kills and restarts nodes.
 
-    With --secure clients connect by TLS and log in (SCRAM), and nobody but the admin may do anything until `kcli acls`
-    allows it. Certificates and the admin's client.properties are made in DIR-secure beside the data, and used again.
-    The nodes of --nodes reach each other in the same way. A directory without such an admin gets one. Without --secure
-    what it has closed is served with --insecure or --config alone.
+    With --secure clients connect by TLS and log in (SCRAM), and only the admin may do anything until `kcli acls` allows
+    it. The first start makes certificates and the admin's client.properties in DIR-secure beside the data, later ones
+    use them again. The nodes of --nodes connect to each other by TLS, too, and log in. If a single node's data
+    directory was formatted without --secure, the start adds the admin to its metadata log. After a start with --secure,
+    one without it needs --insecure or --config; the nodes of a cluster stay secure.
 
-    With --read-only the directory may be any that has partitions in it, or one partition's own: crashed, damaged,
-    without metadata, or of a running Kafka. Every sound record is served, those behind damage too. No file is made or
-    changed.
+    With --read-only the data directory may be any that has partitions in it, or a partition's own directory: crashed,
+    damaged, without metadata, or in use by a running Kafka. Every sound record is served, also behind damage. No file
+    is created or changed.
     """
     from kcli.broker.process.log_lines import set_up_logging
     from kcli.launcher.paths import is_cluster

@@ -30,7 +30,7 @@ class Settings:
     """The configurations for a log directory, or for a partition's directory in one.
 
     server: the entries of --config. broker: the broker's configuration, from all sources. metadata_error: why the
-    metadata log could not be read as a whole; topics then have what its readable records give them, if any.
+    metadata log could not be read as a whole; topics then have the configurations in its readable records.
     Raises UsageError, InvalidConfig, UnreadableInput.
     """
 

@@ -215,7 +215,7 @@ def alter(  # noqa: PLR0913 (one parameter an option)
     *,
     options: ClusterOptions,
 ) -> None:
-    """Give topics more partitions, or other configurations: what is not named stays."""
+    """Add partitions to topics, or set and delete configurations of topics; other configurations stay."""
     topics = _some(names, named)
     changes: dict[str, str | None] = {**pairs(configs, "--config"), **dict.fromkeys(deleted or [])}
     if partitions is None and assignment is not None:

@@ -173,7 +173,10 @@ def find_hanging(
     *,
     options: SourceOptions,
 ) -> None:
-    """Find transactions that are open in partitions and that no coordinator will end; 1 if there are some."""
+    """Find transactions that are open in partitions and that no coordinator will end.
+
+    Exit status: 1 if any is found.
+    """
     if partition is not None and topic is None:
         raise UsageError("--partition wants --topic")
     errors = ErrorReport()

@@ -59,8 +59,8 @@ def verify(
 ) -> None:
     """Check logs, and all that Kafka keeps beside them, byte for byte and against each other.
 
-    A directory is checked with everything in it, a file alone (an index beside its log). Goes on behind damage. The
-    worst comes first; what follows from it is counted with it.
+    A directory is checked with everything in it; a file is checked alone, an index also against its .log file. The
+    check goes on behind damage. The worst findings come first; a finding that follows from another is only counted.
 
     Exit status: 0 sound, 1 errors or warnings, 2 something could not be read. Only standard output is written to.
     """

@@ -83,8 +83,8 @@ class Acls:
                 yield ErrorAnswer(_subject(acl), each.error_code, each.error_message) if failed else acl
 
     def settings(self) -> frozenset[str]:
-        """Return the names in SETTINGS that the brokers have set; all of SETTINGS if no broker answers which are
-        set."""
+        """Return the names in SETTINGS that the brokers have set; all of SETTINGS if no broker answers
+        DescribeConfigs."""
         try:
             return self._brokers.ask(_settings)
         except NobodyAnswers:

@@ -54,8 +54,8 @@ class Groups:
 
     A method that takes several groups yields a KcliError in place of each group that failed.
 
-    trouble: always empty. kcli.inspector.groups has the same interface, and lists there the parts of a log directory
-    that cannot be read.
+    trouble: always empty. kcli.inspector.groups has the same interface, and lists in its `trouble` the parts of a log
+    directory that cannot be read.
     """
 
     trouble: Sequence[str | KcliError] = ()

@@ -1,7 +1,7 @@
 """Transactions of a cluster, from their coordinators and from partition leaders; aborts of hanging transactions.
 
-librdkafka has no API for transactions of others: it gives the brokers and the partitions' leaders, and `wire` sends the
-requests. Requests to a coordinator that is moving or still loading are retried.
+librdkafka has no API to list, describe or abort other clients' transactions: it supplies the brokers and the leaders
+of partitions, and `wire` sends the requests. Requests to a coordinator that is moving or still loading are retried.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Transactions:
     """Transactions of a cluster. The cluster's topics are read once, at construction. Methods that take several
     transactional ids, or partitions, yield a KcliError in place of each one that failed.
 
-    trouble: always empty. kcli.inspector.transactions has the same interface, and lists there the parts of a log
-    directory that cannot be read.
+    trouble: always empty. kcli.inspector.transactions has the same interface, and lists in its `trouble` the parts of a
+    log directory that cannot be read.
     """
 
     trouble: Sequence[str | KcliError] = ()

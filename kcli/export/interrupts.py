@@ -17,7 +17,7 @@ class Held:
         self._came = False
 
     def take(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGINT: remember the first one; a second one raises KeyboardInterrupt at once."""
+        """The signal handler: remember the first SIGINT, raise KeyboardInterrupt at the second."""
         if self._came:
             signal.default_int_handler(number, frame)
         self._came = True

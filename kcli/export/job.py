@@ -9,7 +9,7 @@
 
 `df.write.parquet` is not used: it passes records from Python through Arrow to the JVM, where they become rows, and
 columns again in Spark's writer, which took five times as long; `python -m tests.bench.export` measures both.
-Writing in the workers also gives exact file sizes, statistics and counts, and the same result for every reader.
+Workers that write the files themselves also report the exact sizes, statistics and counts of the files.
 """
 
 from __future__ import annotations
@@ -431,7 +431,7 @@ class _Reports:
     """The reports of a job's tasks.
 
     read: reports of the tasks that read splits. made: reports of the tasks that wrote the table's files. dead_first:
-    the files of dead letters that the tasks of `read` wrote in a sorted export, in which other tasks write the table.
+    the dead-letter files of the tasks in `read`, if the tasks in `made` are others (--sort, --latest-by-key).
     """
 
     read: Sequence[TaskReport]

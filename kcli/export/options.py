@@ -30,7 +30,7 @@ Enum = TypeVar("Enum", bound=StrEnum)
 
 
 class Isolation(StrEnum):
-    """isolation.level: READ_COMMITTED leaves out aborted transactions and records above the last stable offset."""
+    """isolation.level: READ_COMMITTED leaves out aborted transactions, and records from the last stable offset on."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
@@ -70,7 +70,7 @@ class Bound:
 @dataclass(frozen=True, slots=True)
 class Narrowed:
     """The records that the query's filters select: those of `topics` and `partitions` (None: all), with offsets in
-    [from_offset, to_offset), from the first record on whose timestamp is at least from_time_ms (epoch ms)."""
+    [from_offset, to_offset), from the first record that has a timestamp of from_time_ms (epoch ms) or later."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None

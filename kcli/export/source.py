@@ -112,7 +112,7 @@ class KafkaLogReader(DataSourceReader):
 
 
 class FilteringReader(KafkaLogReader):
-    """A KafkaLogReader that takes filters from Spark, with option pushFilters.
+    """A KafkaLogReader to which Spark passes the filters of a query, with the option pushFilters.
 
     It is a class of its own because Spark refuses a reader with the method pushFilters if
     spark.sql.python.filterPushdown.enabled is false, which is the default.

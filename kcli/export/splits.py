@@ -191,8 +191,8 @@ def log_start(copies: list[PartitionFiles]) -> int:
 
 
 def chosen(copies: list[PartitionFiles], start: int, end: int) -> list[Range]:
-    """Return [start, end) as ranges, each offset from one replica: the first replica gives all offsets from its log
-    start offset on, the others in turn give the offsets below."""
+    """Return [start, end) as ranges, each offset from one replica: from the first replica all offsets from its log
+    start offset on, from each following replica the lower offsets that it has."""
     found: list[Range] = []
     for files in copies:
         if start >= end or not files.segments:

@@ -148,7 +148,10 @@ def _unquoted(pattern: str) -> str:
 
 @dataclass
 class _Frame:
-    """A group that is not closed yet, or the whole pattern, with what is known of the alternative being parsed."""
+    """A group that is not closed yet, or the whole pattern, and whether its alternatives may match the empty text.
+
+    captures: whether it is, or contains, a capturing group. last_captures: the same for the last piece in it.
+    """
 
     captures: bool = False
     is_empty: bool = True

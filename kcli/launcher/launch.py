@@ -72,8 +72,8 @@ def launch(
 
 @contextmanager
 def _locked(path: Path, disk: Disk, *, secure: bool) -> Iterator[None]:
-    """Lock the directory, which is created if it does not exist, and removed at the end if it was created here and
-    is still empty. secure: whether only its owner may access a new directory."""
+    """Lock the directory, which is created if it does not exist; a directory that this call created is removed at the
+    end if it is still empty. secure: whether only its owner may access a new directory."""
     is_new = not path.exists()
     if secure:
         from kcli.broker.startup.secure import make_private

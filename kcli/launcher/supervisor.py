@@ -58,8 +58,8 @@ class Refused(KcliError):
 
 
 class Child:
-    """A node, and its process while it is running. leads: whether the node was the active controller when its broker
-    had stopped."""
+    """A node, and its process while it is running. leads: whether the node, once its broker had stopped,
+    reported that it was the active controller."""
 
     def __init__(self, plan: NodePlan, config: Path) -> None:
         self.plan = plan

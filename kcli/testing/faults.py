@@ -201,10 +201,10 @@ async def _without_topics(error: str, router: Router, api: Api, call: Call) -> A
 
 
 def _whole_fetch(sessions: FetchSessions, call: FetchCall) -> Message:
-    """Return a Fetch of a fetch session with all partitions of the session added, so that the response has the error at
-    each.
+    """Return an incremental Fetch with all partitions of its fetch session added, so that the response has the error at
+    each of them.
 
-    The fetch session ends here, and the response has no session id: the client begins a new one.
+    This function also ends the fetch session. The response has no session id, so the client begins a new session.
     """
     request = call.request
     session = sessions.find(request.session_id)

@@ -81,7 +81,8 @@ class Group(NamedTuple):
 
 class Progress(NamedTuple):
     """A group's progress in a partition: the committed offset, the log end offset, and the member that the partition is
-    assigned to, each None if there is none or if it is not known."""
+    assigned to, each None if there is none or if it is not known. Like kafka-consumer-groups, kcli takes a
+    cluster's high watermark for the log end offset."""
 
     topic: str
     partition: int
@@ -106,7 +107,7 @@ def progress(
     group: Group, committed: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int]
 ) -> list[Progress]:
     """Return the progress of a group in each partition that is assigned to a member or has a committed offset. ends:
-    log end offsets by partition; a partition that is missing there has an unknown one."""
+    log end offsets by partition; a partition without an entry has an unknown log end offset."""
     readers = {place: member for member in group.members for place in member.assignment}
     return [
         Progress(*place, committed.get(place), ends.get(place), readers.get(place))

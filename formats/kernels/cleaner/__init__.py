@@ -1,6 +1,6 @@
 """Compaction of a log.
 
-batch_filter   writes the records of a window of the log that compaction keeps
-key_map        tells batch_filter the latest offset of each key; records of that key below it are dropped
+batch_filter   writes the records that compaction keeps of one window of the log
+key_map        the latest offset of each key; batch_filter drops the records of the key at lower offsets
 transactions   finds the batches of aborted transactions, whose records batch_filter drops
 """

@@ -21,13 +21,14 @@ DEPTH_MAX = 64
 
 
 def infer_json(payloads: Iterable[bytes | None]) -> pa.DataType:
-    """Return the common type of JSON texts; the null type if no text tells it (null, {} and [] do not). Payloads that
-    are not JSON are ignored."""
+    """Return the common type of JSON texts; the null type if they are only null, {} and []. Payloads that are not
+    JSON are ignored."""
     return json_type(_values(payloads))
 
 
 def json_type(values: Iterable[Any]) -> pa.DataType:
-    """Return the common type of values as `json.loads` returns them; the null type if no value tells it."""
+    """Return the common type of values as `json.loads` returns them; the null type if they are only None,
+    {} and []."""
     shape = _JsonShape()
     for value in values:
         shape.add(value, DEPTH_MAX)

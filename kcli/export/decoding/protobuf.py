@@ -46,8 +46,8 @@ header = SCHEMA_MESSAGE
 PROTOC_TIMEOUT_S = 60
 MAIN = "payload.proto"
 
-# The files that a schema made by Confluent's serializers imports without listing them as references; only the field
-# names and numbers that are needed.
+# The files that a schema made by Confluent's serializers imports but does not list as references. They have only the
+# fields that are needed, with names and numbers.
 CONFLUENT = {
     "confluent/meta.proto": 'syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";'
     "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }"
