@@ -4,8 +4,8 @@
                 log (v8), -5 the last in tiered storage (v9), -6 the first to be uploaded there (v11); else a time in ms
                 since 1970
 
-v2 isolation level: latest is the last stable offset. v4 leader epochs. v5 OFFSET_NOT_AVAILABLE. v6 flexible. v10 a time
-limit for tiered storage (KIP-1075). -3: KIP-734, -4: KIP-405, -5: KIP-1005, -6: KIP-1023.
+v2 isolation level: with read_committed, latest is the last stable offset. v4 leader epochs. v5 OFFSET_NOT_AVAILABLE. v6
+flexible. v10 a time limit for tiered storage (KIP-1075). -3: KIP-734, -4: KIP-405, -5: KIP-1005, -6: KIP-1023.
 """
 
 from __future__ import annotations

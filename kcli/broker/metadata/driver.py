@@ -86,8 +86,8 @@ class RaftDriver:
         return self._clock.now_ms()
 
     def start(self) -> None:
-        """Take part in the quorum. First flush the log, as raft counts records that a killed process has left as
-        durable."""
+        """Take part in the quorum. First flush the log: raft takes all records in it for durable, but a killed process
+        may have left some that were not flushed."""
         self._log.flush(self.now_ms)
         self.do(lambda: self.raft.start(self.now_ms))
 

@@ -264,7 +264,8 @@ class MetadataLog(ABC):
                 logger.exception("a listener of the quorum failed")
 
     def _fail(self, error: Exception) -> None:
-        """Handle a failure: no more records can be appended, and waiting appends fail with MetadataLogFailed."""
+        """Stop the log after an error: no more records can be appended, uncommitted appends fail with
+        MetadataLogFailed, and `on_failure` is called."""
         self._failure = error
         self._stop_timers()
         logger.error("the metadata log failed: %s", error_text(error))

@@ -8,7 +8,7 @@ sasl.oauthbearer.jwks.endpoint.url.
                     as they are, and the reason is logged.
     http://...      fetched in the same way, over a connection that others can change: a warning is logged at the start
 
-As Kafka does, the node fetches only URLs that the system property ALLOWED lists, in the environment variable
+As Kafka does, the node fetches only URLs that a system property of Java lists, set in the environment variable
 KAFKA_OPTS: "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the
 system's, or those of the options ssl.truststore.* of the listener's login module. A node that cannot read or fetch the
 keys at its start does not start.

@@ -268,8 +268,8 @@ class Partition:
         self._wake_all()
 
     def delete(self) -> None:
-        """Handle the deletion of the replica from this broker. Pending waits for the high watermark get the result
-        NOT_LEADER_OR_FOLLOWER."""
+        """Stop serving the replica, which was removed from this broker. Pending waits for the high watermark get the
+        result NOT_LEADER_OR_FOLLOWER."""
         self._close_lane()
         self.is_deleted = True
         self._commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
