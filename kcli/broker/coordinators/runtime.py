@@ -54,8 +54,9 @@ NOTHING = Outcome()
 
 
 class CoordinatorError(KcliError):
-    """A coordinator refuses a request. code: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
-    or the error code with which the log has refused a transaction's batch."""
+    """A coordinator refuses a request. code: the error code of the response. The coordinator itself raises
+    NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and the error code with which the log has
+    refused a transaction's batch; a function that raises another code names it."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)

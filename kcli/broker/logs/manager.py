@@ -167,7 +167,8 @@ class LogManager:
         return topic.name if topic is not None and is_opened else None
 
     def _take(self, loadings: list[DirectoryLoading]) -> None:
-        """Add a Partition for each loaded log that the metadata names; delete the other logs."""
+        """Add a Partition for each loaded log. Delete the logs of partitions that the metadata no longer has, and the
+        directories -delete. Raises LogDirsRefused if a partition lies in two log directories."""
         homes: dict[TopicPartition, LogDir] = {}
         for each in loadings:
             for path in each.deleted:

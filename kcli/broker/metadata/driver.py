@@ -209,7 +209,7 @@ class RaftDriver:
         return channel
 
     def _warn(self, address: str, reason: str) -> None:
-        """Log the reason why a node is unreachable, at most every LOG_AGAIN_S seconds."""
+        """Log a problem with another node of the quorum, for each `address` at most once in LOG_AGAIN_S seconds."""
         now = self._loop.time()
         if now - self._named.get(address, -LOG_AGAIN_S) >= LOG_AGAIN_S:
             self._named[address] = now

@@ -367,7 +367,8 @@ class MetadataLog(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Commit the waiting appends, then close the log as in a clean shutdown. Raises OSError."""
+        """Close the log as in a clean shutdown. First commit the waiting appends if this node is the only voter, else
+        leave the quorum, and resign if this node is the active controller. Raises OSError."""
 
     async def _close_files(self) -> None:
         self._upkeep.close()
