@@ -157,8 +157,7 @@ class FetchSessions:
     A new session needs a free slot, and must not raise `held` above PARTITIONS_MAX. If either fails, one session is
     evicted; if that does not suffice, or if no session may be evicted, the new session is not begun:
 
-        1  the least recently used session, if it had no request for more than eviction_ms
-           (min.incremental.fetch.session.eviction.ms)
+        1  the least recently used session, if it had no request for more than eviction_ms (in Kafka two minutes)
         2  else, if all slots are in use, the smallest of the sessions begun more than eviction_ms ago, provided that it
            has fewer partitions than the new session
 
