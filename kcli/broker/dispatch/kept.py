@@ -79,7 +79,7 @@ class KeptAnswer(Laid):
     kept: Kept
 
     def set_throttle(self, throttle_ms: int) -> None:
-        """Add the throttle time, in ms, between the part of the body before it and the part behind it."""
+        """Write the throttle time, in ms, into this frame: the body, which other frames share, is not changed."""
         at, body = self.kept.throttle_at, self.kept.body
         if at is not None:
             self[1:] = body[:at], throttle_ms.to_bytes(THROTTLE_BYTES), body[at + THROTTLE_BYTES :]

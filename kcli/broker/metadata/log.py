@@ -367,8 +367,9 @@ class MetadataLog(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Close the log as in a clean shutdown. First commit the waiting appends if this node is the only voter, else
-        leave the quorum, and resign if this node is the active controller. Raises OSError."""
+        """Close the log as in a clean shutdown. A LoneMetadataLog first commits the waiting appends; a
+        ReplicatedMetadataLog first resigns if this node is the active controller, and leaves the quorum. Raises
+        OSError."""
 
     async def _close_files(self) -> None:
         self._upkeep.close()

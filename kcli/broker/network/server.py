@@ -140,8 +140,8 @@ class Server:
         self._complaints = Complaints(loop.time)
 
     def renew_scratch(self) -> None:
-        """Give the server a new scratch buffer, into which the connections receive bytes one after another. Called if a
-        waiting request has views of the current buffer."""
+        """Replace the scratch buffer, into which the connections receive bytes one after another, by a new one. Called
+        if a waiting request has views of the current buffer."""
         self.scratch = memoryview(room(SCRATCH_BYTES))
 
     @property

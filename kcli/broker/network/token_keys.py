@@ -85,7 +85,7 @@ class KeysUnavailable(KcliError):
 def token_keys(security: ListenerSecurity, now: dt.datetime, hide: Hide = str) -> KeyFile | KeyEndpoint:
     """Return the keys for a listener's tokens. A KeyEndpoint has no keys until `fetch_first`. now: the current time,
     with a time zone. hide: removes secrets from the text of an error or log line. Raises InvalidConfig if the file has
-    no keys, or if the URL must not or cannot be fetched."""
+    no keys, if the URL must not be fetched, or if the options for its TLS are invalid."""
     url = security.of_mechanism(oauth.MECHANISM, JWKS)
     assert url is not None, "checked with the configuration"
     name = f"{oauth.MECHANISM.lower()}.{JWKS}"
