@@ -2,7 +2,7 @@
 
     every resource    at most once in a request; of a known type; no name twice; no null
     broker            only this broker, or the default of all; the new values must agree with its other configurations
-                      (dynamic.py)
+                      (config/dynamic.py)
     broker logger     changed by this broker at once: loggers belong to its process, and are not in the metadata log
     other types       changed by the controller, see kcli.metadata.config_control
 

@@ -47,8 +47,8 @@ RETIRED_AT_ONCE: Final = 1000
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """A partition of a Fetch, with the Key of its topic and number in the request. Within a session also the high
-    watermark and log start offset of the last response, -1 for none."""
+    """A partition of a Fetch. topic: its topic, as the request refers to it. sent_high_watermark, sent_log_start:
+    within a session, the high watermark and the log start offset in the last response, -1 before the first."""
 
     topic: TopicKey
     index: int

@@ -55,7 +55,8 @@ logger = logging.getLogger("kcli.broker")
 
 
 class ReplicatedMetadataLog(MetadataLog):
-    """The metadata log of a node whose quorum has, or may get, other nodes. Call `start` once, and `close` at the end."""
+    """The metadata log of a node whose quorum has, or may get, other nodes. Call `start` once, and `close` at the
+    end."""
 
     def __init__(
         self,
