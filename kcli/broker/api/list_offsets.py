@@ -49,8 +49,8 @@ NOTHING: Found = -1, -1, -1
 
 def list_offsets(broker: Broker, call: types.ListOffsetsCall) -> types.ListOffsetsResponse:
     """Errors: INVALID_REQUEST (a partition named twice), UNSUPPORTED_VERSION (a timestamp of later versions),
-    UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE,
-    KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE."""
+    UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE
+    (before v5 LEADER_NOT_AVAILABLE), KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE."""
     requested = [(topic.name, each) for topic in call.request.topics for each in topic.partitions]
     times = Counter((name, each.partition_index) for name, each in requested)
     answers: dict[str, dict[int, types.ListOffsetsPartitionResponse]] = {}
