@@ -458,7 +458,7 @@ class Node:
         check_topics(journal.image)
 
     def _load_acls(self, broker: Broker) -> None:
-        """Let the authorizer decide by the ACLs of the image, as the metadata log is loaded."""
+        """Pass the ACLs of the image to the authorizer, which allows or denies requests from now on."""
         if broker.authorizer is not None:
             broker.authorizer.follow(broker.image.acls, broker.image.acls.keys())
             broker.authorizer.loaded = True

@@ -52,8 +52,8 @@ def api_versions(broker: Broker, call: types.ApiVersionsCall) -> types.ApiVersio
 
 
 def kept_state(broker: Broker, _listener: str) -> tuple[int, int, int]:
-    """Return the state besides the request on which a cached response (dispatch/kept.py) depends: the features and
-    their epoch."""
+    """Return the state of the node on which a cached response (dispatch/kept.py) depends: the version of the metadata
+    image, the epoch of the features, and the level of kraft.version."""
     return broker.image.version, broker.image.features_epoch, broker.metadata.kraft_version
 
 

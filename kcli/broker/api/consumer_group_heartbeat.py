@@ -75,7 +75,8 @@ async def _handled_in_turns(
 def _handled(
     broker: Broker, call: types.ConsumerGroupHeartbeatCall, describable: Container[str], *, are_allowed: bool
 ) -> types.ConsumerGroupHeartbeatResponse | Awaitable[types.ConsumerGroupHeartbeatResponse]:
-    """Check and handle a request. are_allowed: whether the client may describe all topics that the request names."""
+    """Check a request, and pass it to the group coordinator; return the response. are_allowed: whether the client may
+    describe all topics that the request names."""
     if not are_allowed:
         return _refused(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:

@@ -22,8 +22,8 @@ NONE = UUID(int=0)
 async def controller_registration(
     broker: Broker, call: types.ControllerRegistrationCall
 ) -> types.ControllerRegistrationResponse:
-    """Errors: UNSUPPORTED_VERSION if metadata.version has no such records yet; UNKNOWN_SERVER_ERROR for an unknown
-    security protocol."""
+    """Errors: UNSUPPORTED_VERSION if metadata.version is too old for registrations of controllers; UNKNOWN_SERVER_ERROR
+    for an unknown security protocol."""
     broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     request = call.request
     assert broker.active is not None, "only controllers get this request"

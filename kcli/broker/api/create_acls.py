@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 async def create_acls(broker: Broker, call: types.CreateAclsCall) -> types.CreateAclsResponse:
     """Errors of an ACL: SECURITY_DISABLED without an authorizer; INVALID_REQUEST; POLICY_VIOLATION of all valid ACLs if
-    there are more of them than one request may create. Raises HangUp, which closes the connection, for an ACL with an
-    UNKNOWN code."""
+    there are more of them than one request may create. Raises HangUp, which closes the connection, for an ACL whose
+    resource type, pattern type, operation or permission type is UNKNOWN."""
     is_long = len(call.request.creations) > STEPS_AT_ONCE
     acls = await apart_if(is_long, _acls, call)
     broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
@@ -37,7 +37,8 @@ async def create_acls(broker: Broker, call: types.CreateAclsCall) -> types.Creat
 
 
 def _acls(call: types.CreateAclsCall) -> list[AclFields]:
-    """Return the ACLs of the request. Raises HangUp, which closes the connection, for an ACL with an UNKNOWN code."""
+    """Return the ACLs of the request. Raises HangUp, which closes the connection, for an ACL whose resource type,
+    pattern type, operation or permission type is UNKNOWN."""
     for each in call.request.creations:
         check_known(each, each.resource_type, each.resource_pattern_type)
     return [

@@ -31,7 +31,7 @@ async def create_delegation_token(
 ) -> types.CreateDelegationTokenResponse:
     """Errors: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     DELEGATION_TOKEN_AUTH_DISABLED, INVALID_PRINCIPAL_TYPE, UNSUPPORTED_VERSION; RECORD_LIST_TOO_LARGE for more than
-    RENEWERS_MAX renewers; Kafka returns it if the token's record exceeds a batch of the metadata log."""
+    RENEWERS_MAX renewers (in Kafka, for a token whose record is larger than a batch of the metadata log)."""
     name = call.get("owner_principal_name", None)
     owner = f"{call.get('owner_principal_type', None)}:{name}" if name else call.principal
     admin = broker.token_admin

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 async def delete_acls(broker: Broker, call: types.DeleteAclsCall) -> types.DeleteAclsResponse:
     """Errors of a filter: SECURITY_DISABLED without an authorizer; INVALID_REQUEST, of all filters if they match more
-    ACLs than one request may delete. Raises HangUp, which closes the connection, for a filter with an UNKNOWN code."""
+    ACLs than one request may delete. Raises HangUp, which closes the connection, for a filter whose resource type,
+    pattern type, operation or permission type is UNKNOWN."""
     is_long = len(call.request.filters) > STEPS_AT_ONCE
     filters = await apart_if(is_long, _filters, call)
     broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
@@ -39,8 +40,8 @@ async def delete_acls(broker: Broker, call: types.DeleteAclsCall) -> types.Delet
 
 
 def _filters(call: types.DeleteAclsCall) -> list[AclFilter]:
-    """Return the filters of the request. Raises HangUp, which closes the connection, for a filter with an UNKNOWN
-    code."""
+    """Return the filters of the request. Raises HangUp, which closes the connection, for a filter whose resource type,
+    pattern type, operation or permission type is UNKNOWN."""
     for each in call.request.filters:
         check_known(each, each.resource_type_filter, each.pattern_type_filter)
     return [filter_of(each) for each in call.request.filters]

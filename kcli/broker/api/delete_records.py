@@ -119,7 +119,7 @@ def _check_allowed(topic: str, deletable: Container[str]) -> None:
 
 
 def _delete(broker: Broker, topic: str, index: int, offset: int) -> tuple[Partition, int, int]:
-    """Raise the log start offset of the partition's log, if this broker leads the partition. Return the partition, its
+    """Move the log start offset of the partition forward, if this broker leads the partition. Return the partition, its
     low watermark, and the offset that the low watermark must reach. Raises PartitionError."""
     known = broker.image.topic(topic)
     if known is None or index not in known.partitions:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 async def describe_acls(broker: Broker, call: types.DescribeAclsCall) -> types.DescribeAclsResponse:
-    """Error: SECURITY_DISABLED without an authorizer. Raises HangUp, which closes the connection, for a filter with an
-    UNKNOWN code."""
+    """Error: SECURITY_DISABLED without an authorizer. Raises HangUp, which closes the connection, for a filter
+    whose resource type, pattern type, operation or permission type is UNKNOWN."""
     request = call.request
     check_known(request, request.resource_type_filter, request.pattern_type_filter)
     broker.access.require(call, Operation.DESCRIBE, ResourceType.CLUSTER)

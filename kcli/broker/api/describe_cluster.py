@@ -37,8 +37,8 @@ def describe_cluster(broker: Broker, call: types.DescribeClusterCall) -> types.D
 
 
 def kept_state(broker: Broker, listener: str) -> tuple[int, int | None]:
-    """Return the state besides the request on which a cached response (dispatch/kept.py) depends: the version of the
-    metadata image, and on a controller listener the active controller."""
+    """Return the state of the node on which a cached response (dispatch/kept.py) depends: the version of the metadata
+    image and, for a controller listener, the id of the active controller."""
     is_controllers = listener in broker.config.controller_listener_names
     return broker.image.version, broker.metadata.leader_id if is_controllers else None
 

@@ -1,6 +1,7 @@
 """DescribeQuorum (55): the leader of the metadata log, and the log end offset of each voter and observer.
 
-v1 when each replica fetched last (KIP-836). v2 error messages, directory ids, the nodes' endpoints (KIP-853). Flexible.
+v1 when each replica fetched last (KIP-836). v2 error messages, directory ids, the nodes' endpoints (KIP-853). All
+versions are flexible.
 """
 
 from __future__ import annotations

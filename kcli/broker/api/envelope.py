@@ -36,7 +36,7 @@ ADDRESS_BYTES = {4: socket.AF_INET, 16: socket.AF_INET6}
 
 async def envelope(broker: Broker, call: types.EnvelopeCall) -> types.EnvelopeResponse:
     """Errors: NOT_CONTROLLER; UNSUPPORTED_VERSION for a request that cannot be decoded; INVALID_REQUEST for an API
-    that is not forwarded, for a request to which the handler raises HangUp, and for a malformed client address;
+    that is not forwarded, for a request for which the handler raises HangUp, and for a malformed client address;
     PRINCIPAL_DESERIALIZATION_FAILURE; UNKNOWN_SERVER_ERROR for a bug; CLUSTER_AUTHORIZATION_FAILED."""
     broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     try:

@@ -4,8 +4,8 @@
                 log (v8), -5 the last in tiered storage (v9), -6 the first to be uploaded there (v11); else a time in ms
                 since 1970
 
-v2 isolation level: latest is the last stable offset. v4 leader epochs. v5 OFFSET_NOT_AVAILABLE. v6 flexible. v10 a time
-limit for tiered storage (KIP-1075). -3: KIP-734, -4: KIP-405, -5: KIP-1005, -6: KIP-1023.
+v2 isolation level: with read_committed, latest is the last stable offset. v4 leader epochs. v5 OFFSET_NOT_AVAILABLE. v6
+flexible. v10 a time limit for tiered storage (KIP-1075). -3: KIP-734, -4: KIP-405, -5: KIP-1005, -6: KIP-1023.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ NOTHING: Found = -1, -1, -1
 
 def list_offsets(broker: Broker, call: types.ListOffsetsCall) -> types.ListOffsetsResponse:
     """Errors: INVALID_REQUEST (a partition named twice), UNSUPPORTED_VERSION (a timestamp of later versions),
-    UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE,
-    KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE."""
+    UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE
+    (before v5 LEADER_NOT_AVAILABLE), KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE."""
     requested = [(topic.name, each) for topic in call.request.topics for each in topic.partitions]
     times = Counter((name, each.partition_index) for name, each in requested)
     answers: dict[str, dict[int, types.ListOffsetsPartitionResponse]] = {}

@@ -2,8 +2,8 @@
 
 v0 an empty list means all topics. v1 null means all; controller, racks, internal topics. v2 cluster id. v4 a flag for
 auto creation of topics. v5 offline replicas. v6 LISTENER_NOT_FOUND. v7 leader epochs. v8 authorized operations. v9
-flexible. v10 topic ids in the response (KIP-516). v11 no cluster operations. v12 topics by id. v13 a top-level error
-code.
+flexible. v10 topic ids in the response (KIP-516). v11 no longer the authorized operations of the cluster. v12 topics by
+id. v13 a top-level error code.
 
 If the request and auto.create.topics.enable allow it, a missing topic is created: this response has
 UNKNOWN_TOPIC_OR_PARTITION for the topic, and a later Metadata request finds it. Source: KafkaApis, KRaftMetadataCache,
@@ -54,7 +54,7 @@ def metadata(broker: Broker, call: types.MetadataCall) -> types.MetadataResponse
 
 
 def kept_state(broker: Broker, _listener: str) -> int:
-    """Return the state besides the request on which a cached response (dispatch/kept.py) depends: the metadata
+    """Return the state of the node on which a cached response (dispatch/kept.py) depends: the version of the metadata
     image."""
     return broker.image.version
 

@@ -159,7 +159,7 @@ class Reply(NamedTuple):
 
     @classmethod
     def to(cls, call: types.ProduceCall) -> Reply:
-        """Return that of the response to a decoded request."""
+        """Return the Reply for the response to a decoded request."""
         return cls(call.messages, call.header.correlation_id, call.listener)
 
 
@@ -187,8 +187,8 @@ def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int)
 def _plain_committed(
     broker: Broker, reply: Reply, response: bytes, outcomes: dict[int, asyncio.Future[ErrorCode]], _: object
 ) -> Laid:
-    """Return the response, with the errors of the waits. outcomes: the future of the wait for each batch, by the
-    batch's number in the request."""
+    """Return the response to a plain request once no batch waits for the high watermark any longer. A batch whose wait
+    has failed gets the error. outcomes: the batch's number in the request -> the future of its wait, which is done."""
     codes = {number: outcome.result() for number, outcome in outcomes.items()}
     if not any(codes.values()):
         return Encoded([response])
@@ -306,8 +306,8 @@ def _exists(broker: Broker, writable: Container[str], topic: TopicData, index: i
 
 
 def _is_without_producer_id(records: memoryview | None, version: int) -> bool:
-    """Whether these records break rule 4 of the module's docstring: Kafka's search for their producer id fails, and it
-    refuses the whole request."""
+    """Whether these records break rule 4 of the module's docstring: Kafka fails to read a producer id from them, and
+    therefore refuses the whole request."""
     batch = _one_batch(records, version)
     if isinstance(batch, ErrorCode):
         return batch is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,5 +1,5 @@
-"""The current leader of a partition in a response with NOT_LEADER_OR_FOLLOWER, which saves the client a Metadata
-request (KIP-951).
+"""The current leader of a partition, in a response to Produce or Fetch with the error NOT_LEADER_OR_FOLLOWER, or to
+Fetch with FENCED_LEADER_EPOCH. It saves the client a Metadata request (KIP-951).
 
     partition   current leader: id int32, epoch int32 | tagged fields
     response    endpoints of those leaders: id int32, host, port int32, rack | tagged fields

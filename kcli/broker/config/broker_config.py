@@ -113,8 +113,8 @@ class BrokerConfig:
     remote_log_storage_system_enable = Setting[bool]()
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        """properties: those of server.properties, whose variables are resolved (providers.py). Raises InvalidConfig,
-        with Kafka's message, in which the values of variables are hidden."""
+        """properties: those of server.properties, whose variables are resolved (kcli/log/config_providers.py). Raises
+        InvalidConfig, with Kafka's message, in which the values of variables are hidden."""
         self.resolved = resolve(properties)
         self.static_jaas = StaticJaas(os.environ.get("KAFKA_OPTS", ""))
         self.static = _with_broker_id(self.resolved.properties)

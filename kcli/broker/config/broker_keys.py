@@ -1,6 +1,7 @@
 """Every configuration of a Kafka 4.3 broker: name, type, default, valid values, and when it can be changed.
 
-In the order of Kafka's own definition, which is the order in which values are checked: the first wrong one is reported.
+The configurations are in the order in which Kafka defines them. Values are checked in this order, and the error names
+the first invalid one.
 Source: AbstractKafkaConfig, DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS, QuotaConfig.brokerQuotaConfigs.
 """
 

@@ -5,7 +5,9 @@
                                   configuration that only a single broker can have
     all configurations together   the rules of checks.py; no configuration that this broker does not implement, see
                                   served.py
-    the change of current values  threads are at most doubled or halved; cleaner threads, local retention, reporters
+    the change of current values  a number of threads is at least half and at most double the current one;
+                                  log.local.retention.* is at most log.retention.*; metric.reporters can only be
+                                  emptied; listeners cannot be changed
 
 A name that Kafka does not define is accepted, as it may be a plugin's. Source: DynamicBrokerConfig,
 DynamicConfig.Broker, DynamicThreadPool, DynamicLogConfig, DynamicRemoteLogConfig, LogCleaner.validateReconfiguration.

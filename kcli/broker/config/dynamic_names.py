@@ -1,5 +1,5 @@
-"""The names of the dynamic configurations and whether each can be set for one broker or for all brokers; and the choice
-of those in the metadata log that are valid.
+"""The names of the dynamic configurations and whether each can be set for one broker or for all brokers; and the
+selection of the valid ones among those in the metadata log.
 
 A name that Kafka does not define is accepted, as it may be a plugin's. Source: DynamicBrokerConfig,
 DynamicConfig.Broker.

@@ -140,7 +140,9 @@ class ActiveController:
         return epoch
 
     async def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
-        """Handle a broker's heartbeat, and return the response. Raises Refused(STALE_BROKER_EPOCH), NotController."""
+        """Renew a broker's session, append the records that follow from its heartbeat (fencing, unfencing, controlled
+        shutdown, offline or cordoned directories), and return the response once they are committed. Raises
+        Refused(STALE_BROKER_EPOCH), NotController."""
         heartbeats, metadata = self.heartbeats, self._metadata
         records, answer = heartbeat(metadata.draft, heartbeats, beat, self._config.properties, self.now_ms)
         done = metadata.append(records)

@@ -2,7 +2,7 @@
 
     every resource    at most once in a request; of a known type; no name twice; no null
     broker            only this broker, or the default of all; the new values must agree with its other configurations
-                      (dynamic.py)
+                      (config/dynamic.py)
     broker logger     changed by this broker at once: loggers belong to its process, and are not in the metadata log
     other types       changed by the controller, see kcli.metadata.config_control
 
@@ -97,7 +97,7 @@ class ConfigAdmin:
         For requests on a controller listener the broker that has forwarded them has made the checks of a broker.
 
         Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
-        BROKER_ID_NOT_REGISTERED, UNKNOWN_SERVER_ERROR.
+        BROKER_ID_NOT_REGISTERED, POLICY_VIOLATION, UNKNOWN_SERVER_ERROR.
         """
         is_controllers = call.listener in self._config.controller_listener_names
         counts = Counter((each.resource_type, each.name) for each in alterations)

@@ -249,7 +249,8 @@ class BrokerLifecycle:
         return None
 
     def _is_last(self) -> bool:
-        """Whether the brokers of all other controllers are fenced or in controlled shutdown."""
+        """Whether every other controller is also a broker that is fenced or in controlled shutdown, so that the
+        quorum may soon have no leader. False if there is no other controller."""
         image, own = self._image, self._node_id
         others = [image.brokers.get(each) for each in image.controllers if each != own]
         return bool(others) and all(

@@ -48,7 +48,7 @@ class LocalMarkers:
 
     def write(self, topic: str, number: int, marker: Marker) -> ErrorCode | asyncio.Future[ErrorCode]:
         """Append a transaction marker to one partition. Return NONE if the marker is committed at once, or the error
-        with which the log refuses it; if the commit waits for followers, return a future of the result."""
+        if it is not appended; if the commit waits for followers, return a future of the result."""
         context = self._context
         partition = context.partitions.get(topic, number)
         if partition is None:

@@ -88,7 +88,8 @@ class Markers:
 
     def write(self, message: WriteMarkers, number: int) -> None:
         """Write the markers of a transaction. An earlier message for the same transactional id is dropped: the state
-        machine that sent it was replaced since, and this message has all its markers."""
+        machine that sent that message has been replaced, and the new message again names all partitions of the
+        transaction."""
         ending = self._endings[message.transactional_id] = _Ending(message, number, set(message.partitions))
         self._send(ending, message.partitions)
 
@@ -154,7 +155,8 @@ class Markers:
             self._end(ending)
 
     def _handle_result(self, ending: _Ending, place: TopicPartition, code: ErrorCode, marker: Marker) -> None:
-        """Handle the result of writing a marker to one partition."""
+        """Remove the partition from `left` if its marker is written. After an error in AGAIN, write the marker again
+        later; after any other error, log the error and write no more markers of the transaction."""
         if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             now = self._marker(ending)
             if now is not None and now.coordinator_epoch > marker.coordinator_epoch:

@@ -3,15 +3,15 @@
     load      a thread reads all records of the partition, which the new state machine replays in slices; requests get
               COORDINATOR_LOAD_IN_PROGRESS meanwhile
     handle    the state machine of the key's partition handles a request, and returns records and responses
-    append    the records are appended to the log, then replayed by the state machine; if they cannot be appended, a new
-              state machine is loaded from the log
+    append    the records are appended to the log, then replayed by the state machine; if they cannot be appended, the
+              request fails, and a state machine whose state already contains them is replaced by a new one, which is
+              loaded from the log
     respond   a response is sent once all records that the state machine had replayed are committed: see uncommitted.py
     resign    when another broker leads the partition, waiting requests get NOT_COORDINATOR, and the state machine is
               dropped
 
-While the ISR is smaller than min.insync.replicas, requests that need records get COORDINATOR_NOT_AVAILABLE. A state
-machine whose state already contains the records that were not appended is then replaced after RETRY_S by a new one, in
-which the sessions of all members begin anew.
+While the ISR is smaller than min.insync.replicas, requests that need records get COORDINATOR_NOT_AVAILABLE, and a state
+machine is replaced only after RETRY_S. In a new state machine the sessions of all members begin anew.
 
 Source: CoordinatorRuntime, GroupCoordinatorService.
 """
@@ -54,8 +54,9 @@ NOTHING = Outcome()
 
 
 class CoordinatorError(KcliError):
-    """A coordinator refuses a request. code: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
-    or the error code with which the log has refused a transaction's batch."""
+    """A coordinator refuses a request. code: the error code of the response. The coordinator itself raises
+    NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and the error code with which the log has
+    refused a transaction's batch; a function that raises another code names it."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)

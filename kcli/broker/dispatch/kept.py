@@ -54,8 +54,8 @@ bytes behind the client id."""
 class Kept:
     """A cached response. size: the length field of its frame. body: the bytes of the frame behind the correlation id.
     state: the state of the node when the response was made. throttle_at: the position of the throttle time in the body,
-    None if the version has no throttle time. forms: the Forms of the requests under which the response can be looked
-    up."""
+    None if the version has no throttle time. forms: the keys, each made of the bytes of a request, under which the
+    response can be looked up."""
 
     __slots__ = ("body", "forms", "size", "state", "throttle_at")
 
@@ -79,7 +79,7 @@ class KeptAnswer(Laid):
     kept: Kept
 
     def set_throttle(self, throttle_ms: int) -> None:
-        """Add the throttle time, in ms, between the part of the body before it and the part behind it."""
+        """Write the throttle time, in ms, into this frame: the body, which other frames share, is not changed."""
         at, body = self.kept.throttle_at, self.kept.body
         if at is not None:
             self[1:] = body[:at], throttle_ms.to_bytes(THROTTLE_BYTES), body[at + THROTTLE_BYTES :]

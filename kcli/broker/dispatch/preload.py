@@ -1,7 +1,7 @@
 """Imports all modules of the broker, and the messages of the newest versions, while the broker serves.
 
-Otherwise the first request that needs a module would import it: if the installed package was replaced after the start,
-from another version of kcli.
+Otherwise a module would be imported when the first request needs it: if another version of kcli has been installed
+since the broker started, a module of that other version.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ RETIRED_AT_ONCE: Final = 1000
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """A partition of a Fetch, with the Key of its topic and number in the request. Within a session also the high
-    watermark and log start offset of the last response, -1 for none."""
+    """A partition of a Fetch. topic: its topic, as the request refers to it. sent_high_watermark, sent_log_start:
+    within a session, the high watermark and the log start offset in the last response, -1 before the first."""
 
     topic: TopicKey
     index: int
@@ -154,10 +154,14 @@ def topic_in_key(topic: TopicKey) -> str | bytes:
 class FetchSessions:
     """The sessions of all clients: at most `slots` (max.incremental.fetch.session.cache.slots).
 
-    If there is no room for a new session, it replaces the least recently used session if that had no request for
-    eviction_ms (min.incremental.fetch.session.eviction.ms). Otherwise, if all slots are in use, it replaces the
-    smallest of the sessions that were begun more than eviction_ms ago, provided that the smallest has fewer partitions
-    than the new session.
+    A new session needs a free slot, and must not raise `held` above PARTITIONS_MAX. If either fails, one session is
+    evicted; if that does not suffice, or if no session may be evicted, the new session is not begun:
+
+        1  the least recently used session, if it had no request for more than eviction_ms (in Kafka two minutes)
+        2  else, if all slots are in use, the smallest of the sessions begun more than eviction_ms ago, provided that it
+           has fewer partitions than the new session
+
+    In step 2 Kafka prefers the sessions of followers to those of consumers; this class does not.
 
     held: the number of partitions of all sessions and waiting Fetches.
     """

@@ -141,7 +141,8 @@ def _absolute(path: Path) -> Path:
 
 
 def _take(every: Sequence[LogDir], disk: Disk) -> None:
-    """Create missing log directories, and lock all of them."""
+    """Create missing log directories, and lock all of them. A directory for which this fails goes offline. Raises
+    LogDirsRefused if all are offline, or if a directory is given twice."""
     real_paths: set[Path] = set()
     for each in every:
         try:

@@ -1,4 +1,5 @@
-"""Checks that keep a node from starting if it would rename a partition that has records to -stray.
+"""Checks that keep a node from starting if it would take a partition that has records for a stray one, and rename its
+directory to -stray.
 
 check_metadata: partitions of topics that a damaged metadata log no longer names
 

@@ -3,7 +3,7 @@
     retention        every log.retention.check.interval.ms   delete old segments of logs that are not compacted; for
                                                              compacted logs, each round of the cleaner does it
     flush            every log.flush.scheduler.interval.ms   flush logs whose flush.ms is over; a rolled segment at once
-    checkpoints      every 60 s, high watermarks every 5 s   write them
+    checkpoints      every 60 s   write them; replication-offset-checkpoint (the high watermarks) every 5 s
     producers        every producer.id.expiration.check.interval.ms   remove expired producer ids
     descriptors      every 30 s   close the files of old segments while most descriptors are in use
     deletion         file.delete.delay.ms after segments or a partition were deleted   remove their files
@@ -185,8 +185,8 @@ class Background:
         await self.each_log(visit)
 
     def retain_one(self, partition: Partition, opened: PartitionLog) -> None:
-        """Delete those segments of one log that are to be deleted by retention.ms and retention.bytes. Raises
-        OSError."""
+        """Delete those segments of one log that are below the log start offset or beyond retention.ms or
+        retention.bytes. Raises OSError."""
         removals = opened.delete_old_segments(self._logs.clock.now_ms())
         if removals:
             count = sum(len(each.segments) for each in removals)
@@ -303,8 +303,8 @@ class Background:
             self.spawn(self._write_in(directory, *kinds, FileKind.CLEANER_OFFSETS))
 
     async def _write(self, *kinds: FileKind) -> None:
-        """Write these checkpoints in the given order, because Kafka warns of a log start offset above the high
-        watermark on disk."""
+        """Write these checkpoints in the given order: the high watermarks before the log start offsets, because Kafka
+        warns of a log start offset on disk that is above the high watermark on disk."""
         for directory in self._logs.dirs.online:
             await self._write_in(directory, *kinds)
 

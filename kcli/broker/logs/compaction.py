@@ -51,7 +51,7 @@ class Chores(Protocol):
         ...
 
     def retain_one(self, partition: Partition, opened: PartitionLog) -> None:
-        """Delete those segments of one log that are to be deleted by retention. Raises OSError."""
+        """Delete those segments of one log that are below the log start offset or beyond retention. Raises OSError."""
         ...
 
     def remove_later(self, partition: Partition, removals: Iterable[Removal]) -> None:

@@ -167,7 +167,8 @@ class LogManager:
         return topic.name if topic is not None and is_opened else None
 
     def _take(self, loadings: list[DirectoryLoading]) -> None:
-        """Add a Partition for each loaded log that the metadata names; delete the other logs."""
+        """Add a Partition for each loaded log. Delete the logs of partitions that the metadata no longer has, and the
+        directories -delete. Raises LogDirsRefused if a partition lies in two log directories."""
         homes: dict[TopicPartition, LogDir] = {}
         for each in loadings:
             for path in each.deleted:
@@ -288,7 +289,8 @@ class LogManager:
         return added
 
     def _opened(self, partition: Partition, opened: PartitionLog) -> None:
-        """Give a log that was just opened its current configuration, which may have changed meanwhile (KAFKA-8813)."""
+        """Set the current configuration of a log that was just opened, as the configuration may have changed while the
+        log was being opened (KAFKA-8813)."""
         config = self.config_of(partition.topic)
         if opened.config is not config:
             opened.set_config(config)
@@ -321,8 +323,8 @@ class LogManager:
         self.futures[key] = FutureReplica(directory, future)
 
     def moved(self, partition: Partition, home: LogDir) -> None:
-        """Handle the end of a replica's move: count the replica in its new log directory and no longer in `home`, its
-        previous log directory, and report the new directory to the controller."""
+        """After a replica's move, count the replica in its new log directory and no longer in `home`, its previous log
+        directory, and report the new directory to the controller."""
         assert partition.directory is not None, "it has just come there"
         self._counts[home] -= 1
         self._counts[partition.directory] += 1
@@ -401,7 +403,8 @@ class LogManager:
             return False
         self._counts[removed.directory] -= 1
         with self._guard:
-            # of several Partitions with the same path, the first has the files open
+            # a partition may be created and removed again before its directory is renamed: the first Partition
+            # with that path has the files open
             self._leaving.setdefault(removed.directory.path / str(removed), removed)
         return True
 

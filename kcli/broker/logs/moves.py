@@ -74,7 +74,8 @@ class Logs(Protocol):
         ...
 
     def moved(self, partition: Partition, home: LogDir) -> None:
-        """Handle the end of a replica's move from the log directory `home` to the replica's current log directory."""
+        """Called when a replica has moved from the log directory `home` to partition.directory: report the new
+        directory to the controller."""
         ...
 
     def directory_failed(self, directory: LogDir, error: BaseException) -> None:

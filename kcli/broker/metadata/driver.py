@@ -86,8 +86,8 @@ class RaftDriver:
         return self._clock.now_ms()
 
     def start(self) -> None:
-        """Take part in the quorum. First flush the log, as raft counts records that a killed process has left as
-        durable."""
+        """Take part in the quorum. First flush the log: raft takes all records in it for durable, but a killed process
+        may have left some that were not flushed."""
         self._log.flush(self.now_ms)
         self.do(lambda: self.raft.start(self.now_ms))
 
@@ -209,7 +209,7 @@ class RaftDriver:
         return channel
 
     def _warn(self, address: str, reason: str) -> None:
-        """Log the reason why a node is unreachable, at most every LOG_AGAIN_S seconds."""
+        """Log a problem with another node of the quorum, for each `address` at most once in LOG_AGAIN_S seconds."""
         now = self._loop.time()
         if now - self._named.get(address, -LOG_AGAIN_S) >= LOG_AGAIN_S:
             self._named[address] = now

@@ -264,7 +264,8 @@ class MetadataLog(ABC):
                 logger.exception("a listener of the quorum failed")
 
     def _fail(self, error: Exception) -> None:
-        """Handle a failure: no more records can be appended, and waiting appends fail with MetadataLogFailed."""
+        """Stop the log after an error: no more records can be appended, uncommitted appends fail with
+        MetadataLogFailed, and `on_failure` is called."""
         self._failure = error
         self._stop_timers()
         logger.error("the metadata log failed: %s", error_text(error))
@@ -366,7 +367,9 @@ class MetadataLog(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Commit the waiting appends, then close the log as in a clean shutdown. Raises OSError."""
+        """Close the log as in a clean shutdown. A LoneMetadataLog first commits the waiting appends; a
+        ReplicatedMetadataLog first resigns if this node is the active controller, and leaves the quorum. Raises
+        OSError."""
 
     async def _close_files(self) -> None:
         self._upkeep.close()

@@ -54,7 +54,7 @@ class Quorum(QuorumRecords):
 
     @property
     def directory(self) -> str | None:
-        """The voter's directory id; None with kraft.version 0, if voters have only their node ids."""
+        """The voter's directory id; None with kraft.version 0, where voters are known only by their node ids."""
         return self.directory_id if self.kraft_version else None
 
     def begin_epoch(self, disk: Disk, directory: Path, last_epoch: int, offset: int) -> list[Pair]:

@@ -1,7 +1,7 @@
 """The quorum in a node's configuration: whether the node is the only voter, the voters, this node's endpoints.
 
     alone     the node is the only voter in controller.quorum.voters; if it is a broker too, its controller listener is
-              not opened, and no node can join it, unless Node is joinable
+              not opened, and no other node can join its cluster, unless Node is called with joinable=True
     static    controller.quorum.voters: ids and addresses
     dynamic   controller.quorum.bootstrap.servers: addresses only; the voters are in the metadata log (KIP-853)
 

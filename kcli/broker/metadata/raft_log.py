@@ -1,4 +1,5 @@
-"""The metadata log and quorum-state behind the protocols of kcli.raft.log. The caller flushes the log."""
+"""Implements the protocols of kcli.raft.log with the metadata log and the file quorum-state on disk. An append does
+not flush the log: the driver does (driver.py)."""
 
 from __future__ import annotations
 

@@ -233,8 +233,8 @@ def _common(response: object, code: ErrorCode, leader: _Leader, listener: str) -
 
 
 def _answer(make: Callable[..., Answer], fields: Callable[[Any], dict[str, Any]]) -> Callable[[_Led, str], Answer]:
-    """Return a function that converts a response whose partition has the leader. make: the class of raft's answer.
-    fields: returns the answer's further fields, given the partition."""
+    """Return a function that converts a response whose part about the partition names the leader. make: the class of
+    raft's answer. fields: a function that returns the answer's further fields, given that part of the response."""
 
     def read(response: _Led, listener: str) -> Answer:
         partition = _partition(response.topics)

@@ -2,7 +2,7 @@
 
     start     open the log; load the image of the latest snapshot; take part in the quorum (driver.py)
     advance   after each event of raft, apply the committed records, at most READ_BYTES in a turn of the event loop;
-              then handle a change of the leader
+              then lead or resign if this node has become the leader or is no longer the leader
     lead      when all records before this node's epoch are committed and in the image, copy the image to the draft,
               write the first records of an active controller, call on_leadership
     resign    let uncommitted appends fail with NotController, drop the draft, call on_leadership
@@ -55,7 +55,8 @@ logger = logging.getLogger("kcli.broker")
 
 
 class ReplicatedMetadataLog(MetadataLog):
-    """The metadata log of a node whose quorum has several voters. Call `start` once, and `close` at the end."""
+    """The metadata log of a node whose quorum has, or may get, other nodes. Call `start` once, and `close` at the
+    end."""
 
     def __init__(
         self,
@@ -228,7 +229,8 @@ class ReplicatedMetadataLog(MetadataLog):
     # following
 
     def _advance(self) -> None:
-        """Apply committed records, and handle a change of the leader. Repeat this if raft has advanced meanwhile."""
+        """Apply committed records; lead, resign and call `on_leader` when the leader has changed. Repeat this if raft
+        has advanced meanwhile."""
         if self._is_advancing:
             self._must_advance = True
             return

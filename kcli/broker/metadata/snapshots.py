@@ -96,7 +96,7 @@ class Snapshots:
         return size
 
     def added(self, snapshot: SnapshotId) -> None:
-        """Add a snapshot whose file was written to the list of snapshots."""
+        """Add a snapshot, whose file has been written, to `ids`."""
         self.ids.append(snapshot)
         self.ids.sort()
 

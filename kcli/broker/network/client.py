@@ -376,8 +376,8 @@ class _Connection:
                 return
 
     def _take(self, data: bytes) -> None:
-        """Handle the whole responses in the bytes. The remaining bytes of an incomplete response are then read into a
-        buffer of that response's size."""
+        """Pass each whole response in the bytes to its caller. The remaining bytes of an incomplete response are then
+        read into a buffer of that response's size."""
         view, position = memoryview(data), 0
         while not self.is_closed:
             behind = position + SIZE_BYTES

@@ -2,7 +2,8 @@
 
     max.connections                 connections of all client listeners together, and of all controller listeners
                                     together; with a listener's prefix, of that listener
-    max.connection.creation.rate    new connections a second of these: an average over quota.window.num windows
+    max.connection.creation.rate    new connections a second of the same groups of listeners; with a listener's prefix,
+                                    of that listener: an average over quota.window.num windows
     max.connections.per.ip          connections of one address, with max.connections.per.ip.overrides
     connection_creation_rate        new connections a second of one address: a client quota
 

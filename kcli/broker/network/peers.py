@@ -1,6 +1,6 @@
 """Requests of this node to the other nodes of its cluster, through protocols that tests implement without sockets.
 
-    Network   opens channels: SocketNetwork (client.py) does so through sockets, a simulation for tests without
+    Network   opens channels: SocketNetwork (client.py) through sockets, a simulation for tests without them
     Channel   sends requests to one address, for one purpose, as a request that waits (a Fetch) delays those behind it
 
 The fields of a request are plain values (wire/plain_values.py). Its version is the newest that both nodes speak, unless

@@ -3,7 +3,8 @@
     take   reserves the size of a request whose first bytes have arrived, if any byte is free; the last such request may
            take more than is free, so that the largest request is not refused for ever
     give   frees the size again when the response is sent, or the connection is closed
-    wait   calls a connection whose request got no memory when memory is free, in the order of waiting
+    wait   for a connection whose request got no memory: calls the connection once memory is free, those that have
+           waited longer first
 
 A request that arrives whole with one read reserves nothing, as no more is read until its response is sent. Without a
 limit (-1, the default) memory grows with the bytes that have arrived, not with the lengths that are announced. Clients
@@ -44,7 +45,7 @@ class RequestMemory:
             freed()
 
     def wait(self, freed: Callable[[], None]) -> None:
-        """Call `freed` when bytes are free."""
+        """Call `freed` once when bytes are free."""
         self._waiting[freed] = None
 
     def forget(self, freed: Callable[[], None]) -> None:

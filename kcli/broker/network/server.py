@@ -140,8 +140,8 @@ class Server:
         self._complaints = Complaints(loop.time)
 
     def renew_scratch(self) -> None:
-        """Give the server a new scratch buffer, into which the connections receive bytes one after another. Called if a
-        waiting request has views of the current buffer."""
+        """Replace the scratch buffer, into which the connections receive bytes one after another, by a new one. Called
+        if a waiting request has views of the current buffer."""
         self.scratch = memoryview(room(SCRATCH_BYTES))
 
     @property
@@ -347,8 +347,8 @@ class Server:
         self._begin(shaken, peer, listener, principal)
 
     def _shaken(self, task: asyncio.Task[None], sock: socket.socket, host: str) -> None:
-        """Handle the end of a TLS handshake: if it has failed, close the socket, and subtract the connection from the
-        counts."""
+        """Called when a TLS handshake has ended. If it has failed, close the socket, log the reason, and subtract the
+        connection from the counts."""
         listener = self._shaking.pop(task)
         error = None if task.cancelled() else task.exception()
         if error is None and not task.cancelled():

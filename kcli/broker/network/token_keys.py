@@ -8,7 +8,7 @@ sasl.oauthbearer.jwks.endpoint.url.
                     as they are, and the reason is logged.
     http://...      fetched in the same way, over a connection that others can change: a warning is logged at the start
 
-As Kafka does, the node fetches only URLs that the system property ALLOWED lists, in the environment variable
+As Kafka does, the node fetches only URLs that a system property of Java lists, set in the environment variable
 KAFKA_OPTS: "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the
 system's, or those of the options ssl.truststore.* of the listener's login module. A node that cannot read or fetch the
 keys at its start does not start.
@@ -85,7 +85,7 @@ class KeysUnavailable(KcliError):
 def token_keys(security: ListenerSecurity, now: dt.datetime, hide: Hide = str) -> KeyFile | KeyEndpoint:
     """Return the keys for a listener's tokens. A KeyEndpoint has no keys until `fetch_first`. now: the current time,
     with a time zone. hide: removes secrets from the text of an error or log line. Raises InvalidConfig if the file has
-    no keys, or if the URL must not or cannot be fetched."""
+    no keys, if the URL must not be fetched, or if the options for its TLS are invalid."""
     url = security.of_mechanism(oauth.MECHANISM, JWKS)
     assert url is not None, "checked with the configuration"
     name = f"{oauth.MECHANISM.lower()}.{JWKS}"

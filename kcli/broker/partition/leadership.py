@@ -260,8 +260,8 @@ class Leadership:
         return self.pending
 
     def _broker_epoch(self, broker_id: int) -> int:
-        """Return the broker epoch of a replica's last Fetch; -1 if the replica has not fetched from this leader. The
-        epoch is current, because a new registration of that broker changes the partition epoch."""
+        """Return the broker epoch of a replica's last Fetch; -1 if the replica has not fetched from this leader. If the
+        broker has registered again since that Fetch, the controller refuses the change."""
         follower = self.followers.get(broker_id)
         epoch = None if follower is None else follower.broker_epoch
         return UNKNOWN_BROKER_EPOCH if epoch is None else epoch
@@ -276,7 +276,8 @@ class Leadership:
         return True
 
     def refused(self, change: IsrChange, code: ErrorCode) -> bool:
-        """Handle an error of AlterPartition. Return whether to send the change again."""
+        """Drop the pending change after an error in REVERTING; keep it pending after any other error. Return whether to
+        send the change again: not after an error in WAITING."""
         if change is not self.pending:
             return False
         if code in REVERTING:

@@ -61,7 +61,8 @@ class Partition:
     on_removed: called with segments whose files are to be deleted.
     on_failed: called with an I/O error of the log.
     leadership: what the leader knows of its followers; None if this broker is not the leader, or there are no
-    followers. epoch_start_offset: the log end offset when this broker became the leader; None if it is not the leader.
+    followers.
+    epoch_start_offset: the log end offset when the current leader epoch began; None if this broker is not the leader.
     made: the log, as soon as any thread has created it.
     """
 
@@ -268,8 +269,8 @@ class Partition:
         self._wake_all()
 
     def delete(self) -> None:
-        """Handle the deletion of the replica from this broker. Pending waits for the high watermark get the result
-        NOT_LEADER_OR_FOLLOWER."""
+        """Stop serving the replica, which was removed from this broker. Pending waits for the high watermark get the
+        result NOT_LEADER_OR_FOLLOWER."""
         self._close_lane()
         self.is_deleted = True
         self._commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -353,7 +354,7 @@ class Partition:
                 self._raise(leadership, log)
 
     def _raise(self, leadership: Leadership, log: PartitionLog) -> None:
-        """Move the high watermark to the smallest log end offset of the maximal ISR, if that is higher."""
+        """Move the high watermark to that of `leadership`, if that is higher."""
         found = leadership.high_watermark(log.log_end_offset, log.config.min_insync_replicas, self.host.now_ms())
         if found is not None and found > log.high_watermark:
             log.update_high_watermark(found)
@@ -412,7 +413,8 @@ class Partition:
             self._high_watermark_moved(log)
 
     def shrink_isr(self) -> None:
-        """Send the controller the change that removes lagging followers from the ISR, if there are any."""
+        """Send the controller the change that removes lagging followers from the ISR, if there are any. Move the high
+        watermark if it no longer waits for a follower that was about to join the ISR."""
         if self.leadership is not None and self._log is not None and not self.is_offline:
             host = self.host
             change = self.leadership.shrinking(self._log.log_end_offset, host.now_ms(), host.broker_epoch)

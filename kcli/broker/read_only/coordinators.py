@@ -1,7 +1,7 @@
 """The coordinators of a read-only broker: groups and transactional ids as their logs have them.
 
-    loading   a thread replays the partition's log into a state machine, skipping damage; again if the files have
-              changed since
+    loading   at the first request, and at a request after the files have changed, a thread replays the partition's log
+              into a new state machine, skipping damage
     requests  only those that change nothing: `loaded` is never called on a state machine, so that no member times out,
               no group rebalances and no marker is written; groups have the state in which a coordinator finds them at
               its start

@@ -3,7 +3,7 @@
     InitProducerId    CLUSTER_AUTHORIZATION_FAILED: the only code after which idempotent producers of all clients give
                       up at once; they take other codes for transient errors, and retry for ever
     JoinGroup and     GROUP_AUTHORIZATION_FAILED, for the same reason
-    later requests
+    what follows it
     UpdateFeatures,   POLICY_VIOLATION for the whole request
     OffsetDelete,
     ElectLeaders      (and for each partition, as version 0 has no top-level error code)

@@ -167,8 +167,8 @@ class FetchPlan:
         return Request(self._session_id, self._epoch, wishes, forgotten) if self._in_session or forgotten else None
 
     def answered(self, code: ErrorCode, session_id: int) -> bool:
-        """Handle the session's fields of a response. Return False if the response has a top-level error: the next Fetch
-        then begins a new session with all partitions."""
+        """Set the session id and the next session epoch by a response. Return False if the response has a top-level
+        error: the next Fetch then begins a new session with all partitions."""
         if code != ErrorCode.NONE:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._session_id = NO_SESSION

@@ -108,7 +108,8 @@ class IsrChanges:
             self._waiting.setdefault(key, each)
 
     def _take(self, partition: Partition, change: IsrChange, answer: PartitionData | None) -> bool:
-        """Handle the response to one change. Return False if the change is to be sent again."""
+        """Set the partition's ISR to the one in the response to its change; after an error drop the change or keep it
+        pending. Return False if the change is to be sent again."""
         leadership = partition.leadership
         if leadership is None or answer is None:
             return leadership is None

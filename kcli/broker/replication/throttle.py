@@ -1,4 +1,4 @@
-"""Replication quotas: the rate at which replicas that are being reassigned are sent and fetched.
+"""Replication quotas: the rate at which throttled replicas, usually those under reassignment, are sent and fetched.
 
     leader.replication.throttled.rate, follower.replication.throttled.rate          per broker: bytes a second
     leader.replication.throttled.replicas, follower.replication.throttled.replicas  per topic: partition:broker,... or *

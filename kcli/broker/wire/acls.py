@@ -64,8 +64,8 @@ accepts other codes that have no meaning."""
 
 
 def check_known(acl: Acl, resource_type: int, pattern_type: int) -> None:
-    """Raise HangUp, which closes the connection, if an ACL, or a filter of ACLs, has UNKNOWN as one of its four
-    codes."""
+    """Raise HangUp, which closes the connection, if the resource type, pattern type, operation or permission type of an
+    ACL, or of a filter of ACLs, is UNKNOWN."""
     if UNKNOWN in {resource_type, pattern_type, acl.operation, acl.permission_type}:
         raise HangUp("an ACL of an unknown kind")
 

@@ -1,7 +1,7 @@
 """What a handler returns instead of a response object of kio's.
 
-Laid      the encoded frame, in parts of bytes and regions of log files; its throttle time is written later Encoded   an
-encoded frame whose throttle time is final
+Laid      the encoded frame, in parts of bytes and regions of log files; its throttle time is written later
+Encoded   an encoded frame whose throttle time is final
 Later     a response that is made of a future's result when the future is done
 HangUp    an exception: the broker closes the connection without a response
 """

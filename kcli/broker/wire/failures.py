@@ -1,7 +1,7 @@
 """The response to a request that failed as a whole, with the error code in the fields that clients of that API read.
 
-Most responses have a top-level error code. Others have an error code for each item of the request, such as a topic:
-PLACES lists them. All other fields of the response are empty. Source: AbstractRequest.getErrorResponse.
+Most responses have a top-level error code. Others, which PLACES lists, have an error code for each item of the request,
+such as a topic. All other fields of the response are empty. Source: AbstractRequest.getErrorResponse.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Messages:
         self.header_is_flexible = self.flexible and api_key != API_VERSIONS
         self.read = entity_reader(self.request_type)
         self._write = entity_writer(self.response_type)
-        # name -> class, its fields, missing fields
+        # class name -> the class (None: not in this version), its fields, fields that only other versions have
         self._classes: dict[str, tuple[type | None, frozenset[str], set[str]]] = {}
 
     def new(self, name: str, values: dict[str, Any]) -> Any:
