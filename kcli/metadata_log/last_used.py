@@ -115,7 +115,8 @@ def _of_log(log: Path) -> LastBatches:
 
 
 def _parsed(partition: Path) -> Iterator[tuple[Path, FileName]]:
-    """Yield the files of a partition whose names are Kafka's and final. Raises OSError."""
+    """Yield the files of a partition that have names of Kafka's, without .deleted, .cleaned or .swap at the end. Raises
+    OSError."""
     for path in partition.iterdir():
         name = parse_name(path.name)
         if name is not None and not name.state and path.is_file():
