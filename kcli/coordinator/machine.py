@@ -40,9 +40,9 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What the broker must do, in this order: append the batches, send the answers, carry out the messages.
+    """What the broker must do, in this order: append the batches, send the answers, do what the messages say.
 
-    messages: of kinds that each type of Machine defines for the broker, such as transaction markers to write.
+    messages: instructions of the Machine's own types, such as kcli.txn.requests.WriteMarkers.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -90,7 +90,8 @@ class Machine(Protocol):
         answer."""
 
     def tick(self, now_ms: int) -> Outcome:
-        """Handle the sessions and timeouts that have expired by now_ms."""
+        """Do what is due by now_ms, such as removing members whose sessions have expired, or aborting transactions that
+        have exceeded their timeouts."""
 
     def deadline_ms(self) -> int | None:
         """Return the time at which to call `tick` next; None if nothing will be due by time alone."""

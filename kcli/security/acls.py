@@ -141,7 +141,7 @@ class AclFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """One ACL. `str` gives it as Kafka's audit lines do."""
+    """One ACL. `str` returns it as Kafka's audit lines write it."""
 
     resource_type: ResourceType
     resource_name: str

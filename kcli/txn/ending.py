@@ -26,7 +26,7 @@ from kcli.txn.turn import Turn
 
 
 def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProducerId:
-    """Handle EndTxn: write the decision, and have the transaction's markers written.
+    """Append the decision to commit or abort, and have the broker write the transaction's markers.
 
     Return the producer id and epoch for the client's next transaction, or NEEDS_PRODUCER_ID if the epochs of the
     producer id are used up. Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,

@@ -138,9 +138,9 @@ class _Loads:
 
         least loaded -> |       | <- most loaded, without readers that are excluded
 
-    A reader taken from the left is expected to gain a partition, and a reader taken from the right to lose a partition.
-    The readers taken from one end have the same load; when it reaches the load of the next reader, that reader is also
-    taken, in turn with them.
+    `next_least` returns a reader that is to gain a partition, `next_most` one that is to lose a partition. Each of the
+    two returns the readers of one load in turn; then the load of all of these has changed by one, and they are returned
+    in turn again, together with the readers that have had the new load before.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:
