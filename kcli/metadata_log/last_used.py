@@ -1,9 +1,9 @@
 """The last leader epoch and producer id that the files of a partition use.
 
-A metadata log that lacks its last records has lower values of both (`newer_than`). A leader with a lower epoch than
-that of batches in its log removes entries from the leader-epoch-checkpoint; a new producer with the id of an older one
-gets OUT_OF_ORDER_SEQUENCE_NUMBER, or its batches count as duplicates. Source: LeaderEpochFileCache.assign,
-ProducerAppendInfo."""
+A metadata log that lacks its last records has lower values of both than the partitions (`newer_than`). A leader with a
+lower epoch than that of batches in its log removes entries from the leader-epoch-checkpoint; a new producer with the id
+of an older one gets OUT_OF_ORDER_SEQUENCE_NUMBER, or its batches count as duplicates. Source:
+LeaderEpochFileCache.assign, ProducerAppendInfo."""
 
 from __future__ import annotations
 

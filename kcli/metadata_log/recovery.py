@@ -193,8 +193,8 @@ class MetadataRecovery:
 
     @property
     def homes_beside(self) -> list[Path]:
-        """The log directories beside `directory` that have a metadata log, and a meta.properties with the node.id and
-        cluster.id of `directory`: one of them may be the home that the configuration names."""
+        """The log directories in the parent directory of `directory` that have a metadata log, and a meta.properties
+        with the node.id and cluster.id of `directory`: one of them may be the `home` that the configuration names."""
         mine = meta_of(self.directory)
         if mine is None or mine.cluster_id is None or mine.node_id is None:
             return []
@@ -682,8 +682,8 @@ class MetadataRecovery:
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def _look_for_directories(self) -> None:
-        """Add to `passed_over` the log directories in which the metadata log places partitions, but which the
-        configuration does not name."""
+        """Add to `passed_over` each directory.id in which the metadata log places partitions that have no directory, if
+        no log directory of the configuration has this id."""
         homes = [self.directory, *self.node.others]
         ids = [None if meta is None else meta.directory_id for meta in map(meta_of, homes)]
         is_known = any(same_path(each, self.directory) for each in self.log_directories) and not self.node.unformatted

@@ -214,7 +214,7 @@ class Raft:
         return self._finish(now_ms)
 
     def answered(self, send: Send, answer: Answer | None, now_ms: int) -> Outcome:
-        """Handle the answer to a request that this node sent. answer: None if the request will not be answered."""
+        """Apply the answer to a request that this node sent. answer: None if the request will not be answered."""
         core = self._core
         if core.connections.expects(send.to.id, send.correlation):
             success = self._take(send, answer, now_ms)
