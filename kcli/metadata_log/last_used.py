@@ -42,11 +42,11 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
     """Yield how partitions are newer than a metadata log, in words: at most once for producer ids, and once for leader
     epochs.
 
-    The controller appends a block of producer ids before it gives them out, and a leader epoch before the leader
-    appends with it. Only partitions that the image places on this node are compared. A leader epoch counts only if the
-    last batch and the leader-epoch-checkpoint agree on it, as no CRC covers either of them, and if no partition of the
-    topic has it in the image: directories of one topic may have exchanged their names. image: of a metadata log that
-    has no other voter.
+    The controller appends a block of producer ids before it allocates the block to a broker, and a leader epoch before
+    the leader appends with it. Only partitions that the image places on this node are compared. A leader epoch counts
+    only if the last batch and the leader-epoch-checkpoint agree on it, as no CRC covers either of them, and if no
+    partition of the topic has it in the image: directories of one topic may have exchanged their names. image: of a
+    metadata log that has no other voter.
     """
     following = max(image.next_producer_id, 0)
     used, user = -1, ""

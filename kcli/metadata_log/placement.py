@@ -165,7 +165,7 @@ class Placement:
 
     def _promoted(self) -> set[TopicPartition]:
         """The partitions of directories with -future that the metadata log places in this log directory: Kafka's start
-        gives them the plain name (LogManager.recoverAbandonedFutureLogs)."""
+        renames these to the plain name (LogManager.recoverAbandonedFutureLogs)."""
         topics = self.image.topics
         return {
             each.partition

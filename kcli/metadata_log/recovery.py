@@ -778,7 +778,7 @@ class MetadataRecovery:
 
 
 def _is_of_log(refused: StartRefused) -> bool:
-    """Whether the file is in the directory of the metadata log, which salvage mends."""
+    """Whether the file that `refused` names is in the directory of the metadata log, which salvage mends."""
     return refused.file.startswith(f"{METADATA_DIRECTORY}/")
 
 

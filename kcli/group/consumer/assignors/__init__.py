@@ -7,8 +7,8 @@ They are pure functions, and give each member the same partitions as Kafka's ass
 the mappings means. Both functions have the parameter homogeneous: whether all members have the same subscription, by
 `Subscriptions.is_homogeneous`; None: the members' topic ids are compared. The ids alone are not enough: Kafka compares
 names, so topics that do not exist count too, and a subscription by name differs from one by a regular expression that
-matches the same topics.
-The range assignor ignores `homogeneous`. Source: UniformAssignor, RangeAssignor, ModernGroup.subscriptionType.
+matches the same topics. The range assignor ignores `homogeneous`. Source: UniformAssignor, RangeAssignor,
+ModernGroup.subscriptionType.
 """
 
 from __future__ import annotations

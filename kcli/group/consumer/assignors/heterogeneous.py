@@ -7,7 +7,8 @@ The readers of a topic are the members that subscribe to it; a member's load is 
 3. In up to 16 rounds, until a round changes nothing, each topic's partitions move from its reader with the most load
    to the one with the least, as long as their loads differ by more than one.
 
-Topics are sorted by partitions per reader, most first, as those with the most influence the loads most.
+Topics are sorted by partitions per reader, most first: the more partitions per reader, the more a topic influences the
+loads.
 Source: UniformHeterogeneousAssignmentBuilder.
 """
 
