@@ -40,9 +40,9 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What the broker must do, in this order: append the batches, send the answers, carry out the messages.
+    """What the broker must do, in this order: append the batches, send the answers, do what the messages say.
 
-    messages: of kinds that each type of Machine defines for the broker, such as transaction markers to write.
+    messages: instructions of the Machine's own types, such as kcli.txn.requests.WriteMarkers.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -73,8 +73,9 @@ class AtOnce(Protocol):
     that it returns, and calls `committed`, without an Outcome."""
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Any:
-        """Handle a request, and return its Commits. Returns None if the caller must pass the request to `handle`
-        instead; nothing has changed then, except that a member's session may have been extended."""
+        """Handle a request, and return its Commits. log_end_offset: the offset at which the caller will append their
+        first record. Returns None if the caller must pass the request to `handle` instead; nothing has changed then,
+        except that a member's session may have been extended."""
 
     def committed(self, commits: Any) -> None:
         """Apply the records of the Commits, as `replay` does, once they are appended at the offset that was passed to
@@ -90,7 +91,8 @@ class Machine(Protocol):
         answer."""
 
     def tick(self, now_ms: int) -> Outcome:
-        """Handle the sessions and timeouts that have expired by now_ms."""
+        """Do what is due by now_ms, such as removing members whose sessions have expired, or aborting transactions that
+        have exceeded their timeouts."""
 
     def deadline_ms(self) -> int | None:
         """Return the time at which to call `tick` next; None if nothing will be due by time alone."""

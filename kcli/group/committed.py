@@ -2,7 +2,7 @@
 
     committed   group -> topic, partition -> offset: the committed offsets that OffsetFetch returns
     pending     producer id -> group -> topic, partition -> offset: the offsets in the producer's open transaction
-    open        group -> topic, partition -> ids of the producers that have pending offsets there
+    open        group -> topic, partition -> ids of the producers that have a pending offset for the partition
 
 A transaction's pending offset becomes the committed offset when the COMMIT marker is replayed, unless a record with a
 higher record offset has committed that partition since: the later record wins. Source: OffsetMetadataManager (replay),

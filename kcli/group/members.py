@@ -19,8 +19,9 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def join(turn: Turn, token: Token, request: JoinGroup) -> None:
-    """Handle JoinGroup; an empty consumer group is first replaced by a classic one. Error: UNKNOWN_MEMBER_ID if the
-    request has a member id but the consumer group is empty; other errors are those of the group's own protocol."""
+    """Let a member join the group by the rules of the group's type, and answer its JoinGroup. An empty consumer group
+    is first replaced by a classic one. Error: UNKNOWN_MEMBER_ID if the request has a member id but the consumer group
+    is empty; other errors: `classic.join.join`, `consumer.classic_members.join`."""
     group = turn.shard.consumer(request.group_id)
     if group is not None and not group.is_empty:
         classic_members.join(turn, token, request, group)
@@ -35,7 +36,7 @@ def join(turn: Turn, token: Token, request: JoinGroup) -> None:
 
 
 def sync(turn: Turn, token: Token, request: SyncGroup) -> None:
-    """Handle SyncGroup."""
+    """Answer a SyncGroup with the member's assignment, by the rules of the group's type."""
     group = turn.shard.consumer(request.group_id)
     if group is None:
         classic_sync.sync(turn, token, request)
@@ -44,7 +45,7 @@ def sync(turn: Turn, token: Token, request: SyncGroup) -> None:
 
 
 def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
-    """Handle Heartbeat."""
+    """Extend the member's session, and answer its Heartbeat by the rules of the group's type."""
     group = turn.shard.consumer(request.group_id)
     if group is None:
         classic_sync.heartbeat(turn, token, request)
@@ -59,7 +60,7 @@ def heartbeat_at_once(turn: Turn, request: Heartbeat) -> bool:
 
 
 def leave(turn: Turn, token: Token, request: LeaveGroup) -> None:
-    """Handle LeaveGroup."""
+    """Remove the members that leave, and answer the LeaveGroup, by the rules of the group's type."""
     group = turn.shard.consumer(request.group_id)
     if group is None:
         classic_leave.leave(turn, token, request)

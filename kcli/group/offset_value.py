@@ -40,8 +40,8 @@ def write(offset: CommittedOffset) -> bytes | None:
 
 
 def read(value: bytes, record_offset: int) -> CommittedOffset | None:
-    """Parse the record's value; None if it has another form. record_offset: the offset of the record itself, for the
-    result."""
+    """Parse the record's value; None if it has another form. record_offset: the offset of the record in
+    __consumer_offsets, which the value does not have and the CommittedOffset does."""
     if len(value) < _HEAD.size:
         return None
     version, offset, leader_epoch, length = _HEAD.unpack_from(value)

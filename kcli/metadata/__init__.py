@@ -1,2 +1,2 @@
 """The cluster's metadata: the image that the records of the metadata log build (`image`), and the controller's
-decisions, which return records (`*_control` and beside them). It has no I/O and no clock."""
+decisions: functions that return records (`*_control`, `election`, `reassignment` and others). No I/O, no clock."""

@@ -42,8 +42,8 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """Changes of single configurations of one resource. operations: name, number of the Operation, and value of
-    each."""
+    """Changes of single configurations of one resource. operations: for each change the name of the configuration, the
+    number of the Operation, and the value."""
 
     resource_type: int
     name: str

@@ -114,7 +114,7 @@ def broker_leaves_isrs(
     directories: Collection[UUID] | None = None,
 ) -> list[Record]:
     """Return the records that take a broker out of the leadership and the ISR of its partitions. directories: only of
-    replicas in these directories; None for all."""
+    partitions whose replica on this broker is in one of these log directories; None: of all its partitions."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)

@@ -85,8 +85,8 @@ def update_features(
 ) -> Result[None]:
     """Set the levels of features, all of them or none.
 
-    node_id: of this controller. kraft_version: its current level. min_insync_replicas: from the controller's
-    properties. upgrade_kraft(level): raises the quorum's kraft.version, and may raise Refused. Raises
+    node_id: of this controller. kraft_version: the current level of kraft.version. min_insync_replicas: from the
+    controller's properties. upgrade_kraft(level): raises the quorum's kraft.version, and may raise Refused. Raises
     Refused(INVALID_UPDATE_VERSION), whose message names the first feature that cannot be set.
     """
     requested = {update.name: update for update in updates}

@@ -2,8 +2,8 @@
 
     FENCED               the broker has not replayed the metadata log up to its registration, or wants to be fenced
     UNFENCED             the broker may lead and be in ISRs
-    CONTROLLED_SHUTDOWN  the broker leads no partitions any more, and waits until all active brokers have replayed this
-                         change
+    CONTROLLED_SHUTDOWN  the controller elects other leaders for the broker's partitions; the broker waits until all
+                         active brokers have replayed these changes
     SHUTDOWN_NOW         the broker is fenced and may stop
 
     state                wants to be fenced   wants to shut down              neither

@@ -302,7 +302,7 @@ class MetadataImage:
         return self._set_partition(topic, record["partitionId"], Partition.of(record))
 
     def _supersede(self, topic: Topic) -> None:
-        """Replace the topic that has the name of `topic` by `topic`, which keeps the configuration."""
+        """Replace the topic with the same name by `topic`. Its configuration, which is stored by name, stays."""
         known = self.topics.get(topic.name)
         if known is not None:
             del self.topics_by_id[known.id]
@@ -440,7 +440,7 @@ class MetadataImage:
 
 
 def _different(old: Mapping[K, object], new: Mapping[K, object]) -> set[K]:
-    """The keys whose values differ, or that only one of both has."""
+    """Return the keys that only one of the two mappings has, or whose values differ."""
     return {key for key in {*old, *new} if old.get(key) != new.get(key)}
 
 

@@ -46,8 +46,8 @@ def place(image: MetadataImage, partitions: int, replication_factor: int, random
 
 @dataclass(slots=True)
 class _Ring:
-    """Brokers of a rack in a circle. For each placed partition (an epoch) a broker is taken at most once, and the first
-    broker is the one after the first of the previous partition."""
+    """The unfenced or the fenced brokers of a rack, in a circle. `next` returns each broker at most once for one
+    partition (an epoch), and begins each further partition with the broker after the previous partition's first one."""
 
     brokers: list[int] = field(default_factory=list)
     offset: int = 0
@@ -121,8 +121,8 @@ class _Racks:
 
 
 def check_assignment(image: MetadataImage, brokers: list[int], replication_factor: int | None) -> None:
-    """Check the brokers that a client has chosen for one partition. replication_factor: their required number, None for
-    any. Raises Refused(INVALID_REPLICA_ASSIGNMENT)."""
+    """Raise Refused(INVALID_REPLICA_ASSIGNMENT) unless the brokers that a client has chosen for one partition are all
+    registered, each is named once, and their number is `replication_factor` (None: any number but 0)."""
 
     def refuse(reason: str) -> Refused:
         return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {reason}")

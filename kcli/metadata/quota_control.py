@@ -110,7 +110,8 @@ def _alter(
 
 
 def _limits(names: Mapping[str, str | None], resolves: Callable[[str], bool]) -> Mapping[str, tuple[float, str] | None]:
-    """The quotas that an entity may have, with their limits. Raises Refused(INVALID_REQUEST) for an invalid entity."""
+    """The quotas that an entity may have: CLIENT_QUOTAS or IP_QUOTAS. Raises Refused(INVALID_REQUEST) for an invalid
+    entity."""
     if not names:
         raise _invalid("Invalid empty client quota entity")
     for kind, name in names.items():

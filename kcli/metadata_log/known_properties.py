@@ -5,7 +5,7 @@ its cluster.id or node.id differs from theirs.
 
     version        1
     cluster.id     the one of the node's other log directories, else of a line that is left in the file; if neither has
-                   it and the node is alone, a new one, as no other node or file has the old one
+                   it and the cluster has no other node, a new one, as no other node or file has the old one
     node.id        the one of server.properties, else of the other log directories, else of the only broker in the
                    metadata log
     directory.id   the one that `directory_ids` found for the directory
@@ -44,7 +44,7 @@ def known_properties(
 
     server: the entries of server.properties. image: the metadata. directory_id: the id that is registered for the
     directory; None if that is not known. other_voters: the voters in quorum-state except this node. The cluster.id is
-    NEW_CLUSTER_ID if the node is alone in a cluster whose id no file has. Raises UnreadableInput.
+    NEW_CLUSTER_ID if no file has it and the cluster has no other node. Raises UnreadableInput.
     """
     path = node.directory / FileKind.META_PROPERTIES
     try:

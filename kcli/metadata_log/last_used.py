@@ -1,9 +1,9 @@
 """The last leader epoch and producer id that the files of a partition use.
 
-A metadata log that lacks its last records has lower values of both (`newer_than`). A leader with a lower epoch than
-that of batches in its log removes entries from the leader-epoch-checkpoint; a new producer with the id of an older one
-gets OUT_OF_ORDER_SEQUENCE_NUMBER, or its batches count as duplicates. Source: LeaderEpochFileCache.assign,
-ProducerAppendInfo."""
+A metadata log that lacks its last records has lower values of both than the partitions (`newer_than`). A leader with a
+lower epoch than that of batches in its log removes entries from the leader-epoch-checkpoint; a new producer with the id
+of an older one gets OUT_OF_ORDER_SEQUENCE_NUMBER, or its batches count as duplicates. Source:
+LeaderEpochFileCache.assign, ProducerAppendInfo."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
     """Yield how partitions are newer than a metadata log, in words: at most once for producer ids, and once for leader
     epochs.
 
-    The controller appends a block of producer ids before it gives them out, and a leader epoch before the leader
-    appends with it. Only partitions that the image places on this node are compared. A leader epoch counts only if the
-    last batch and the leader-epoch-checkpoint agree on it, as no CRC covers either of them, and if no partition of the
-    topic has it in the image: directories of one topic may have exchanged their names. image: of a metadata log that
-    has no other voter.
+    The controller appends a block of producer ids before it allocates the block to a broker, and a leader epoch before
+    the leader appends with it. Only partitions that the image places on this node are compared. A leader epoch counts
+    only if the last batch and the leader-epoch-checkpoint agree on it, as no CRC covers either of them, and if no
+    partition of the topic has it in the image: directories of one topic may have exchanged their names. image: of a
+    metadata log that has no other voter.
     """
     following = max(image.next_producer_id, 0)
     used, user = -1, ""
@@ -115,7 +115,8 @@ def _of_log(log: Path) -> LastBatches:
 
 
 def _parsed(partition: Path) -> Iterator[tuple[Path, FileName]]:
-    """Yield the files of a partition whose names are Kafka's and final. Raises OSError."""
+    """Yield the files of a partition that have names of Kafka's, without .deleted, .cleaned or .swap at the end. Raises
+    OSError."""
     for path in partition.iterdir():
         name = parse_name(path.name)
         if name is not None and not name.state and path.is_file():

@@ -306,13 +306,13 @@ def is_foreign(
 def other_topic(
     image: MetadataImage, partition: TopicPartition, topic_id: str | None, node_id: int | None
 ) -> Topic | None:
-    """Return the topic to which a directory belongs by its topic id, if this node has a replica of the partition there
-    and the directory's name is that of another topic; None if name and id agree, or if the directory is a stray.
+    """Return the topic to which a directory belongs by its topic id, if the directory's name is that of another topic.
+    None if name and id agree, or if the directory is a stray: this node has no replica of that topic's partition.
 
-    Kafka keeps such a directory, and opens its log. If the metadata has a replica on this node of the partition in
-    the name, too (`has_replica`), applying the metadata fails there (InconsistentTopicIdException); otherwise no
-    request reaches the log. partition: that of the directory's name. topic_id: from partition.metadata. node_id: None
-    if it is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
+    Kafka keeps such a directory, and opens its log. If this node has a replica of the partition in the directory's
+    name, too (`has_replica`), Kafka cannot apply the metadata of that partition (InconsistentTopicIdException);
+    otherwise no request reaches the log. partition: that of the directory's name. topic_id: from partition.metadata.
+    node_id: None if it is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
     """
     if topic_id is None or why_stray(image, partition.partition, topic_id, node_id) is not None:
         return None

@@ -1,4 +1,5 @@
-"""What the metadata log places in a log directory, and the partitions whose directory is missing there.
+"""The partitions that the metadata log places in a log directory, and those of them whose directory is missing in it.
+"Here" is this log directory.
 
     directory.id   a broker registers the directory.id of each meta.properties. If another id was registered for the
                    directory before, and partitions are placed in that id, Kafka leaves these partitions offline
@@ -7,16 +8,16 @@
                    directory with -stray or with the name of a partition that is not placed here
     future         a partition that is placed here and has a directory with -future here is not missing: Kafka's start
                    renames that directory to the plain name, and deletes the current log in another log directory
-                   (kcli.metadata_log.promotion). In another log directory of the node, to which the partition was being
-                   moved, Kafka's start deletes the directory with -future, and creates an empty directory in the place
-                   that the partition came from
+                   (kcli.metadata_log.promotion). If the only directory of a partition that is placed here is one with
+                   -future in another log directory, to which the partition was being moved, the partition is missing:
+                   Kafka's start deletes that directory, and creates an empty one here
     emptied        if a partition's directory has no batch, another directory may have the records: somebody moved that
                    directory aside, and then somebody made the empty one
     elsewhere      a partition whose directory lies in another log directory of the node is not missing: Kafka opens it
                    there, and reports that log directory to the controller
     absent         if all log directories of the node are known, and partitions are placed in an id that none of them
-                   has, such as the id of a lost disk, Kafka starts, but finds no leader for those without other
-                   replicas, and makes empty directories of them
+                   has, such as the id of a lost disk, Kafka starts and creates an empty directory for each of these
+                   partitions; those without other replicas have no leader
     deleted topic  a directory of the partition's name with the id of a deleted topic is not the partition's: Kafka
                    renames it to -stray, and creates an empty one
 
@@ -103,10 +104,12 @@ class Placement:
     """What a metadata log places in one log directory.
 
     node_id, directory_id: those of the directory's meta.properties; directory_id is None if it is not known.
-    directories: the partitions' directories in the log directory; misnamed: the directories in it whose names are no
-    partition's, and those with segments inside of them. reached: the log end offset of each partition in the
-    checkpoints. removed: the ids of deleted topics. futures: the directories with -future in the node's other log
-    directories. elsewhere: the partitions' directories in the node's other log directories.
+    directories: the partitions' directories in the log directory. misnamed: the other directories in it, whose names
+    are no partition's, and the directories inside these, or in lost+found, that have segments. reached: the log end
+    offset of each partition in the checkpoints. removed: the ids of deleted topics.
+
+    futures, elsewhere: the directories with -future, and the partitions' directories with plain names, in the node's
+    other log directories.
     """
 
     image: MetadataImage
@@ -120,8 +123,8 @@ class Placement:
     elsewhere: Mapping[TopicPartition, Path] = field(default_factory=dict)
 
     def places(self) -> dict[TopicPartition, UUID]:
-        """The partitions that have a directory here under a plain name, each with the id of the log directory in which
-        the metadata log places the node's replica."""
+        """The partitions that have a directory with a plain name in this log directory, each with the id of the log
+        directory in which the metadata log places the node's replica."""
         found = {
             each.partition: self._directory_of(each.partition) for each in self.directories if self._is_of_topic(each)
         }
@@ -162,7 +165,7 @@ class Placement:
 
     def _promoted(self) -> set[TopicPartition]:
         """The partitions of directories with -future that the metadata log places in this log directory: Kafka's start
-        gives them the plain name (LogManager.recoverAbandonedFutureLogs)."""
+        renames these to the plain name (LogManager.recoverAbandonedFutureLogs)."""
         topics = self.image.topics
         return {
             each.partition
@@ -175,8 +178,8 @@ class Placement:
 
     def promotions(self) -> Iterator[Promotion]:
         """Yield the future logs, in all log directories of the node, that Kafka puts in the place of current logs: at
-        its start, where they lie where the metadata log places their partitions, or when it has gone on with the
-        move."""
+        its start, if a future log lies in the log directory in which the metadata log places its partition; otherwise
+        at the end of the move, which the start resumes."""
         from kcli.metadata_log.promotion import Promotion  # imported where a directory has -future
 
         mine = {each.partition: each.path for each in self.directories if not each.name.state}
@@ -255,8 +258,8 @@ class Placement:
         return topic is not None and not each.name.state and topic_id in (None, from_uuid(topic.id))
 
     def _directory_of(self, partition: TopicPartition) -> UUID | None:
-        """Return the id of the directory in which the metadata log places the node's replica of a partition; None if
-        the node has no replica."""
+        """Return the id of the log directory in which the metadata log places the node's replica of a partition, also
+        MIGRATING, UNASSIGNED or LOST; None if the node has no replica."""
         topic = self.image.topic(partition[0])
         state = None if topic is None else topic.partitions.get(partition[1])
         if state is None or self.node_id is None or self.node_id not in state.replicas:

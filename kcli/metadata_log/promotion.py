@@ -1,17 +1,19 @@
-"""Future logs that Kafka's start puts in the place of the current logs.
+"""Future logs that Kafka's start puts in the place of current logs.
 
 A move between two log directories of a broker (AlterReplicaLogDirs) copies the current log to a future log,
 <topic>-<partition>.<unique>-future. The controller then places the partition in the log directory of the future log,
-and the broker exchanges the two. Where it stopped in between, the next start does it, and does not look at what the
-logs have:
+and the broker puts the future log in the place of the current log. If the broker stops before that, its next start does
+so, whichever of the two logs has more records:
 
     the metadata log places the partition in        Kafka's start
     the log directory of the future log
-      no current log                                gives the future log the partition's name
-      current log in another log directory          does that, and renames the current log to -delete
-      current log in the same log directory         fails: the name is taken (Directory not empty)
-    another log directory                           goes on with the move: it appends to the future log what the current
-                                                    log has behind the end of that, then exchanges the two
+      no current log                                renames the future log to the partition's name
+      current log in another log directory          renames the future log to the partition's name, and the current log
+                                                    to -delete
+      current log in the same log directory         fails: the partition's name is taken (Directory not empty)
+    another log directory                           resumes the move: it appends to the future log the current log's
+                                                    records from the future log's end on, and then puts the future log
+                                                    in the place of the current log
 
 Source: LogManager.recoverAbandonedFutureLogs and replaceCurrentWithFutureLog (KAFKA-16082); tried with Kafka 4.3.
 """
@@ -45,8 +47,8 @@ REACHED = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """A future log that Kafka puts in the place of the current log (current; None where the known log directories of
-    the node have none): at its start, or, where is_resumed, when the move is complete."""
+    """A future log that Kafka puts in the place of the current log: at its start, or, if is_resumed, at the end of the
+    move that the start resumes. current: None if the known log directories of the node have no current log."""
 
     partition: TopicPartition
     future: Path
@@ -68,12 +70,15 @@ class Promotion:
 class Compared:
     """The two logs of a promotion.
 
-    start, end: the log start and log end offset of the future log after Kafka's start; current_end: the log end offset
-    of the current log, 0 where there is none. lost: the ranges of offsets, (first, last), that sound batches of the
-    current log have, and no sound batch of the future log after that start; of a move that goes on only those below
-    `end`; without a current log, those behind `end` that by the checkpoints the future log had. only_current,
-    only_future: the numbers of offsets that sound batches of one of the two alone have, before any start; of a move
-    that goes on only those below the end of the future log.
+    start, end: the log start and log end offset of the future log after Kafka's start. current_end: the offset after
+    the last sound batch of the current log; 0 if there is no current log.
+
+    lost: ranges (first, last) of the offsets that Kafka loses: sound batches of the current log have them, and the
+    future log after the start does not. If the move is resumed, only offsets below `end`, as Kafka copies the others.
+    Without a current log: the offsets from `end` up to the future log's offset in the checkpoints.
+
+    only_current, only_future: the number of offsets that sound batches of only this one of the two logs have, before
+    the start; if the move is resumed, only_current counts offsets below the end of the future log.
     """
 
     promotion: Promotion
@@ -91,16 +96,16 @@ class Compared:
 
     @property
     def is_current_better(self) -> bool:
-        """Whether the current log has more that the future log lacks than the other way round. Of two equal logs in
-        one log directory the current one counts as better: with it Kafka needs no rename."""
+        """Whether more offsets are only in the current log than are only in the future log. If equally many are, and
+        both logs are in one log directory, the current log counts as better: Kafka need not rename it."""
         if self.promotion.is_refused:
             return self.only_current >= self.only_future
         return self.only_current > self.only_future
 
     @property
     def set_aside(self) -> Path | None:
-        """The directory that salvage renames to -stray, so that Kafka serves the other: that of the worse log; None
-        where the start does the right thing and loses nothing."""
+        """The directory of the worse log, which salvage renames to -stray so that Kafka serves the other log. None if
+        there is no current log, or if it is not better and Kafka's start resumes the move or loses no offset."""
         promotion = self.promotion
         if promotion.current is None:
             return None
@@ -112,7 +117,8 @@ class Compared:
 
 
 class Comparison:
-    """Compares the two logs of promotions; reads each checkpoint once. clean, config: see Recovery."""
+    """Compares the two logs of promotions, and reads each checkpoint once. clean: whether the broker was shut down
+    cleanly; None: the clean-shutdown marker decides. config: returns the configuration of a topic."""
 
     def __init__(
         self, now_ms: int, *, clean: bool | None = None, config: Callable[[str], LogConfig] = no_configs
@@ -122,7 +128,7 @@ class Comparison:
         self._marked: dict[Path, bool] = {}
 
     def compare(self, promotion: Promotion) -> Compared:
-        """Read both logs of a promotion. Raises UnreadableInput."""
+        """Read both logs of a promotion, and return what is in one of them only. Raises UnreadableInput."""
         start, end = self._after_start(promotion)
         if promotion.current is None:
             home = promotion.future.parent
@@ -142,8 +148,8 @@ class Comparison:
         return Compared(promotion, start, end, current_end, lost, _count(only_current), _count(only_future))
 
     def _after_start(self, promotion: Promotion) -> tuple[int, int]:
-        """Return the log start and log end offset of the future log after Kafka's start; 0 and 0 where it has no log.
-        Raises UnreadableInput."""
+        """Return the log start and log end offset of the future log after Kafka's start; 0 and 0 if it has no .log
+        file. Raises UnreadableInput."""
         directory, home = promotion.future, promotion.future.parent
         if not any(directory.glob(f"*{FileKind.LOG}")):
             return 0, 0
@@ -163,7 +169,7 @@ class Comparison:
         return (0, 0) if planned.offsets is None else (planned.offsets.log_start_offset, planned.offsets.log_end_offset)
 
     def _offset(self, promotion: Promotion, home: Path, kind: FileKind) -> int:
-        """The offset of the partition in a checkpoint of a log directory; 0 where that has none."""
+        """The offset of the partition in a checkpoint of a log directory; 0 if the checkpoint has none."""
         if (home, kind) not in self._checkpoints:
             self._checkpoints[home, kind] = {}
             with suppress(KcliError):  # other checks report this error

@@ -26,7 +26,8 @@ class QuorumRecords:
     voters_offset: int = field(default=NOT_IN_LOG, init=False)
 
     def follow(self, controls: Iterable[ControlRecord], offset: int) -> None:
-        """Replay the control records of a batch at `offset`; for a snapshot, the offset before its own."""
+        """Replay the control records of a batch. offset: the batch's base offset; for a batch of a snapshot, the offset
+        before the snapshot's."""
         for control in controls:
             if control.type is ControlType.KRAFT_VERSION:
                 self.kraft_version = control.value["kRaftVersion"]

@@ -108,7 +108,8 @@ def read_batches(path: Path, from_offset: int = 0) -> Iterator[Replayed]:
 
 
 def batches_in(data: bytes, name: str, from_offset: int = 0) -> Iterator[Replayed]:
-    """Yield the batches of some part of a log, called `name`, as `read_batches` does. Raises UnreadableInput."""
+    """Yield the batches in the bytes of a part of the log, as `read_batches` does. name: what errors call the bytes.
+    Raises UnreadableInput."""
     for row, records in stored_batches.batches_of(BytesSource(data, name), from_offset):
         yield _batch(name, row, records)
 

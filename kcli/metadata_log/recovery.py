@@ -77,8 +77,9 @@ class MetadataRecovery:
     directory          the log directory that is recovered
     server             the entries of server.properties; empty if it is not given
     wants_salvage      whether records after damage are to be kept
-    clean, config      what Kafka's start is, as in Recovery
-    lost               the losses of the log; None before `look`, and in a quorum
+    clean              whether the broker was shut down cleanly; None: the clean-shutdown marker decides
+    config             returns the configuration of a topic
+    lost               the losses of the log; None until `look` is called, and in a quorum
     strays             the partition directories in `directory` that Kafka's start renames to -stray
     starts             whether Kafka starts with the log
     is_loss            whether Kafka does not start, or metadata is lost
@@ -89,7 +90,7 @@ class MetadataRecovery:
     in_quorum          lines about the damage, if the other voters still have the records
     refusals           what keeps Kafka from starting
     salvaged           those of `refusals` that are in the metadata log, if this run salvages it
-    passed_over        what does not keep Kafka from starting, but makes its partitions strays
+    passed_over        faults with which Kafka starts, though with harm, such as partitions that become strays
     has_looked         whether `look` has set these attributes
     """
 
@@ -192,8 +193,8 @@ class MetadataRecovery:
 
     @property
     def homes_beside(self) -> list[Path]:
-        """The log directories beside `directory` that have a metadata log, and a meta.properties with the node.id and
-        cluster.id of `directory`: one of them may be the home that the configuration names."""
+        """The log directories in the parent directory of `directory` that have a metadata log, and a meta.properties
+        with the node.id and cluster.id of `directory`: one of them may be the `home` that the configuration names."""
         mine = meta_of(self.directory)
         if mine is None or mine.cluster_id is None or mine.node_id is None:
             return []
@@ -204,8 +205,8 @@ class MetadataRecovery:
 
     @property
     def old_marker(self) -> Sequence[StartRefused]:
-        """The clean-shutdown marker of `directory`, where it is of an earlier stop than the last; else empty. Raises
-        UnreadableInput."""
+        """The clean-shutdown marker of `directory`, if a stop before the broker's last one wrote it; otherwise empty.
+        Raises UnreadableInput."""
         is_marked = self.is_log_directory and LogDirectory(self.directory).was_shut_down_cleanly
         if not is_marked or self.is_missing or self.is_foreign:
             return []
@@ -214,7 +215,7 @@ class MetadataRecovery:
 
     @property
     def foreign_checkpoints(self) -> Sequence[StartRefused]:
-        """The checkpoints in `directory` that belong to another log directory; empty where there are none. Raises
+        """The checkpoints in `directory` that belong to another log directory; empty if there are none. Raises
         UnreadableInput."""
         if not self.is_log_directory:
             return []
@@ -226,8 +227,8 @@ class MetadataRecovery:
 
     @property
     def identities(self) -> Mapping[Path, Identity]:
-        """The partition and topic id that salvage gives to each directory whose name and topic id do not agree, by the
-        directory's path; empty if salvage is not wanted. Raises UnreadableInput."""
+        """The right partition and topic id of each directory whose name or topic id salvage changes, by the directory's
+        path; empty if salvage is not wanted. Raises UnreadableInput."""
         return self.mended_identities if self.wants_salvage else {}
 
     @property
@@ -278,8 +279,8 @@ class MetadataRecovery:
         return found | named | moved | futures, unknown
 
     def _sole_futures(self) -> Iterator[tuple[Path, TopicPartition]]:
-        """Yield each directory that `Placement.abandoned` yields, with its partition, if no other directory of the
-        node's log directories is one with -future of that partition. Raises UnreadableInput."""
+        """Yield each directory of `Placement.abandoned` with its partition, if it is the only directory with -future of
+        that partition in all log directories of the node. Raises UnreadableInput."""
         if self.node.unformatted or not (self.node.others and self._readable.topics):
             return
         placement = self._placement(None)
@@ -392,9 +393,9 @@ class MetadataRecovery:
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:
-        """The future logs that Kafka's start puts in the place of current logs, compared with these; by the path of
-        each of the two logs that lies in `directory`. Without those that cannot be read, which the recovery reports.
-        Raises UnreadableInput."""
+        """The comparison of each future log that Kafka's start puts in the place of a current log with that log, by the
+        path of each of the two logs that lies in `directory`. Logs that cannot be read, which the recovery reports
+        itself, are not compared. Raises UnreadableInput."""
         homes = [self.directory, *self.node.others]
         if not (self.is_log_directory and futures_in(homes) and self._readable.topics):
             return {}
@@ -412,7 +413,8 @@ class MetadataRecovery:
 
     @property
     def refused_promotions(self) -> list[StartRefused]:
-        """Why Kafka's start fails with future logs beside the current logs in `directory`. Raises UnreadableInput."""
+        """The future logs in `directory` that make Kafka's start fail, as their current logs lie in `directory`, too.
+        Raises UnreadableInput."""
         refused = [each for path, each in self.promotions.items() if path == each.promotion.future]
         return [
             StartRefused(
@@ -425,9 +427,9 @@ class MetadataRecovery:
 
     @property
     def in_the_place(self) -> Collection[Path]:
-        """The directories in `directory` that salvage makes strays: those that have the names of `missing` partitions
-        but not their records, as they belong to deleted topics, or have no batch; and the worse logs of `promotions`.
-        Raises UnreadableInput."""
+        """The directories in `directory` that salvage renames to -stray: those that have the name of a `missing`
+        partition but not its records, as they belong to a deleted topic or have no batch; and of each of `promotions`
+        the log that `Compared.set_aside` names. Raises UnreadableInput."""
         missing = {each.in_its_place.path for each in self.missing if each.in_its_place is not None}
         return missing | {path for path, each in self.promotions.items() if each.set_aside == path}
 
@@ -487,16 +489,14 @@ class MetadataRecovery:
 
     @property
     def can_do_without_bootstrap(self) -> bool:
-        """Whether bootstrap.checkpoint keeps Kafka from starting, though it is not needed: the log has its records.
-
-        Without the file Kafka starts.
-        """
+        """Whether bootstrap.checkpoint keeps Kafka from starting, and may be removed so that Kafka starts: the metadata
+        log has a metadata.version, so Kafka does not need the records of the file."""
         return self.bootstrap_refusal is not None and bool(self._readable.metadata_version)
 
     @cached_property
     def left_out(self) -> Sequence[str]:
-        """The files of `directory` that salvage leaves out; none if salvage is not wanted. It reads files at the
-        first use: use it before files change. Raises UnreadableInput."""
+        """The files of `directory` that salvage leaves out; none if salvage is not wanted. This property reads files at
+        its first use: use it before files change. Raises UnreadableInput."""
         if not self.wants_salvage:
             return ()
         is_mended = same_path(self.home, self.directory) and self.can_do_without_bootstrap
@@ -532,9 +532,9 @@ class MetadataRecovery:
         return "written anew" if is_mended else None
 
     def take(self, planned: PartitionPlan) -> PartitionPlan:
-        """Set the attributes, as `look` does. planned: what Kafka's start does to the metadata log in `directory`.
-        Return the plan to carry out: the salvaged plan if salvage is wanted and something is lost, else `planned`.
-        Raises UnreadableInput."""
+        """Call `look`, and return the plan to carry out: a plan that salvages the log if salvage is wanted and metadata
+        can be saved, otherwise `planned`. planned: what Kafka's start does to the metadata log in `directory`. Raises
+        UnreadableInput."""
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
             return planned
@@ -547,7 +547,7 @@ class MetadataRecovery:
         return replace(salvaged, saved=gaps.saved)
 
     def look(self, planned: PartitionPlan | None) -> None:
-        """Set the attributes of this object.
+        """Find what Kafka's start loses of the metadata and what keeps Kafka from starting, and set the attributes.
 
         planned: what Kafka's start does to the metadata log; None if the log is missing. Raises UnreadableInput.
         """
@@ -601,7 +601,8 @@ class MetadataRecovery:
                 self.salvage = None
 
     def _look_at_partitions(self, lost: LostMetadata, node_id: int | None, *, is_refused: bool) -> None:
-        """Add the strays, and what keeps Kafka from starting in the partitions' directories.
+        """Add to `strays` the partitions' directories that Kafka's start renames to -stray, and to `refusals` the
+        partition.metadata files that keep Kafka from starting.
 
         is_refused: whether the metadata log itself keeps Kafka from starting. Then no strays are added: the metadata
         has no topics, so every partition would be a stray.
@@ -694,8 +695,8 @@ class MetadataRecovery:
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def _look_for_directories(self) -> None:
-        """Add to `passed_over` the log directories in which the metadata log places partitions, but which the
-        configuration does not name."""
+        """Add to `passed_over` each directory.id in which the metadata log places partitions that have no directory, if
+        no log directory of the configuration has this id."""
         homes = [self.directory, *self.node.others]
         ids = [None if meta is None else meta.directory_id for meta in map(meta_of, homes)]
         is_known = any(same_path(each, self.directory) for each in self.log_directories) and not self.node.unformatted
@@ -721,8 +722,8 @@ class MetadataRecovery:
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def look_elsewhere(self) -> None:
-        """Plan what Kafka's start does to the metadata log, and `look` at the plan; for a log that is missing or lies
-        in another log directory than `directory`.
+        """Plan what Kafka's start does to the metadata log, and call `look` with this plan. The caller uses this method
+        in place of `take` if the log is missing, or lies in another log directory than `directory`.
 
         Raises UnreadableInput.
         """
@@ -790,7 +791,7 @@ class MetadataRecovery:
 
 
 def _is_of_log(refused: StartRefused) -> bool:
-    """Whether the file is in the directory of the metadata log, which salvage mends."""
+    """Whether the file that `refused` names is in the directory of the metadata log, which salvage mends."""
     return refused.file.startswith(f"{METADATA_DIRECTORY}/")
 
 

@@ -214,8 +214,8 @@ def contradiction(directory: Path, files: Files, name: str) -> str | None:
 def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImage | None, bool]:
     """Return the image of the log's records below an offset, and whether all records up to there could be read.
 
-    Reading begins with offset 0, or with the oldest snapshot if the log begins above 0. The image is None if neither is
-    there, or if the log has nothing below the offset. Raises UnreadableInput.
+    Reading begins with offset 0, or with the oldest snapshot if the log begins above 0. The image is None if the log
+    begins above 0 and has no such snapshot below `offset`, or if it has no segment. Raises UnreadableInput.
     """
     logs = _named(files, FileKind.LOG)
     begin = int(logs[0].partition(".")[0]) if logs else 0

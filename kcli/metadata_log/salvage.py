@@ -76,9 +76,9 @@ class MetadataSalvage:
         *,
         is_foreign: bool = False,
     ) -> None:
-        """directories: those of the partitions in all log directories. strays: those of them that no readable record
-        gives to this node. directory_ids: the directory.id of each log directory. is_foreign: whether the log is
-        another cluster's. Raises UnreadableInput if bootstrap.checkpoint cannot be read."""
+        """directories: those of the partitions in all log directories. strays: those of them that are strays by all
+        readable records. directory_ids: the directory.id of each log directory. is_foreign: whether the log is another
+        cluster's. Raises UnreadableInput if bootstrap.checkpoint cannot be read."""
         self.image = image = lost.begun_anew() if is_foreign else lost.readable.copy()
         self._is_foreign = is_foreign
         self.rebuilt: list[str] = []
@@ -107,8 +107,7 @@ class MetadataSalvage:
         """Add the partition of a stray directory to the image, unless the topic has that partition already.
 
         If the topic of that name has another id in the image, it gets `topic_id`, keeps its configuration and loses its
-        partitions. But the topic is not changed if the image uses other directories of it, or if other nodes have
-        replicas.
+        partitions. But a topic is not changed if one of its directories is no stray, or if other nodes have replicas.
         """
         name, number = stray.partition.partition
         if name not in self.image.topics:
@@ -147,7 +146,7 @@ class MetadataSalvage:
         self.rebuilt.append(name)
 
     def _renew(self, name: str, topic_id: str) -> None:
-        """Give a topic another id; the topic keeps its configuration, and loses its partitions."""
+        """Change the id of a topic; the topic keeps its configuration, and loses its partitions."""
         image = self.image
         before, configs = from_uuid(image.topics[name].id), dict(image.topic_configs(name))
         if before == topic_id:
@@ -174,7 +173,7 @@ class MetadataSalvage:
 
     def _raise_producer_id(self, directories: Sequence[PartitionDirectory], *, is_end_lost: bool) -> None:
         """Let the next block of producer ids begin SKIPPED_BLOCKS blocks above the highest known id, if the end of the
-        metadata log is lost, or if a producer has an id that the metadata log has not given out."""
+        metadata log is lost, or if a producer has an id beyond the last block in the metadata log."""
         following = self.image.next_producer_id
         used = max(
             (max(last_producer_id(each.path), last_batches(each.path).producer_id) for each in directories), default=-1

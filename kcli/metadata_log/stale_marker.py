@@ -1,12 +1,14 @@
-"""A clean-shutdown marker of an earlier stop than the last: Kafka's start trusts it, and recovers no log.
+"""A stale clean-shutdown marker, which a stop before the broker's last one wrote: Kafka's start trusts the marker, and
+recovers no log.
 
-A broker deletes its markers when it loads its logs, and an orderly stop writes new ones with the epoch of the broker's
-registration. So a marker with a lower epoch than the last registration was put back, alone or with the whole log
-directory; or the last start ended before it loaded the logs.
+A broker deletes its markers when it loads its logs; a clean shutdown writes new ones with the broker epoch, which the
+broker's registration sets. So if a marker's epoch is lower than that of the last registration, somebody put the marker
+back, alone or with the whole log directory; or the last start ended before it loaded the logs.
 
-The directory is older, too, where all leader epochs of partitions that the broker leads are below those in the metadata
-log: a broker that becomes leader writes the epoch into leader-epoch-checkpoint at once. Where no partition says so,
-another log directory of the broker does, which has no marker or one of a later stop.
+The whole log directory is as old as its marker if it lacks the last leader epoch of every partition that the broker
+leads: a broker that becomes leader writes the leader epoch into leader-epoch-checkpoint at once. If the broker leads no
+partition in the directory, the directory counts as old if another log directory was used since: the other one has no
+marker, or a marker with a higher epoch.
 
 Source: LogManager.loadLogs, CleanShutdownFileHandler, UnifiedLog.assignEpochStartOffset.
 """
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 
 
 class StaleMarker(NamedTuple):
-    """A marker of an earlier stop. epoch: the broker epoch in it; registered: that of the last registration. is_older:
-    whether the log directory is of that earlier time, too."""
+    """A stale marker. epoch: the broker epoch in the marker. registered: the broker epoch of the last registration.
+    is_older: whether the whole log directory is as old as the marker."""
 
     epoch: int
     registered: int
@@ -38,7 +40,7 @@ class StaleMarker(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What is wrong, and what Kafka does with it, in words."""
+        """What is wrong with the marker, and what Kafka does because of it, in words."""
         marker = (
             f"broker epoch {self.epoch:,}, of an earlier stop: the broker has registered at {self.registered:,} since"
         )
@@ -50,10 +52,11 @@ class StaleMarker(NamedTuple):
 
 
 def stale_marker(home: Path, image: MetadataImage, node_id: int | None, others: Sequence[Path]) -> StaleMarker | None:
-    """Return what is known of a stale marker in the log directory `home`; None where there is no marker, or one of the
-    last stop, or one without a broker epoch.
+    """Return the stale marker in the log directory `home`. None if there is no marker, if the broker's last stop wrote
+    it, or if this is not known, because the marker has no broker epoch or the metadata does not have the broker.
 
-    image: the metadata of all records. node_id: the broker. others: its other log directories. Raises UnreadableInput.
+    image: the metadata of all records that can be read. node_id: the broker's id. others: the broker's other log
+    directories. Raises UnreadableInput.
     """
     epoch = LogDirectory(home).marked_broker_epoch
     broker = None if node_id is None else image.brokers.get(node_id)
@@ -66,8 +69,8 @@ def stale_marker(home: Path, image: MetadataImage, node_id: int | None, others: 
 
 
 def _is_older(home: Path, image: MetadataImage, node_id: int) -> bool | None:
-    """Whether all partitions in `home` that the broker leads lack their last leader epoch; None where there are
-    none."""
+    """Whether the log directory `home` lacks the last leader epoch of every partition in it that the broker leads. None
+    if the broker leads none of the partitions that have a readable leader-epoch-checkpoint."""
     is_known = False
     for each in LogDirectory(home).partitions():
         topic = None if each.name.state else image.topic(each.name.topic)
@@ -82,7 +85,7 @@ def _is_older(home: Path, image: MetadataImage, node_id: int) -> bool | None:
 
 
 def _last_epoch(directory: Path) -> int | None:
-    """The last leader epoch in a partition's leader-epoch-checkpoint; None where it has none, or cannot be read."""
+    """The last leader epoch in a partition's leader-epoch-checkpoint; None if the file is empty or unreadable."""
     try:
         entries = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
     except (FormatError, UnreadableInput):  # the checks of the partition report this error
@@ -91,8 +94,8 @@ def _last_epoch(directory: Path) -> int | None:
 
 
 def _was_used_since(home: Path, epoch: int) -> bool:
-    """Whether a log directory with partitions has no marker, or one of a later stop than that of the broker epoch;
-    False if the directory is missing or cannot be read."""
+    """Whether a log directory was used after the stop that wrote markers with the broker epoch `epoch`: it has
+    partitions and no marker, or a marker with a higher epoch. False if it is missing or cannot be read."""
     directory = LogDirectory(home)
     try:
         if not directory.was_shut_down_cleanly:

@@ -338,8 +338,8 @@ class Core:
         return False
 
     def learn_leader(self, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> None:
-        """Handle the leader and epoch that another node has named: follow a new leader, or adopt additional endpoints
-        of the known one.
+        """Learn the leader and epoch that another node has named: follow a new leader, or adopt additional endpoints of
+        the known one.
 
         endpoints: the leader's; empty: the leader or its endpoints are not known. Any client can name a leader, and
         nodes repeat what other nodes have told them, so a contradiction is ignored (Kafka's voter stops). A leader that
@@ -365,8 +365,8 @@ class Core:
             self.to_follower(epoch, leader_id, endpoints, now_ms)
 
     def answered_by(self, state: Follower, source: Node, answer: Answer, now_ms: int) -> Follower:
-        """Handle the sender of an answer to a Fetch of this epoch: the node that answered is the leader, at the address
-        to which the Fetch was sent.
+        """Learn the leader from an answer to a Fetch of this epoch: the node that has answered is the leader, at the
+        address to which the Fetch was sent.
 
         Returns the follower's state; a new state if this node had followed another leader.
         """

@@ -20,7 +20,8 @@ from kcli.raft.votes import common_answer
 
 
 def fetch_answered(core: Core, source: Node, answer: FetchAnswer, now_ms: int) -> bool:
-    """Handle the answer to a Fetch. Returns whether the answer was usable. Raises RaftFault."""
+    """Apply the answer to a Fetch: truncate the log, begin to fetch a snapshot, or append records. Returns whether the
+    answer was usable. Raises RaftFault."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled

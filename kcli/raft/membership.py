@@ -241,8 +241,8 @@ def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, va
 
 
 def join_answered(core: Core, answer: VoterAnswer, now_ms: int) -> bool:
-    """Handle the leader's answer to this observer's AddRaftVoter or RemoveRaftVoter. Returns whether the answer was
-    usable."""
+    """Put off this observer's next AddRaftVoter or RemoveRaftVoter by a fetch timeout, as the leader has answered the
+    last one. Returns whether the answer was usable."""
     if answer.top_error not in _DONE_BY_ADD:
         return False
     if isinstance(core.state, Follower):
@@ -251,7 +251,7 @@ def join_answered(core: Core, answer: VoterAnswer, now_ms: int) -> bool:
 
 
 def update_answered(core: Core, answer: Answer, now_ms: int) -> bool:
-    """Handle the leader's answer to this voter's UpdateRaftVoter. Returns whether the answer was usable."""
+    """Note that the leader has acknowledged this voter's UpdateRaftVoter. Returns whether the answer was usable."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled

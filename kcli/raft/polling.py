@@ -11,8 +11,9 @@
       a voter     after a fetch timeout without a usable answer it begins an election; every fetch timeout it sends
                   UpdateRaftVoter if the leader may not know its present endpoints and levels
       an observer with controller.quorum.auto.join.enable, it sends AddRaftVoter every fetch timeout; before that,
-                  it sends RemoveRaftVoter for a voter of its id with another directory. It may be a voter whose log
-                  lacks the VotersRecord: after a fetch timeout it may grant votes, too (Kafka's observer never does)
+                  it sends RemoveRaftVoter for a voter of its id with another directory. An observer may be a voter
+                  whose log lacks the VotersRecord: after a fetch timeout it may grant votes, too (Kafka's observer
+                  never does)
 
 Every function returns the milliseconds until it must be called again; 0: at once, as the state has changed.
 Source: KafkaRaftClient (pollCurrentState, pollUnattached and its like); KIP-595, KIP-853, KIP-996, KIP-1186.

@@ -157,7 +157,7 @@ class Raft:
     @property
     def controls(self) -> Controls:
         """The voters and kraft.version by the log offset of the control records that set them. The header of a snapshot
-        has those at its offset."""
+        has the values that are in effect at the snapshot's offset."""
         return self._core.controls
 
     @property
@@ -214,7 +214,7 @@ class Raft:
         return self._finish(now_ms)
 
     def answered(self, send: Send, answer: Answer | None, now_ms: int) -> Outcome:
-        """Handle the answer to a request that this node sent. answer: None if the request will not be answered."""
+        """Apply the answer to a request that this node sent. answer: None if the request will not be answered."""
         core = self._core
         if core.connections.expects(send.to.id, send.correlation):
             success = self._take(send, answer, now_ms)
@@ -295,8 +295,8 @@ class Raft:
         return self._finish(now_ms)
 
     def peer_died(self, node_id: int, now_ms: int) -> Outcome:
-        """Handle the end of another node's process. If that node was the leader, the remaining voters begin elections
-        early, one voter after another."""
+        """Note that the process of another node has ended. If that node was the leader, this voter begins an election
+        early; the voters do so one after another."""
         core, state = self._core, self._core.state
         if isinstance(state, Follower) and state.leader_id == node_id and core.is_voter:
             left = [each for each in core.controls.voters.ids if each != node_id]

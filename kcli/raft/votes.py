@@ -142,7 +142,7 @@ def _learn_from(core: Core, token: Token, request: BeginQuorumEpoch | EndQuorumE
 
 
 def begin_answered(core: Core, answer: Answer, now_ms: int) -> bool:
-    """Handle the answer to a BeginQuorumEpoch. Returns whether the answer was usable."""
+    """Read the answer to a BeginQuorumEpoch by `common_answer`. Returns whether the answer was usable."""
     handled = common_answer(core, answer, now_ms)
     return answer.error is ErrorCode.NONE if handled is None else handled
 
@@ -194,7 +194,8 @@ def _answer(core: Core, token: Token, error: ErrorCode) -> None:
 
 
 def common_answer(core: Core, answer: Answer, now_ms: int) -> bool | None:
-    """Handle the fields that every answer has: error, epoch, leader.
+    """Read the fields that every answer has (error, epoch, leader), and learn the leader from them if this node does
+    not know it or has an older epoch.
 
     Returns whether the answer was usable; None if this is not decided by these fields, and the caller must handle the
     other fields of the answer. Raises RaftFault.

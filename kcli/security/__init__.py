@@ -22,7 +22,7 @@ client_login        a login of kcli's own connections
 oauth               OAUTHBEARER, the server's side, and the claims of a token
 oauth_client        OAUTHBEARER, the client's side, and the request for a token
 jwt                 the signature of a token, by the keys of a JWKS
-delegation_tokens   the HMACs of delegation tokens, and the credentials with which they log in
+delegation_tokens   the HMACs of delegation tokens, and the credentials against which logins with them are checked
 
 Read `authorizer` first. The decisions made here were compared with those of Kafka's own classes: tests/security has
 Kafka's answers; test_security_oracle_kafka.py, test_sasl_kafka.py and test_oauth_kafka.py of tests/interop run the

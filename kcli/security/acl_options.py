@@ -1,7 +1,7 @@
 """Converts the options of kafka-acls to the ACLs that they add, or to filters of the ACLs that they list or remove.
 
     resources     topics, groups, transactional ids, the cluster, delegation tokens, users; "*" is every one of a type
-    rules         a principal, allowed or denied, and a host: each operation with each resource
+    rules         a principal, allowed or denied, and a host: one ACL for each operation on each resource
     --producer    WRITE, DESCRIBE and CREATE topics; WRITE and DESCRIBE transactional ids; with --idempotent also
                   IDEMPOTENT_WRITE the cluster
     --consumer    READ and DESCRIBE topics, READ groups

@@ -141,7 +141,7 @@ class AclFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """One ACL. `str` gives it as Kafka's audit lines do."""
+    """One ACL. `str` returns it as Kafka's audit lines write it."""
 
     resource_type: ResourceType
     resource_name: str
@@ -181,7 +181,7 @@ def search_order(acl: Acl) -> tuple[object, ...]:
     """Return the key by which Kafka sorts the ACLs that concern one resource: longest resource name first.
 
     Of several ACLs that deny, Kafka names the first in this order as the one that decides; of several that allow, the
-    last. All of `acl.resource_name` are "*", or prefixes of one name.
+    last. The resource names of the ACLs are all "*", or prefixes of one name.
     """
     return (
         -len(acl.resource_name),

@@ -9,7 +9,7 @@ from kcli.security.authorizer import Access, Rule
 
 
 class Decision(NamedTuple):
-    """An access, the rule that decided it, and the request that it was part of. `str` gives the text of Kafka's audit
+    """An access, the rule that decided it, and the request that it was part of. `str` returns the text of Kafka's audit
     line.
 
     request: the name of the API ("Fetch"). resource_count: how often the request refers to the resource.

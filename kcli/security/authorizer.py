@@ -71,7 +71,7 @@ class Access(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The rule that decides an access. acl: the ACL that decides; None for a super user and for the default. `str`
-    gives the rule as Kafka's audit lines do."""
+    returns the rule as Kafka's audit lines write it."""
 
     allowed: bool
     name: str

@@ -1,4 +1,4 @@
-"""Delegation tokens: their HMACs, and the credentials with which they log in.
+"""Delegation tokens: their HMACs, and the credentials against which logins with them are checked.
 
     token id    random; in the metadata log, with owner, renewers and times (DelegationTokenRecord)
     HMAC        HMAC-SHA512(delegation.token.secret.key, token id); not stored, as every broker has the secret key

@@ -4,9 +4,8 @@
     TLS_RSA_WITH_AES_256_CBC_SHA256           AES256-SHA256
     TLS_AES_128_GCM_SHA256                    the same: a suite of TLS 1.3, which has no key exchange in its name
 
-Suites without encryption or without a certificate, and those with ciphers that Java has disabled, are refused, as is
-what OpenSSL does not have. Source: RFC 5246, 5289, 7905,
-8446; `openssl ciphers -stdname`.
+Suites without encryption or without a certificate, suites with ciphers that Java has disabled, and suites that OpenSSL
+does not have are refused. Source: RFC 5246, 5289, 7905, 8446; `openssl ciphers -stdname`.
 """
 
 from __future__ import annotations

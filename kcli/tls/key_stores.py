@@ -2,9 +2,9 @@
 
     PEM      one private key (PKCS #8, encrypted with ssl.key.password if that is set) and its certificates, the
              key's own first; or the trusted certificates
-    PKCS12   a private key under ssl.keystore.password, and its certificates; or the trusted certificates
-    JKS      private keys under ssl.key.password, or if that is not set under ssl.keystore.password; or the trusted
-             certificates
+    PKCS12   a private key, encrypted with ssl.keystore.password, and its certificates; or the trusted certificates
+    JKS      private keys, encrypted with ssl.key.password or, if that is not set, with ssl.keystore.password, and their
+             certificates; or the trusted certificates
 
 A file of type PKCS12 may be a JKS file, and the other way round, as in Java. As in Java a key that is in a JKS trust
 store makes its own certificate trusted, but not those that signed it. In a PKCS12 trust store with a key, kcli cannot

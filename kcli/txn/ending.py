@@ -26,7 +26,7 @@ from kcli.txn.turn import Turn
 
 
 def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProducerId:
-    """Handle EndTxn: write the decision, and have the transaction's markers written.
+    """Append the decision to commit or abort, and have the broker write the transaction's markers.
 
     Return the producer id and epoch for the client's next transaction, or NEEDS_PRODUCER_ID if the epochs of the
     producer id are used up. Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
@@ -50,8 +50,8 @@ def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProd
 def _prepare(
     turn: Turn, transactional_id: str, transaction: Transaction, state: State, version: int, new_producer_id: int
 ) -> Transaction:
-    """Write the transaction as prepared, and have its markers written. Return the transaction in the state that it will
-    have when it is completed."""
+    """Append the record of the prepared transaction, and have its markers written. Return the transaction in the state
+    that it will have when it is completed."""
     prepared = transaction.prepared(state, version, new_producer_id, turn.now_ms)
     turn.write(transactional_id, prepared)
     turn.write_markers(transactional_id, prepared)

@@ -70,8 +70,8 @@ class TransactionMachine:
         return turn.outcome
 
     def tick(self, now_ms: int) -> Outcome:
-        """Abort transactions that have exceeded their timeouts, and remove expired transactional ids, each once its
-        interval has passed since it was last done."""
+        """Abort transactions that have exceeded their timeouts, and remove expired transactional ids. Each of these two
+        is done only if its cleanup interval (TransactionConfig) has passed since the last time."""
         turn = Turn(self._shard, now_ms)
         config = self._shard.config
         if now_ms >= self._next_abort_ms:

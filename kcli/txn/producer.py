@@ -22,7 +22,7 @@ from kcli.txn.turn import TransactionConfig, Turn
 
 
 def init_producer_id(turn: Turn, request: InitProducerId) -> Producer | NeedsProducerId:
-    """Handle InitProducerId of a transactional producer.
+    """Begin a new producer epoch of the transactional id, and so fence its earlier producers.
 
     Return the producer's id and epoch, or NEEDS_PRODUCER_ID if a new producer id is needed and the request has none.
     Errors: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS; for two-phase commit

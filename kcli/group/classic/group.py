@@ -315,7 +315,7 @@ class ClassicGroup:
         return True
 
     def begin_generation(self, now_ms: int) -> None:
-        """Begin the next generation with the present members, in state CompletingRebalance; without members, in
+        """Begin the next generation with the group's members, and enter CompletingRebalance; without members, enter
         Empty."""
         self.generation += 1
         self.protocol = self.choose_protocol() if self.members else None

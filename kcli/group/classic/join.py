@@ -38,7 +38,7 @@ UNKNOWN_MEMBER = ""
 
 
 def join(turn: Turn, token: Token, request: JoinGroup) -> None:
-    """Handle JoinGroup, which is answered at once or at the end of the rebalance.
+    """Let a member join the group, or join it again; the JoinGroup is answered at once or at the end of the rebalance.
 
     Errors: UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID, INCONSISTENT_GROUP_PROTOCOL,
     GROUP_MAX_SIZE_REACHED, UNKNOWN_SERVER_ERROR.

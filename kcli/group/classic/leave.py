@@ -17,8 +17,8 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def leave(turn: Turn, token: Token, request: LeaveGroup) -> None:
-    """Handle LeaveGroup; a group that still has members rebalances. Errors, by member: UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID."""
+    """Remove the members that leave, and begin a rebalance if other members are left. Errors, by member:
+    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     group = turn.shard.classic(request.group_id)
     if group is None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID

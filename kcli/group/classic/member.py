@@ -11,8 +11,8 @@ from kcli.group.requests import DescribedMember, Protocols
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A member of a classic group. join_token, sync_token: its pending JoinGroup and SyncGroup, None for none. is_new:
-    whether the member has not yet been part of a generation."""
+    """A member of a classic group. join_token, sync_token: the tokens of the member's pending JoinGroup and SyncGroup;
+    None if no such request is pending. is_new: whether the member has not yet been part of a generation."""
 
     id: str
     instance_id: str | None

@@ -144,7 +144,7 @@ def _complete(group_id: str, turn: Turn) -> None:
 
 
 def complete(turn: Turn, group: ClassicGroup) -> None:
-    """Complete the rebalance with the members that have joined, and the static ones.
+    """Complete the rebalance: begin a generation of the members that have joined, and of all static members.
 
     If no member has joined, but static members are left, wait for another rebalance timeout.
     """

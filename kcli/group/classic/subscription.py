@@ -18,7 +18,7 @@ VERSION_BYTES = 2
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     """Return the topics that any member subscribes to; None if a member's metadata is not a valid subscription.
 
-    metadata: of each member.
+    metadata: each member's metadata from its JoinGroup.
     """
     topics: set[str] = set()
     for each in metadata:

@@ -16,7 +16,8 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def sync(turn: Turn, token: Token, request: SyncGroup) -> None:
-    """Handle SyncGroup, which is answered once the leader's SyncGroup has brought the assignment.
+    """Answer a SyncGroup with the member's assignment, or keep it pending until the leader's SyncGroup has brought the
+    assignments.
 
     Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
     REBALANCE_IN_PROGRESS, UNKNOWN_SERVER_ERROR.
@@ -78,8 +79,8 @@ def _assign(turn: Turn, group: ClassicGroup, request: SyncGroup) -> None:
 
 
 def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
-    """Handle Heartbeat: extend the member's session. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION;
-    REBALANCE_IN_PROGRESS, after which the client joins again."""
+    """Extend the member's session, and answer its Heartbeat. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS, after which the client joins again."""
     turn.answer(token, beat(turn, request))
 
 

@@ -45,7 +45,7 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def join(turn: Turn, token: Token, request: JoinGroup, group: ConsumerGroup) -> None:
-    """Handle the JoinGroup of a classic member.
+    """Let a classic member join the group, or take its next step towards its target assignment.
 
     Errors: MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR if the member's metadata cannot be read.

@@ -79,8 +79,8 @@ def check_static(existing: ConsumerMember | None, member_id: str, instance_id: s
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
     """Raises GroupError FENCED_MEMBER_EPOCH if the request's epoch is not the member's.
 
-    If all partitions that the member owns are assigned to it, the previous member epoch is accepted too: the member
-    then repeats its heartbeat, whose answer was lost.
+    The previous member epoch is accepted too if all of `owned`, the partitions that the request lists as owned, are
+    assigned to the member: the member then repeats a heartbeat whose answer was lost.
     """
     if epoch in (JOINING, member.epoch):
         return

@@ -156,8 +156,8 @@ class ConsumerGroup:
         return None if member_id is None else self.member(member_id)
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """Return the member's target assignment. For a static member it is that of the member id which its instance id
-        has now in the group."""
+        """Return the member's target assignment; for a static member, the target assignment of the member id that now
+        has its instance id in the group."""
         member_id = member.id if member.instance_id is None else self.static.get(member.instance_id)
         return NO_PARTITIONS if member_id is None else self.target.get(member_id, NO_PARTITIONS)
 

@@ -28,7 +28,7 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def heartbeat(turn: Turn, token: Token, request: ConsumerHeartbeat) -> None:
-    """Handle ConsumerGroupHeartbeat.
+    """Let the member join, stay or leave, as the epoch of its ConsumerGroupHeartbeat says, and answer the request.
 
     Errors: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, UNKNOWN_SERVER_ERROR if the records do not fit into one

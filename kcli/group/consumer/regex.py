@@ -44,7 +44,8 @@ def update_regex(
     records: list[Pair],
     describable: Container[str] | None,
 ) -> RegexChange:
-    """Handle a change of the member's regular expression, and schedule a resolution if one is due. Returns the change.
+    """Check the member's regular expression if the request changes it, and schedule a resolution of the group's regular
+    expressions if one is due. Return how the request has changed the member's expression.
 
     describable: the topics that the member's client may describe, None for all of them. Adds a tombstone to `records`
     if no member subscribes to the old expression any more. Raises GroupError INVALID_REGULAR_EXPRESSION.
@@ -100,7 +101,7 @@ def _resolve_later(
 
 
 def _begin_resolving(group_id: str, regexes: frozenset[str], describable: Container[str] | None, turn: Turn) -> None:
-    """Begin to resolve the regular expressions in the present topics."""
+    """Begin to search the cluster's topics for those that the regular expressions match."""
     metadata = turn.shard.metadata
     search = Search(metadata.topic_names(), sorted(regexes), describable)
     _resolve_slice(group_id, search, metadata.version, turn)

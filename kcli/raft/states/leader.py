@@ -107,7 +107,7 @@ class Leader:
         """A leader grants no vote and no pre-vote."""
         return False
 
-    # the others' logs
+    # the logs of the other replicas
 
     def set_voters(self, voters: VoterSet) -> None:
         """Set the voters: removed voters become observers, and added voters are no longer observers."""

@@ -4,10 +4,11 @@
     range     consecutive partitions of each topic, to the members in a fixed order
 
 They are pure functions, and give each member the same partitions as Kafka's assignors; `spec` says what the order of
-the mappings means. Both functions have the parameter homogeneous: whether all members have the same subscription, as
-the group knows it; None: compare their topic ids. The ids alone are not enough: Kafka compares names, so topics that do
-not exist count too, and a subscription by name differs from one by a regular expression that matches the same topics.
-The range assignor ignores `homogeneous`. Source: UniformAssignor, RangeAssignor, ModernGroup.subscriptionType.
+the mappings means. Both functions have the parameter homogeneous: whether all members have the same subscription, by
+`Subscriptions.is_homogeneous`; None: the members' topic ids are compared. The ids alone are not enough: Kafka compares
+names, so topics that do not exist count too, and a subscription by name differs from one by a regular expression that
+matches the same topics. The range assignor ignores `homogeneous`. Source: UniformAssignor, RangeAssignor,
+ModernGroup.subscriptionType.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["ASSIGNORS", "Assignment", "Assignor", "MemberSubscription", "assign_
 
 
 class Assignor(Protocol):
-    """An assignor. topics: number of partitions by topic id, at least of all topics that are subscribed to. Returns the
-    partitions of each member."""
+    """A function that assigns partitions to members. topics: number of partitions by topic id, of every topic that a
+    member subscribes to; other topics are ignored. Returns the partitions of each member."""
 
     def __call__(self, members: Members, topics: Topics, *, homogeneous: bool | None = None) -> Assignment: ...
 

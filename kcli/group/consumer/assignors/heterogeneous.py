@@ -7,7 +7,8 @@ The readers of a topic are the members that subscribe to it; a member's load is 
 3. In up to 16 rounds, until a round changes nothing, each topic's partitions move from its reader with the most load
    to the one with the least, as long as their loads differ by more than one.
 
-Topics are sorted by partitions per reader, most first, as they have the most influence on the loads.
+Topics are sorted by partitions per reader, most first: the more partitions per reader, the more a topic influences the
+loads.
 Source: UniformHeterogeneousAssignmentBuilder.
 """
 
@@ -138,9 +139,9 @@ class _Loads:
 
         least loaded -> |       | <- most loaded, without readers that are excluded
 
-    A reader taken from the left is expected to gain a partition, and a reader taken from the right to lose a partition.
-    The readers taken from one end have the same load; when it reaches the load of the next reader, that reader is also
-    taken, in turn with them.
+    `next_least` returns a reader that is to gain a partition, `next_most` one that is to lose a partition. Each of the
+    two returns the readers of one load in turn; then the load of all of these has changed by one, and they are returned
+    in turn again, together with the readers that have had the new load before.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:

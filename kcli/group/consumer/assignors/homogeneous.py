@@ -1,8 +1,8 @@
 """The uniform assignor for members with the same topics: as even as possible, and members keep their partitions.
 
-1. A member may keep `partitions // members` partitions, and one more as long as the remainder lasts; partitions beyond
-   that quota become unassigned. A member that has fewer partitions gives up its claim to an extra one, as long as other
-   members can take all extra ones.
+1. The quota of a member is `partitions // members` partitions, and one more as long as the remainder lasts. The member
+   keeps its partitions up to its quota; the others become unassigned. If a member keeps fewer, and enough members come
+   after it to get all of the remainder, its quota does not include the one more.
 2. Unassigned partitions fill up the members below their quotas: first those that no member had, topic by topic, then
    those that became unassigned in step 1, member by member.
 
