@@ -316,8 +316,8 @@ class LogDirectory:
 
     def unreadable(self) -> list[UnreadableInput]:
         """Return an error for each entry that has the name of a partition and is no directory: links to nothing or in a
-        circle, and files of partitions that the checkpoints list. Kafka ignores any other file, as it makes no
-        directory there. Raises UnreadableInput."""
+        circle, and files with the name of a partition that the checkpoints list. A file with the name of any other
+        partition is left out: Kafka ignores it, and makes no directory of that name. Raises UnreadableInput."""
         found = []
         for path in self._entries():
             name = parse_directory(path.name)

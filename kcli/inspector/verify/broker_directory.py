@@ -2,8 +2,9 @@
 
     meta.properties                   the broker does not start if this file is missing, or is that of another node
     directories                       the broker does not start if a directory has a name that is no partition's
-    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running. With
-                                      that of an earlier stop, Kafka recovers no log, and the directory may be as old
+    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running. If
+                                      it is that of an earlier stop than the last, Kafka's start recovers no log though
+                                      it should, or the whole directory is an old copy
     partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
     end of the metadata log           if the log ends before the broker's registration, it is old, or its end is lost
     partitions of the metadata log    each partition that the metadata log places in this directory must be there
@@ -741,7 +742,9 @@ def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
 
 
 def _blocked(path: Path, reached: int, expected: str) -> Finding:
-    """Return the finding of a file in the place of a partition's directory."""
+    """Return the finding of a file that has the name of a partition's directory. path: the file. reached: the offset
+    that the partition's log had reached by the checkpoints; 0 if they have no entry. expected: the words of the finding
+    about the missing directory."""
     lost = f"; {offsets_text(0, reached - 1)} lost with the directory" if reached else ""
     return Finding(
         path=str(path),

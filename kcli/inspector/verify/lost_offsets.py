@@ -138,8 +138,8 @@ def missing_segment(
 
 
 def or_shorter(finding: Finding, before: Path) -> Finding:
-    """Return the finding that a log is missing, changed to say that instead the log before it may be an older version
-    of its file."""
+    """Return the finding that a .log file is missing, changed to add another explanation: that the .log file before it
+    (`before`) is an older and shorter version of itself."""
     action = finding.action.replace(LOOK, f"look for the file, and for a longer version of {before.name}", 1)
     return replace(finding, expected=f"{finding.expected}, or these at the end of {before.name}", action=action)
 

@@ -81,9 +81,9 @@ def of_index(
 ) -> Finding:
     """Return a finding in an index, with advice and command for what Kafka does with the segment when it starts.
 
-    is_sound: whether the log is sound. If it is not, the next step is salvage: Kafka recovers a segment without an
-    offset index, and would cut the log at the damage. is_rebuilt: whether Kafka's start finds the transaction index
-    corrupt, and rebuilds all indexes of the segment.
+    is_sound: whether the .log file is sound. If it is not, the next step is salvage instead of moving the indexes away:
+    Kafka recovers a segment without an offset index, and would cut the .log file at the damage. is_rebuilt: whether
+    Kafka's start finds the transaction index corrupt, and rebuilds all indexes of the segment.
     """
     if finding.action != REBUILD or start is NextStart.RECOVERS:
         return finding

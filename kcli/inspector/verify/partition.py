@@ -401,8 +401,8 @@ class LogVerifier:
         return size
 
     def _look_at_keys(self, home: Home) -> Look:
-        """Return what looks at the records of a segment, and notes whether it has batches of its own partition, and of
-        others, by their keys."""
+        """Return a function for `check_log` that reads the keys of a segment's records, and notes whether the segment
+        has batches of its own partition, and whether it has batches of others."""
         from kcli.log.recovery.misdirected import has_both
 
         self._has_own = self._has_foreign = False
@@ -507,8 +507,8 @@ class LogVerifier:
         return [each for each in found if each.position in noticed or any(offset in each.overlapped for offset in back)]
 
     def _as_put_back(self, put_back: PutBack, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Make the wrong base offset of a batch the cause of all findings about that batch, and about the batches
-        behind it whose offsets the wrong ones cover. Returns the other findings in the log."""
+        """Make the wrong base offset of a batch the cause of all findings about that batch, and of those about later
+        batches with offsets that this batch seems to have. Returns the other findings in the .log file."""
         own = [each for each in of_log if each.position == put_back.position]
         behind = [each for each in of_log if (each.position or 0) > put_back.position and each.offset is not None]
         covered = [each for each in behind if each.kind == "offsets-order" and each.offset in put_back.overlapped]

@@ -5,7 +5,7 @@
     <offset>.log.gz, .bak    made from the log by a log rotation or an operator
     <offset>.log             compressed in its place by a backup or an operator
     <offset>.<any text>      the whole log, beside an older or emptied one that has its name: a synchronization of two
-                             disks leaves both versions so
+                             disks keeps both versions, one of them under such a name
     .<offset>.log.<any text> an incomplete or whole copy, as rsync names it until it is whole
     .rsync-partial/, .~tmp~/ rsync keeps incomplete files there
     <offset>.log.part        an incomplete or whole download, also as .partial, .crdownload, .tmp
@@ -291,9 +291,10 @@ def _listed(directory: Path) -> list[Path]:
 
 
 def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
-    """Return the base offset of the segment in the gap to which a file belongs: the segment's indexes, which were left
-    without a log, fit the file by its first batch and their last entry. Returns None if there is no such segment.
-    Raises UnreadableInput and FormatError."""
+    """Return the base offset of the missing segment to which a file belongs: the file's first batch has offsets between
+    that base offset and the end of the gap, and the last entry of the segment's indexes, which were left without a .log
+    file, points to a batch in the file. Returns None if there is no such segment. Raises UnreadableInput and
+    FormatError."""
     if gap.until is not None and first.last >= gap.until:
         return None
     fitting = (base for base in gap.indexes if base <= first.first)

@@ -76,8 +76,8 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefus
 
 
 class KnownTopics:
-    """What a recovery asks of the topics in the metadata log, which is read once, at the first question. Its methods
-    may be called by several threads.
+    """Facts about topics that a recovery needs from the metadata log, which is read at the first call of a method.
+    Several threads may call the methods.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
     """

@@ -1,4 +1,4 @@
-"""Files that have their length and nothing but zeros: their content never reached the disk.
+"""Files of the right length that contain only zeros: their content never reached the disk.
 
 A file system that crashes between writing the length and the content leaves such a file; so does a copy that makes a
 hole of what it cannot read, or a disk that was thinly provisioned and is full.

@@ -512,8 +512,8 @@ class PartitionLog:
         """Return what ListOffsets returns for EARLIEST, LATEST, MAX_TIMESTAMP and the like, or for a timestamp (ms):
         the first record that has this timestamp or a later one.
 
-        The timestamp returned is -1 for an offset that is not that of a found record. Returns None if no record is as
-        late.
+        The result's timestamp is -1 for an offset that is not that of a found record, such as the log end offset.
+        Returns None if no record is found.
         """
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             first = self._epochs.entries[:1]

@@ -29,9 +29,10 @@ ENTRIES_LEAST = 2
 class ForeignCheckpoints(NamedTuple):
     """Foreign checkpoints in a log directory.
 
-    kinds: those of the files that belong to `owner`. owner: the other log directory that has their partitions; None
-    where it is not known. is_exchanged: whether the files there are those of this directory. forgets_start: whether an
-    entry has a log start offset that the start forgets. entries: their number.
+    kinds: the foreign checkpoints; after an exchange, also those that are foreign in `owner`. owner: the other log
+    directory that has most of the partitions in them; None if it is not known. is_exchanged: whether `owner` has
+    checkpoints of this directory in turn. forgets_start: whether Kafka's start forgets a log start offset. entries: the
+    number of entries in this directory's foreign checkpoints.
     """
 
     kinds: Sequence[FileKind]
@@ -81,7 +82,7 @@ def foreign_checkpoints(
 
 
 def _are_most(names: set[TopicPartition], there: set[TopicPartition]) -> bool:
-    """Whether more than half of the partitions are there: others may be deleted."""
+    """Whether more than half of the partitions `names` are among `there`; the others may be deleted."""
     return 2 * len(names & there) > len(names)
 
 

@@ -169,8 +169,8 @@ class NodeDirectories:
 
     @cached_property
     def copies(self) -> Sequence[Copy]:
-        """The partitions' directories here whose partition also has a directory in another log directory. Strays are
-        left out. Raises UnreadableInput."""
+        """The partitions' directories in `directory` whose partition also has a directory in another log directory of
+        the broker. Strays are left out. Raises UnreadableInput."""
         if not self.others:
             return []
         mine = {_opened_as(each): each for each in _opened(self.directory)}

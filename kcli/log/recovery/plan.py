@@ -451,12 +451,12 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
 def _first_unread(
     view: PartitionView, options: LoadOptions, but: Container[str]
 ) -> tuple[Home, dict[str, list[Run]], dict[str, int]]:
-    """Return what a start keeps and salvage leaves out, in the .log files of a view.
+    """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out.
 
     Three things are returned: the partition, with the names of the files that also have batches of other partitions;
-    these batches, by file name; and each file with a batch that consumers, or the topic's coordinator, cannot read, or
-    that belongs to another partition, with the byte of the first such batch. but: files that are not read for the last
-    of these. Raises UnreadableInput.
+    these batches, by file name; and, by file name, the byte of the first batch that consumers, or the topic's
+    coordinator, cannot read, or that belongs to another partition. but: files that are left out of the third. Raises
+    UnreadableInput.
     """
     home = Home(topic_of(view.directory)) if options.home is None else options.home
     try:
@@ -487,16 +487,16 @@ def _read_small_files(view: PartitionView) -> None:
 
 
 def _as_salvaged(last: PartitionPlan, planned: PartitionPlan, passed: Iterator[Event]) -> PartitionPlan:
-    """Return the plan with salvage. Its events are those of Kafka's start without salvage, and those in `passed`, of
-    what that start passes over."""
+    """Return the plan with salvage. Its events are those of Kafka's start without salvage, and those in `passed`, about
+    faults that this start does not notice."""
     events = [*planned.events, *passed]
     more = len(events) - len(planned.events)
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in range(more))], is_salvaged=True)
 
 
 def _misdirected(view: PartitionView, home: Home) -> dict[str, list[Run]]:
-    """Return the batches of other partitions in the .log files of a coordinator's partition, by file name, those of
-    files that have batches of their own partition as well. Raises UnreadableInput."""
+    """Return, by file name, the batches of other partitions in the .log files of a coordinator's partition. Files
+    without a batch of their own partition are left out. Raises UnreadableInput."""
     return found_in(((name, view.files[name]) for name in view.names() if is_log(name)), home)
 
 

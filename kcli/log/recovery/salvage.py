@@ -492,8 +492,8 @@ def put_exchanged_in_place(view: PartitionView) -> None:
 
 
 def exchanged_within(view: PartitionView) -> list[Renamed]:
-    """Return the .log files that have exchanged names in the view: each begins with the bytes that another .log file
-    has on disk, whose name is still in the view."""
+    """Return the .log files that have exchanged their names in the view: each begins, in the view, with bytes that lie
+    on disk under the name of another .log file, and the view still has a file with that name."""
     first_parts = {name: view.files[name].parts[:1] for name in view.names() if is_log(name)}
     sources = {
         name: part.path.name
