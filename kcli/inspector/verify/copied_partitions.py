@@ -43,7 +43,7 @@ TIME_SLACK_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """The logs of a partition's directory, by base offset, and the header of the first batch."""
+    """The .log files of a partition's directory, by base offset, and the header of the first batch."""
 
     partition: TopicPartition
     directory: Path

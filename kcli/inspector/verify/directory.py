@@ -116,8 +116,8 @@ class Verification:
 
     Attributes that `findings` sets: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the
     number of log directories without a clean shutdown. unknown: the number of log directories without a metadata log.
-    unreadable: the files that could not be read, which do not end the verification. logs_found: the logs found under
-    other names or in other directories, by the directory of the partition.
+    unreadable: the files that could not be read, which do not end the verification. logs_found: the .log files found
+    under other names or in other directories, by the directory of the partition.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Verification:
             yield from self._small(path, kind, {}, None, [])
 
     def _index_alone(self, path: Path, name: FileName) -> Iterator[Finding]:
-        """Yield the findings in an index, checked against its log, without those in the log."""
+        """Yield the findings in an index, checked against its .log file, without those in the .log file itself."""
         log = path.with_name(path.name.replace(name.kind, FileKind.LOG))
         if not log.exists():
             yield no_log(path, log)
@@ -339,8 +339,8 @@ class Verification:
         return causes.settle(each for each in found if each.kind != PROMOTED)
 
     def _with_renamed(self, home: Path) -> set[str]:
-        """Return the names of the partitions' directories in a log directory for which logs were found under other
-        names."""
+        """Return the names of the partitions' directories in a log directory for which .log files were found under
+        other names."""
         return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
@@ -359,8 +359,8 @@ class Verification:
                 self.unreadable.append(UnreadableInput.of(entry.path, error))
 
     def _causes(self, around: Surroundings | None) -> Causes:
-        """Return the causes of findings in many partitions of a log directory: no logs at all, or files that their
-        owner may not read or write."""
+        """Return the causes of findings in many partitions of a log directory: no .log files at all, or files that
+        their owner may not read or write."""
         causes = Causes(self._tell)
         if around is not None:
             try:
@@ -501,8 +501,8 @@ class Verification:
         return causes.settle(alone)
 
     def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
-        """Return the logs that Kafka's next start deletes because of their suffix, although the partition's log lacks
-        their offsets. The files of these logs are added to `contents`."""
+        """Return the .log files that Kafka's next start deletes because of their suffix, although the partition's log
+        lacks their offsets. These .log files, and the indexes beside them, are added to `contents`."""
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
@@ -514,7 +514,7 @@ class Verification:
         return missed
 
     def _swaps(self, swaps: Sequence[SegmentFiles], segments: Sequence[SegmentFiles], gaps: Gaps) -> Iterator[Finding]:
-        """Yield findings for `.swap` logs that lack records of the segments that they replace."""
+        """Yield findings for `.swap` segments that lack records of the segments that they replace."""
         for swap in swaps:
             try:
                 finding = harmful(swap, swaps, segments, gaps, self._advance)
@@ -633,7 +633,7 @@ def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
 
 
 def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:
-    """Return the part of `found` about the logs that are in the directory of this name, or belong in it."""
+    """Return the part of `found` about the .log files that are in the directory of this name, or belong in it."""
     copies, moved = (each.get(directory, {}) for each in (found.copies, found.moved))
     return LogsFound(foreign=copies, moved=moved, elsewhere=found.found.get(directory, {}))
 
@@ -668,8 +668,8 @@ class _Inside:
         self, partition: Path, findings: list[Finding], completed: Sequence[SegmentFiles]
     ) -> Sequence[Finding]:
         """Return the findings of a partition's directory, each with what Kafka's next start does about it. If the
-        directory has logs of other partitions, findings of records that a coordinator cannot load are left out, because
-        those logs cause them.
+        directory has .log files of other partitions, findings of records that a coordinator cannot load are left out,
+        because those files cause them.
 
         completed: the `.swap` segments that the start renames into place.
         """
@@ -769,7 +769,7 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of logs with a suffix such as .swap, under their names without the suffix."""
+        """Add the files of segments with a suffix such as .swap, under their names without the suffix."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)
@@ -777,12 +777,12 @@ class _Contents:
                     self.add(directory / name, parsed._replace(state=""))
 
     def orphans(self) -> list[SegmentFiles]:
-        """The segments that have index files but no log."""
+        """The segments that have index files but no .log file."""
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments in whose range of offsets no log begins: Kafka's start renames them into place.
-        Returns these segments."""
+        """Add the `.swap` segments in whose range of offsets no .log file begins: Kafka's start renames them into
+        place. Returns these segments."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -793,7 +793,7 @@ class _Contents:
         return completed
 
     def swaps(self) -> list[SegmentFiles]:
-        """Return the `.swap` segments that have a log, and that Kafka's start renames into place.
+        """Return the `.swap` segments that have a .log file, and that Kafka's start renames into place.
 
         The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
         """
@@ -817,7 +817,7 @@ class _Contents:
         return ()
 
     def local_segments(self) -> list[SegmentFiles]:
-        """The local segments (not in tiered storage) with a log, by base offset."""
+        """The local segments (not in tiered storage) with a .log file, by base offset."""
         return [segment for (_, remote), segment in self._with_log() if not remote]
 
     def local_snapshots(self) -> list[tuple[int, Path]]:
@@ -858,7 +858,7 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
 def _foretold(
     path: Path, found: Sequence[Finding], completed: Sequence[SegmentFiles], around: Surroundings | None
 ) -> list[Finding]:
-    """Return the findings in the logs of a partition's directory, each with the outcome of Kafka's next start.
+    """Return the findings in the .log files of a partition's directory, each with the outcome of Kafka's next start.
     completed: the `.swap` segments that the start renames into place."""
     in_place = [in_its_place(each, completed) for each in found]
     return [of_swap(each, completed) for each in with_outcomes(path, in_place, around)]

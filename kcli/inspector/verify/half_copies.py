@@ -63,9 +63,9 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
 
 
 def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    """Return the finding of a log directory in which no partition has a log though some have offset indexes, with a
-    predicate for its consequences among the other findings. Returns None if there is a log, if there is no offset
-    index, or if there are few partitions. Raises UnreadableInput."""
+    """Return the finding of a log directory in which no partition has a .log file though some have offset indexes, with
+    a predicate for its consequences among the other findings. Returns None if there is a .log file, if there is no
+    offset index, or if there are few partitions. Raises UnreadableInput."""
     partitions = [each.path for each in LogDirectory(around.path).partitions() if not each.name.state]
     if len(partitions) < FILES_MISSING_LEAST or any(next(each.glob(f"*{FileKind.LOG}*"), None) for each in partitions):
         return None

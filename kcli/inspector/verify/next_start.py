@@ -58,8 +58,8 @@ def of_segment(known: Known, until: int | None) -> NextStart:
 
 
 def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: bool) -> Finding:
-    """Return a finding in a log, with advice and command for what Kafka does with the segment when it starts. home: the
-    log directory. is_whole: whether the sound batches reach the next segment."""
+    """Return a finding in a .log file, with advice and command for what Kafka does with the segment when it starts.
+    home: the log directory. is_whole: whether the sound batches reach the next segment."""
     if finding.action != RECOVER or start is NextStart.RECOVERS or home is None:
         return finding
     directory = Path(finding.path).parent

@@ -38,7 +38,7 @@ GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, RENAME, REORDER, NextStart.PASSE
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:
-    """Return the findings of a partition's directory; those in its logs have the outcome of Kafka's next start as
+    """Return the findings of a partition's directory; those in its .log files have the outcome of Kafka's next start as
     advice.
 
     around: the log directory of the partition.

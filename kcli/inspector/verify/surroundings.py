@@ -208,8 +208,8 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The logs of coordinators' partitions that were exchanged, as the keys in the logs show: by the path at which
-        a log belongs, the path at which it lies. Empty if files cannot be read, which another check reports."""
+        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: by the path at
+        which a file belongs, the path at which it lies. Empty if files cannot be read, which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
@@ -389,8 +389,9 @@ class Surroundings:
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:
-        """The future logs that Kafka's start puts in the place of current logs, compared with these; by the absolute
-        path of each of the two logs that lies in this log directory. Without those that cannot be read."""
+        """The future logs with which Kafka replaces current logs, each compared with its current log: by the absolute
+        path of the future log and by that of the current log, if these lie in this log directory. Logs that cannot be
+        read are left out."""
         from kcli.metadata_log.placement import futures_in
 
         if not self.is_broker or not futures_in([self.path, *self.node.others]):

@@ -79,8 +79,8 @@ def in_its_place(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
 
 
 def of_swap(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
-    """Undo `in_its_place`: return the finding with the path of the `.swap` file; an error in a log becomes one of a
-    `.swap` log."""
+    """Undo `in_its_place`: return the finding with the path of the `.swap` file; an error in a .log file becomes one in
+    a `.swap` file."""
     path = f"{finding.path}{SUFFIX}"
     swap = next((each for each in swaps if any(path == str(file) for file in each.files.values())), None)
     if swap is None:
