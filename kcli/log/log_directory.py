@@ -281,9 +281,8 @@ class LogDirectory:
         return [each for each in odd if each.name != REMOTE_INDEX_CACHE and not is_removable_marker(each)]
 
     def adrift(self) -> list[Path]:
-        """Return the directories with segments inside those of `misnamed`, and inside lost+found beside the log
-        directory, where a check of the file system puts directories that have lost their place. Raises
-        UnreadableInput."""
+        """Return the directories with segments inside those of `misnamed`, and inside the lost+found beside the log
+        directory, into which fsck moves directories whose parent it does not know. Raises UnreadableInput."""
         beside = self.path.absolute().parent / LOST_AND_FOUND
         around = [each for each in self.misnamed() if not each.is_symlink()]
         around += [beside] if beside.is_dir() and not beside.is_symlink() else []

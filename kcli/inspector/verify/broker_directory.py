@@ -719,8 +719,8 @@ def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
 
 
 def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
-    """Return the finding. A finding about a missing or damaged meta.properties whose ids other files have is returned
-    with the command that writes the file anew."""
+    """Return the finding. If it is about a missing or damaged meta.properties, and other files have the ids that belong
+    in it, the finding gets the command that writes the file anew."""
     path = around.path / FileKind.META_PROPERTIES
     if finding.path != str(path) or finding.kind not in UNUSABLE or around.known_properties is None:
         return finding
@@ -793,7 +793,7 @@ def partition_metadata_command(path: Path, topic_id: str | None) -> str | None:
 
 
 def _relation(paths: Sequence[Path]) -> str:
-    """Return the text that these directories have exchanged their names."""
+    """Return the words which say that these directories have exchanged their names."""
     names = " and ".join(path.name for path in paths)
     return f"{names} have each other's names" if len(paths) == 2 else f"{names} have changed names"
 
@@ -923,8 +923,8 @@ def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findin
 
 
 def _search_newer(around: Surroundings) -> str:
-    """The command that finds log directories with the directory.id of this one; where that is not known, those of any
-    broker."""
+    """The command that finds log directories with the directory.id of this one; if that is not known, the log
+    directories of any broker."""
     properties = around.properties
     if properties is None or properties.directory_id is None:
         return next_steps.search(around.path.absolute().parent, FileKind.META_PROPERTIES)

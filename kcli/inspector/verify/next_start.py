@@ -1,8 +1,8 @@
 """What Kafka does at its next start with a damaged segment, and the next step for an operator.
 
-    above the recovery point, no clean-shutdown marker    recovers the segment: cuts the log, rebuilds the indexes
-    above the recovery point, with the marker             uses log and indexes without a check, and appends to them
-    below the recovery point                              uses log and indexes without a check, marker or not
+    above the recovery point, no clean-shutdown marker    recovers the segment: cuts its .log file, rebuilds the indexes
+    above the recovery point, with the marker             uses .log file and indexes without a check, appends to them
+    below the recovery point                              uses .log file and indexes without a check, marker or not
 
 A segment whose offset index is missing, or whose transaction index has an entry below the base offset, is recovered in
 each case: all its indexes are rebuilt. Source: LogLoader (recoverLog, loadSegmentFiles).

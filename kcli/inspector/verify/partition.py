@@ -986,8 +986,8 @@ def _is_out_of_place(finding: Finding) -> bool:
 
 
 def _moved_to(position: int, noticed: Finding) -> Finding:
-    """Return a finding, which was noticed at the batch behind one with a wrong base offset, changed to be about that
-    earlier batch. position: the byte where the earlier batch begins."""
+    """Return the finding of a batch, changed to be about the batch before it, which has the wrong base offset that the
+    finding is due to. position: the byte where the batch before it begins."""
     length = (noticed.position or 0) - position
     return replace(
         noticed,

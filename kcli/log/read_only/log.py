@@ -113,7 +113,7 @@ class ReadOnlyLog:
         self._epochs: tuple[object, LeaderEpochCache] | None = None
         self.refresh()
 
-    # files
+    # listing the segments' files
 
     def refresh(self) -> bool:
         """List the directory again. Returns whether segments have come, gone or grown since the last time."""
@@ -193,7 +193,7 @@ class ReadOnlyLog:
                 return i
         return 0
 
-    # offsets
+    # the log's offsets
 
     @property
     def log_end_offset(self) -> int:
@@ -343,7 +343,7 @@ class ReadOnlyLog:
         """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
         return self._leader_epochs().end_offset_for(epoch, self.log_end_offset)
 
-    # reading
+    # reading batches
 
     def read(
         self,

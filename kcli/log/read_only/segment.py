@@ -166,7 +166,7 @@ class ReadOnlySegment:
         if fd >= 0:
             os.close(fd)
 
-    # reading
+    # reading batches
 
     def windows(
         self, start: int, stop: int | None = None, window_bytes: int = WINDOW_BYTES_MIN
@@ -286,7 +286,7 @@ class ReadOnlySegment:
                 scan(part.data, begin - part.position, end - part.position, begin, table, check_crc=False)
                 yield table, part.data
 
-    # times
+    # finding records by timestamp
 
     @property
     def max_timestamp(self) -> int:

@@ -2,9 +2,9 @@
 
     loader          the steps of a start, in order: .deleted, .cleaned, .swap, indexes, unclean segments, producers
     segment         one segment as a start loads it: sanity check, recovery batch by batch, indexes built anew
-    metadata_start  the further steps of the metadata log: log and snapshots are fitted together
+    metadata_start  the further steps of the metadata log: log and snapshots are made to agree
     salvage         the sound batches behind damage, which Kafka would lose
-    foreign         a log that was copied from another partition's directory: finding that partition
+    foreign         a .log file that was copied from another partition's directory: finding that partition
     plan            one partition: the start simulated on a view; then a copy, or the changes applied in place
     node_directories  a log directory beside the others of its broker: what a start finds across them
     run             all partitions of a log directory, with its checkpoints: `kcli recover`

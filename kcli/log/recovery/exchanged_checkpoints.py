@@ -1,6 +1,6 @@
 """Checkpoints of one log directory in another of the same broker: Kafka passes over their entries.
 
-A file is foreign where none of its entries is of a partition in the directory. With foreign checkpoints a start
+A checkpoint is foreign if none of its entries is of a partition in the log directory. With foreign checkpoints a start
 recovers all logs from their beginning, and forgets log start offsets: deleted records are served again.
 """
 
@@ -59,7 +59,7 @@ class ForeignCheckpoints(NamedTuple):
 def foreign_checkpoints(
     home: Path, others: Sequence[Path], exists: Callable[[TopicPartition], bool]
 ) -> ForeignCheckpoints | None:
-    """Return the foreign checkpoints in the log directory `home`; None where there are none. others: the other log
+    """Return the foreign checkpoints in the log directory `home`; None if there are none. others: the other log
     directories of its broker. exists: whether a partition may exist, and is not known to be deleted: a file of deleted
     partitions alone is not foreign. Raises UnreadableInput."""
     own = _partitions(home)
@@ -96,7 +96,7 @@ def _partitions(home: Path) -> set[TopicPartition]:
 
 
 def _entries(home: Path, kind: FileKind) -> set[TopicPartition]:
-    """The partitions in a checkpoint; none where it is missing or damaged, which another check reports."""
+    """The partitions in a checkpoint; none if it is missing or damaged, which another check reports."""
     try:
         return set(LogDirectory(home).offsets(kind))
     except (KcliError, FormatError):

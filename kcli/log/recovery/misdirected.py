@@ -31,9 +31,9 @@ KEY_START, KEY_LENGTH, BATCH = map(RecordRow._fields.index, ("key_start", "key_l
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The partition that a log is of. count: the number of partitions of its topic; 0 where it is not known, or the
-    topic is not a coordinator's: then no batch is another partition's. mixed: the names of the .log files that have
-    batches of this partition and of others; only in these are batches told apart."""
+    """The partition of a log. count: the number of partitions of its topic; 0 if the number is not known, or if the
+    topic is not a coordinator's: then no batch counts as another partition's. mixed: the names of the .log files that
+    have batches of this partition and of others; only in these are batches told apart."""
 
     topic: str
     number: int = -1
@@ -74,7 +74,7 @@ def owners_of(
     """Yield the row of each sound batch behind row `from_batch` whose first record is in this slice, with the number of
     the partition to which that record's key belongs; nothing for a control batch, and for a key that cannot be read.
 
-    records: a slice of the window's records. buffer: the one in which their rows count bytes.
+    records: a slice of the window's records. buffer: the buffer to which their positions refer.
     """
     if not records.count:
         return
@@ -136,8 +136,8 @@ def has_both(home: Home, window: Window, records: RecordTable, buffer: memoryvie
 
 
 def runs(name: str, content: Content, home: Home) -> list[Run]:
-    """Return the batches of other partitions in a .log file, in the order of the file; none where the file has no batch
-    of its own partition: then the whole file is in the wrong place. Raises UnreadableInput."""
+    """Return the batches of other partitions in a .log file, in the order of the file; none if the file has no batch of
+    its own partition: then the whole file is in the wrong place. Raises UnreadableInput."""
     found: list[Run] = []
     own_end: int | None = None
     has_own = False

@@ -352,8 +352,8 @@ def _salvaged(
 
 
 def _has_wrong(view: PartitionView) -> bool:
-    """Return whether salvage repairs something that a start would not lose: .log files with exchanged names, wrong
-    snapshots, lost end markers. The view is changed."""
+    """Return whether salvage has something to repair even if a start loses nothing: .log files with exchanged names,
+    wrong snapshots, lost end markers. The view is changed."""
     return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
 
 
@@ -665,8 +665,8 @@ def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
 
 
 def _is_swap_at_fault(planned: PartitionPlan) -> bool:
-    """Return whether swap files lack records of the .log files that they replace, have no batch that the replaced files
-    lack, and nothing else is lost.
+    """Return whether the start loses records only because swap files replace .log files, and the swap files have no
+    batch that the replaced .log files lack: then salvage can do without the swap files.
 
     Raises UnreadableInput.
     """

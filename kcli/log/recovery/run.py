@@ -117,7 +117,7 @@ class Recovery:
                  it these stay empty, and a partition's plan is the same
     refusals     what keeps Kafka from starting
     passed_over  files and directories with which Kafka starts, but which it ignores, or uses in a harmful way
-    failures     what Kafka meets as I/O errors, and then starts without the log directory; `passed_over` has these, too
+    failures     the I/O errors with which Kafka starts, but without the log directory; `passed_over` has these, too
     unreadable   the partitions that cannot be read, or with which kcli fails; complete after the last plan
     backup       the path of the backup of the bytes removed in place; None if there is no backup
 

@@ -172,7 +172,7 @@ class RecoverySegment:
             data = self._view.read(name) if name in self._view else b""
             self._view.write(name, whole_entries(data, entry_bytes))
 
-    # reading
+    # reading batches
 
     def windows(self, start: int = 0, stop: int | None = None, *, check_crc: bool = False) -> Iterator[Window | Damage]:
         """Yield the batches from byte `start` to `stop` (None: to the end of the file), in parts (windows). At bytes
@@ -254,7 +254,7 @@ class RecoverySegment:
             if producers.follow(part.batches, part.data) is None:
                 raise StartRefused(self.log_name, producers.table.reason or "")
 
-    # recovery
+    # recovering the segment
 
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochCache) -> Recovered:
         """Check all batches, cut the .log file at the first that is not sound, and rebuild the indexes. `producers` and
