@@ -133,7 +133,7 @@ def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: No
 
 
 class _TimeCheck:
-    """Checks time index entries against the log: the batch that ends at an entry's offset must have the entry's
+    """Checks time index entries against the .log file: the batch that ends at an entry's offset must have the entry's
     timestamp as its largest."""
 
     def __init__(self, path: Path, base_offset: int, log: FileSource | None, notes: Notes) -> None:

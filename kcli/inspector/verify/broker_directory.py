@@ -6,7 +6,8 @@
                                       it is that of an earlier stop than the last, Kafka's start recovers no log though
                                       it should, or the whole directory is an old copy
     partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
-    end of the metadata log           if the log ends before the broker's registration, it is old, or its end is lost
+    end of the metadata log           if it ends before the record of the broker's registration, the metadata log is an
+                                      old copy, or has lost its end
     partitions of the metadata log    each partition that the metadata log places in this directory must be there
 
 Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLog.parseTopicPartitionName.
@@ -969,9 +970,8 @@ def transaction_findings(
 
 
 def contradicting_record(home: Path) -> Iterator[Finding]:
-    """Yield the finding of a metadata log that begins behind all snapshots. If the log does not, yield the finding of
-    its first record that contradicts the records before it, if there is one. home: the directory
-    __cluster_metadata-0."""
+    """Yield the finding that the metadata log begins behind all snapshots; if it does not, that of its first record
+    that contradicts the records before it, if there is one. home: the directory __cluster_metadata-0."""
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.metadata_start import NO_SNAPSHOT
     from kcli.log.recovery.plan import plan

@@ -33,11 +33,11 @@ _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 class OddFiles(NamedTuple):
     """The files of one directory whose names Kafka would not have given.
 
-    names: their names. findings: one for each file; a .log file and the index files that are renamed with it share one.
-    right_names: by odd name, the name that Kafka would give a .log file (by its first batch) and the files beside it.
-    outdated: the files of an empty segment that Kafka's start has made under such a right name; the finding's command
-    moves them away first. apple_doubles: the names of AppleDouble files (macOS), for which `apple_doubles` makes one
-    finding over all directories.
+    names: the names of these files. findings: one for each file; a .log file and the index files that are renamed with
+    it share one. right_names: by odd name, the name that Kafka would give a .log file (by its first batch) and the
+    files beside it. outdated: the files of an empty segment that Kafka's start has made under such a right name; the
+    finding's command moves them away first. apple_doubles: the names of AppleDouble files (macOS), for which
+    `apple_doubles` makes one finding over all directories.
     """
 
     names: frozenset[str] = frozenset()
@@ -203,7 +203,8 @@ def _base_of(log: Path) -> int | None:
 
 
 def odd_type(path: Path, name: FileName) -> Finding | None:
-    """Return a finding for a directory, a pipe, a broken link and so on with the name of a file; None for a file."""
+    """Return a finding for a directory, a pipe, a broken link and so on with the name of one of Kafka's files; None for
+    a regular file."""
     try:
         mode = path.stat().st_mode
         file_type = next((text for test, text in _TYPES if test(mode)), None)

@@ -150,7 +150,7 @@ _EVENTS = {
 
 
 class LogFindings:
-    """The findings of one log file. They are kept until the whole file is checked, because only then the number of
+    """The findings of one .log file. They are kept until the whole file is checked, because only then the number of
     sound batches behind each finding is known.
 
     At most `limit` findings are kept, and the others are only counted, so that no file can fill the memory.

@@ -1,7 +1,8 @@
 """Lost offsets: a log should have them, but no batch does, because a segment is missing, was emptied or ends too early.
 
-The evidence is the next segment's name, index entries behind the last batch, index files without their log, producer
-snapshots, leader epochs, and the checkpoints of the log directory. In a topic that is or was compacted gaps are normal.
+The evidence is the next segment's name, index entries behind the last batch, index files without their .log file,
+producer snapshots, leader epochs, and the checkpoints of the log directory. In a topic that is or was compacted gaps
+are normal.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class Known:
     storage; None if that is not known. home: the log directory. directory: the partition's directory, None if its name
     has a suffix such as -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown
     marker. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
-    follower. foreign: the base offsets at which the directory has the log of another partition. keys: the partition, if
-    the keys of its records show to which partition of the topic they belong.
+    follower. foreign: the base offsets of the .log files in the directory that are another partition's. keys: the
+    partition, if the keys of its records show to which partition of the topic they belong.
     """
 
     gaps: Gaps = Gaps.UNKNOWN

@@ -123,8 +123,9 @@ class MisplacedLogs:
     segments: by the partition's directory name and base offset, the segment that belongs there; None if the .log file
     there is not the partition's own. copies: by directory name, the names of files that were copied from another
     partition, each with words that name the copied file. moved: by directory name, the names of .log files that were
-    moved from another partition, which lacks them now, each with such a text. found: by directory name, the paths of
-    the partition's .log files that lie in other partitions' directories, by the names that they should have.
+    moved from another partition, which lacks them now, each with words that name the missing file. found: by directory
+    name, the paths of the partition's .log files that lie in other partitions' directories, by the names that they
+    should have.
     """
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
@@ -378,9 +379,9 @@ def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
-    """Return whether a log belongs to `hole`, a place without a log, because it fits both indexes there: by the
-    positions of its batches and by its largest timestamp. The offset index alone is no proof: if their batches have
-    equal sizes, the logs of two partitions have equal offset indexes."""
+    """Return whether the .log file of `place` belongs to `hole`, a place without a .log file, because it fits both
+    indexes of `hole`: the offset index by the positions of its batches, the time index by its largest timestamp. The
+    offset index alone is no proof: two partitions whose batches have equal sizes have equal offset indexes."""
     if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
         return False
     assert hole.last_entry is not None

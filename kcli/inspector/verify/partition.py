@@ -669,7 +669,7 @@ class LogVerifier:
         is_cut: bool,
     ) -> list[Finding]:
         """Return the findings about the entries of both indexes of a segment. is_sound: whether the .log file is sound.
-        is_cut: whether the log's end was cut off."""
+        is_cut: whether the end of the file was cut off."""
         check, found = self._check, []
         for index, events, more in (
             (offsets, check.offset_index_events, check.more_index_events[0]),

@@ -2,9 +2,9 @@
 
     lost+found/#131077       fsck puts files without a name there
     <offset>.LOG             made by a copy over a file system without case
-    <offset>.log.gz, .bak    made from the log by a log rotation or an operator
+    <offset>.log.gz, .bak    made from the .log file by a log rotation or an operator
     <offset>.log             compressed in its place by a backup or an operator
-    <offset>.<any text>      the whole log, beside an older or emptied one that has its name: a synchronization of two
+    <offset>.<any text>      the whole file, beside an older or emptied one that has its name: a synchronization of two
                              disks keeps both versions, one of them under such a name
     .<offset>.log.<any text> an incomplete or whole copy, as rsync names it until it is whole
     .rsync-partial/, .~tmp~/ rsync keeps incomplete files there
@@ -55,9 +55,9 @@ _OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
 class Gap(NamedTuple):
     """The offsets that a log lacks: from `first` to below `until`, or all from `first` on if `until` is None.
 
-    indexes: the index files that are left without their logs, by the base offset in their names. is_exact: whether the
-    missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets in the names
-    of the directory's .log files that are another partition's.
+    indexes: the index files that are left without their .log files, by the base offset in their names. is_exact:
+    whether the missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets in
+    the names of the directory's .log files that are another partition's.
     """
 
     first: int

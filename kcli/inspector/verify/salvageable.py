@@ -103,7 +103,8 @@ class KnownTopics:
             return 0 if around is None else around.partition_count(topic)
 
     def _looked_up(self) -> Surroundings | None:
-        """Return the log directory with its metadata log; None if there is no log directory."""
+        """Return what the files of the log directory say, its metadata log among them; None if there is no log
+        directory."""
         if not is_log_directory(self._home):
             return None
         if self._around is None:

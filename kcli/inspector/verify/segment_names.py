@@ -1,6 +1,6 @@
-"""Log files under the name of another segment, recognized by their first batch.
+"""Segments whose .log file has the name of another segment, recognized by the first batch in the file.
 
-Two files may have exchanged their names, or one was renamed or copied. Others are segments that the cleaner has
+Two .log files may have exchanged their names, or one was renamed or copied. Others are segments that the cleaner has
 replaced, and that came back, as from a backup. All other checks of the partition use the segments in their true order,
 so that a wrong name makes one finding and not one for each batch.
 """
@@ -163,8 +163,9 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
 
 
 def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
-    """Return whether the batches of a segment at the offsets of others are what the cleaner has left of their batches,
-    and the segment is no copy: it also has batches at other offsets, or a batch that lacks some of its records."""
+    """Return whether the batches that `segment` has at the offsets of the segments `others` are what the cleaner has
+    left of the batches of `others`, and `segment` is no copy of them: it also has batches at other offsets, or a batch
+    that lacks some of its records."""
     whole: dict[tuple[int, int], Header] = {}
     ranges: list[tuple[int, int]] = []
     for other in others:
@@ -247,8 +248,8 @@ def _placed(
     snapshots: Iterable[int],
     right: Collection[int],
 ) -> Placed:
-    """Return the segments of a log in their true order. None of them may be a replaced segment that came back. right:
-    the base offsets of segments whose names are right."""
+    """Return the segments of a log in their true order. The caller has left out replaced segments that came back.
+    right: the base offsets of segments whose names are right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}

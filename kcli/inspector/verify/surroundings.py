@@ -135,7 +135,8 @@ class ClusterMetadata:
 class Surroundings:
     """What the other files say about the partitions in one log directory.
 
-    path: the log directory. server: the entries of the broker's server.properties. others: the paths that are verified.
+    path: the log directory. server: the entries of the broker's server.properties. others: all paths that are verified,
+    in which the node's other log directories and its metadata log are looked for.
     """
 
     def __init__(self, path: Path, server: Mapping[str, str], others: Sequence[Path] = ()) -> None:
@@ -309,8 +310,8 @@ class Surroundings:
 
     @cached_property
     def in_absent_directories(self) -> Mapping[str, Sequence[TopicPartition]]:
-        """The node's partitions that the metadata log assigns to a log directory of the node that is not known here, by
-        the directory.id of that directory; without the partitions that lie in a known log directory."""
+        """The node's partitions that the metadata log assigns to a log directory of the node whose path is not known,
+        by the directory.id of that directory; without the partitions that lie in a known log directory."""
         placement = self._placement()
         return {} if placement is None else placement.in_absent_directories(self._known_ids)
 

@@ -55,7 +55,7 @@ class _Run(NamedTuple):
 
     @property
     def epoch(self) -> int:
-        """The leader epoch of all of them."""
+        """The leader epoch of all batches in the run."""
         return self.first.epoch
 
     @classmethod

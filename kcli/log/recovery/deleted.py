@@ -148,8 +148,8 @@ def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
 
 
 def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[str, ...]:
-    """Return the names of the segment's files with the suffix, except files whose name without the suffix exists,
-    too."""
+    """Return the names of the segment's files with the suffix `state`, except those whose name without the suffix
+    exists, too."""
     return tuple(
         name
         for name, found in sorted(parsed.items())

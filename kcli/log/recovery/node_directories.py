@@ -144,7 +144,8 @@ class NodeDirectories:
 
     @property
     def has_second_metadata_log(self) -> bool:
-        """Whether `directory` has a metadata log, although that of the broker belongs into another log directory."""
+        """Whether `directory` has a metadata log, although the broker's metadata log belongs in another log
+        directory."""
         home = self.metadata_home
         if home is None or same_path(home, self.directory):
             return False
@@ -204,7 +205,7 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
 
 
 def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Path | None:
-    """Return the metadata log that lies in one of `directories`, although it belongs into `home`: Kafka does not start
+    """Return the metadata log that lies in one of `directories`, although it belongs in `home`: Kafka does not start
     with it ("Found unexpected metadata location"). Returns None if there is no such log, if `home` has a metadata log,
     or if `home` is not known."""
     if home is None or not home.is_dir() or (home / METADATA_DIRECTORY).exists():

@@ -64,15 +64,16 @@ NOT_CHECKED = Checked()
 class PartitionPlan:
     """What a start does to one partition's directory.
 
-    view: the directory after the start. offsets: None if Kafka refuses to start. refused: the reason for that. lost:
-    the batches lost by each of `events`. saved: the changes by salvage. ends_below_start: whether the start deletes the
-    whole log because it ends below its log start offset. replaced: the content of the .log files that swap files
-    replace, by name. open_transactions: first offset and producer id of each transaction that is open after the start.
-    lost_markers: those of the open transactions that, by a transaction index, were aborted, but whose abort marker the
-    log has lost, each with the offset of the marker. load_end: where the coordinator that keeps its state in the
-    partition stops loading early; None if it loads the whole partition. lost_state: the groups or transactional ids of
-    which this coordinator loses records; None if none is known. is_salvaged: whether the view and the offsets are those
-    after salvage. misdirected: the batches of other partitions that the start keeps, without salvage.
+    view: the directory after the start. offsets: those of the log after the start; None if Kafka does not start.
+    refused: why Kafka does not start. lost: the batches lost by each of `events`. saved: the changes by salvage.
+    ends_below_start: whether the start deletes the whole log because it ends below its log start offset. replaced: the
+    content of the .log files that swap files replace, by name. open_transactions: first offset and producer id of each
+    transaction that is open after the start. lost_markers: those of the open transactions that, by a transaction index,
+    were aborted, but whose abort marker the log has lost, each with the offset of the marker. load_end: where the
+    coordinator that keeps its state in the partition stops loading early; None if it loads the whole partition.
+    lost_state: the groups or transactional ids of which this coordinator loses records; None if none is known.
+    is_salvaged: whether the view and the offsets are those after salvage. misdirected: the batches of other partitions
+    that the start keeps, without salvage.
     """
 
     name: str
@@ -174,8 +175,7 @@ def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | Non
 
 def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
     """Return the plan with salvage of a partition with files that cannot be read, without the events that lose records
-    and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but ends at
-    them."""
+    and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but fails."""
     events = [
         (event, lost)
         for event, lost in zip(planned.events, planned.lost, strict=True)

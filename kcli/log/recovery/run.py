@@ -524,7 +524,7 @@ class Recovery:
 
     def _put_in_place(self) -> None:
         """Rename exchanged .log files to the paths where they belong, beside their own indexes. After a crash in
-        between, some .log files lie there with the suffix `.misplaced`. Raises OSError."""
+        between, some of the files lie at these paths with the suffix `.misplaced`. Raises OSError."""
         if self._has_holder and self._holder.was_shut_down_cleanly:
             self._holder.remove_marker(self.disk)
         for place, log in self.exchanged.items():

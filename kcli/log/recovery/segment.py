@@ -101,8 +101,8 @@ one."""
 
 
 def offset_behind(last_offset: int) -> int:
-    """Return the offset that follows, with the overflow of Java's longs: the largest long is followed by the smallest.
-    Kafka then deletes the log."""
+    """Return the offset behind `last_offset`. As in Java, the smallest long follows the largest; Kafka deletes a log
+    with such an end."""
     return last_offset + 1 if last_offset < LONG_MAX else -LONG_MAX - 1
 
 
