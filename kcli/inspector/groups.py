@@ -121,7 +121,8 @@ def log_end_offset(directory: Path) -> int:
 
 
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
-    """Return the offset behind the last of the sound batches that begin at byte `position` of a segment.
+    """Return the offset behind the last of the sound batches that follow each other from byte `position` of a segment
+    on.
 
     Returns None if there is no sound batch at `position`, or if the first one does not end at `offset` (None: any end
     will do).

@@ -258,8 +258,8 @@ class LogDirectory:
         ]
 
     def failures(self) -> list[StartRefused]:
-        """Return those of `refusals` that are I/O errors for Kafka: a broker with several log directories starts
-        without this directory then."""
+        """Return those of `refusals` that are I/O errors for Kafka: a broker with several log directories then starts
+        without this one."""
         found = []
         try:
             read_meta_properties(self.path)

@@ -82,8 +82,8 @@ class AppendRules:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a valid uncompressed batch is appended with its records as they are: no log append time, no codec of
-        the topic's."""
+        """Whether a valid uncompressed batch is appended with its records as they are: not with LogAppendTime, nor with
+        a compression.type that names a codec."""
         return not self.log_append_time and not self.codec
 
     def time_bounds(self, now_ms: int) -> tuple[int, int]:
@@ -225,7 +225,7 @@ def place(checked: CheckedBatch, next_offset: int, leader_epoch: int) -> ValidBa
 
 def most_work_bytes(data: memoryview, rules: AppendRules) -> int:
     """Return an upper bound for the work of validating a client's batch, in bytes that are read; a byte that must be
-    compressed again counts COMPRESSING times. Only the batch header and the headers of zstd's blocks are looked at."""
+    compressed again counts COMPRESSING times. Only the batch header and the headers of zstd's blocks are read."""
     if len(data) < HEADER_BYTES:
         return len(data)
     codec = data[22] & CODEC_MASK

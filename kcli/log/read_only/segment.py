@@ -241,8 +241,8 @@ class ReadOnlySegment:
 
     def _count_in_turn(self, survey: Survey, columns: Columns, positions: list[int], limit: int, count: int) -> int:
         """Return how many of the first `count` batches to send to a client, for a file whose batches may be out of
-        order. The batches after these are sent later: batches of lower offsets, which lie elsewhere in the file, come
-        before them."""
+        order: the count ends before a batch that must wait until batches of lower offsets, elsewhere in the file, are
+        sent."""
         bases, lasts = columns.bases, columns.lasts
         for i in range(count):
             if bases[i] >= limit:
