@@ -1,7 +1,7 @@
 """Compares a log directory with the other log directories of its broker.
 
-    another has no meta.properties      Kafka does not start (the disk is lost or not mounted), and neither does it if
-                                        that directory has a lost+found
+    another has no meta.properties      Kafka does not start (the disk is lost or not mounted); a lost+found in that
+                                        directory keeps Kafka from starting, too
     one partition in two directories    Kafka does not start: "Duplicate log directories"
     cluster.id, node.id, directory.id   Kafka does not start if the first two differ between directories, or if two
                                         have the same directory.id

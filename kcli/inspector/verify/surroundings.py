@@ -350,7 +350,7 @@ class Surroundings:
 
     @property
     def _known_ids(self) -> Collection[str]:
-        """The directory.id of each log directory of the node that is known."""
+        """The directory.ids of the known log directories of the node."""
         own = None if self.properties is None else self.properties.directory_id
         return {*self.node.ids_elsewhere, *([own] if own else [])}
 
@@ -496,8 +496,8 @@ class Surroundings:
     @cached_property
     def failing(self) -> Collection[Path]:
         """The files of this log directory at which Kafka has an I/O error when it starts, so that it takes the
-        directory offline, and starts with the others. Empty if Kafka cannot start without this directory, and if a
-        check of its files raises an error, which is not passed on."""
+        directory offline, and starts with the others. Empty if Kafka cannot start without this directory, and also if
+        the check of its files raises an error, which is not passed on."""
         from kcli.log.recovery.run import Recovery
 
         if not self.node.may_fail:

@@ -192,7 +192,7 @@ class NodeDirectories:
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:
     """Return the log directories in log.dirs or log.dir of server.properties. The directory in metadata.log.dir is
-    among them only if these list it, too."""
+    among them only if log.dirs or log.dir lists it, too."""
     names = server.get("log.dirs") or server.get("log.dir") or ""
     return [Path(each.strip()) for each in names.split(",") if each.strip()]
 

@@ -171,8 +171,8 @@ class Checked:
     moved: Mapping[str, str] = field(default_factory=dict)
 
     def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
-        """Return a copy that uses no files under other names, and lists these as `unused`. refused: the reason why a
-        start fails with these files."""
+        """Return a Checked like this one that uses no files under other names, and lists these as `unused`. refused:
+        the reason why a start fails with these files."""
         why = f"is not used: with it a start would fail: {refused.file}: {refused.reason}"
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}, and {why}")
@@ -182,8 +182,8 @@ class Checked:
         return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
-        """Return a copy that uses no files from outside the directory, and lists these as `unused`: recovery in place
-        renames files, but does not copy them."""
+        """Return a Checked like this one that uses no files from outside the directory, and lists these as `unused`:
+        recovery in place renames files, but does not copy them."""
         outside = {name: path for name, path in self._paths.items() if path.parent != directory}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
