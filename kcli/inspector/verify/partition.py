@@ -702,7 +702,7 @@ class LogVerifier:
         """
         behind = sum(index.offset_of(number, segment.base) >= end for number in range(index.count)) if is_cut else 0
         inside, wrong_inside = index.count - behind, wrong - behind
-        # Entries behind the end of a cut log are no sign of a foreign index: only those below the end count.
+        # Entries behind the end of a .log file that was cut do not show a foreign index: only those below count.
         if wrong_inside < FOREIGN_LEAST or 2 * wrong_inside <= inside:
             return found
         log = segment.files[FileKind.LOG]

@@ -220,10 +220,9 @@ def _sound(source: Source) -> Iterator[BatchRow]:
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:
-    """Return the finding that a .log file is a compressed file under Kafka's name for the .log file; None if it is not
-    compressed.
+    """Return the finding that a file with the name of a .log file is compressed (gzip or zstd); None if it is not.
 
-    The first batch in the compressed content has to fit the name. base, until: the base offsets of the segment and of
+    The first batch in the decompressed content has to fit the name. base, until: the base offsets of the segment and of
     the next one; None for the active segment. Raises UnreadableInput.
     """
     codec = codec_of(path)
