@@ -95,8 +95,8 @@ class GroupFiles:
         }
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the log end offset of each of these partitions, and of those of earlier calls, whose log can be read.
-        An error in reading one is added to `trouble`."""
+        """Return the log end offsets of these partitions, and of those of earlier calls. A partition whose log cannot
+        be read is left out, and the error is added to `trouble`."""
         for place in places:
             if place in self._partitions and place not in self._ends and place not in self._unreadable:
                 try:
@@ -121,7 +121,8 @@ def log_end_offset(directory: Path) -> int:
 
 
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
-    """Return the offset behind the last of the sound batches that begin at byte `position` of a segment.
+    """Return the offset behind the last of the sound batches that follow each other from byte `position` of a segment
+    on.
 
     Returns None if there is no sound batch at `position`, or if the first one does not end at `offset` (None: any end
     will do).

@@ -50,7 +50,7 @@ class InputFile:
 
 
 def input_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
-    """Yield the files that a path stands for; those of a directory by partition and base offset.
+    """Yield the files that a path stands for; those of a directory in the order of partition and base offset.
 
     A directory stands for its files of `file_type` (None: log segments) and for those of the partition directories in
     it, without files and directories that Kafka is about to delete or move. Raises UnreadableInput if the path does

@@ -75,7 +75,7 @@ def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_si
 
 @contextmanager
 def _opened_log(path: Path, notes: Notes) -> Iterator[FileSource | None]:
-    """Yield the log beside an index; None if the log cannot be read, and for an index from standard input."""
+    """Yield the .log file beside an index; None if it cannot be read, or if the index is read from standard input."""
     log = None
     if path != STDIN:
         try:
@@ -133,7 +133,7 @@ def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: No
 
 
 class _TimeCheck:
-    """Checks time index entries against the log: the batch that ends at an entry's offset must have the entry's
+    """Checks time index entries against the .log file: the batch that ends at an entry's offset must have the entry's
     timestamp as its largest."""
 
     def __init__(self, path: Path, base_offset: int, log: FileSource | None, notes: Notes) -> None:

@@ -1,5 +1,5 @@
-"""A log as kafka-dump-log 4.3 prints it: a line for each batch; for each record with --deep-iteration; keys and values
-with --print-data-log or a decoder; one line about bytes at the end that are no batch.
+"""A .log file as kafka-dump-log 4.3 prints it: a line for each batch; for each record with --deep-iteration; keys and
+values with --print-data-log or a decoder; one line about bytes at the end that are no batch.
 
 Kafka's tool ends with an exception at the first record that it cannot read. Here the error is kept, the remaining
 records of that batch are passed over, and the next batch is printed: Kafka's output is always the beginning of ours.
@@ -41,8 +41,8 @@ class LogOutcome:
     shown: int = 0
 
     def add(self, part: LogOutcome, first_offset: int) -> None:
-        """Add the outcome of the next window, that is, of the part of the log that is printed next. first_offset: the
-        offset of the window's first record; -1 if it has no record."""
+        """Add the outcome of the next window, that is, of the part of the .log file that is printed next. first_offset:
+        the offset of the window's first record; -1 if it has no record."""
         self.errors += part.errors
         self.shown += part.shown
         if first_offset >= 0:
@@ -63,9 +63,9 @@ def print_log(
     start: int = 0,
     name: str,
 ) -> LogOutcome:
-    """Write the lines of one log, from the batch at byte `start` on. name: the file's name, for the last line.
+    """Write the lines of one .log file, from the batch at byte `start` on. name: the file's name, for the last line.
 
-    Returns the errors in the log's bytes and the gaps. Raises UnreadableInput.
+    Returns the errors in the file's bytes and the gaps. Raises UnreadableInput.
     """
     outcome = LogOutcome()
     renderer = _Renderer(options, selection)

@@ -35,10 +35,10 @@ def dump_file(
     start: int = 0,
     open_log: Callable[[Path], Source] = open_source,
 ) -> int:
-    """Write what Kafka's tool prints of one file. Returns how many batches or records of a log it printed.
+    """Write what Kafka's tool prints of one file. Returns how many batches or records of a .log file it printed.
 
     notes: receives mismatches and errors. file_type: overrides the type that the file's name has. start: the byte of a
-    log to begin at, at which a batch must begin. Raises UnreadableInput.
+    .log file to begin at, at which a batch must begin. Raises UnreadableInput.
     """
     write(memoryview(f"Dumping {path}\n".encode("utf-8", "surrogateescape")))
     match file_type or SUFFIXES.get(path.suffix):
@@ -72,10 +72,11 @@ def _small_file(path: Path, file_type: FileType, options: KafkaDumpOptions, note
 def dump_log(
     source: Source, path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0
 ) -> int:
-    """Write what Kafka's tool prints of a log, but without the line "Dumping PATH". Returns how many batches or records
-    it printed.
+    """Write what Kafka's tool prints of a .log file, but without the line "Dumping PATH". Returns how many batches or
+    records it printed.
 
-    source: the log. path: only for the names in the output. notes, start: as in `dump_file`. Raises UnreadableInput.
+    source: the .log file. path: only for the names in the output. notes, start: as in `dump_file`. Raises
+    UnreadableInput.
     """
     write(memoryview(log_title(path).encode()))
     outcome = print_log(source, options.log, write, selection=options.selection, start=start, name=path.name)

@@ -1,4 +1,4 @@
-"""The records of a log as JSON lines for programs or as a table for people. Damaged bytes are passed over and
+"""The records of a .log file as JSON lines for programs or as a table for people. Damaged bytes are passed over and
 reported."""
 
 from __future__ import annotations

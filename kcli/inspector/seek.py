@@ -63,8 +63,8 @@ def seek(source: Source, base_offset: int, read_index: ReadIndex, selection: Sel
 
 
 def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_offset: int) -> int:
-    """Return the position of the last batch in the offset index that ends at or before an offset; 0 if the index has no
-    such batch or is wrong."""
+    """Return the position, by the offset index, of the last batch with an index entry that ends at or before
+    `relative_offset`; 0 if the index has no such entry or is wrong."""
     try:
         entries = offset_index.parse(read_index(FileKind.OFFSET_INDEX)).entries
     except (FormatError, UnreadableInput):

@@ -1,9 +1,9 @@
-"""Whether the transaction coordinator's records agree with the producers of the partitions beside them.
+"""Whether the transaction coordinator's records agree with the producers of the partitions in the same log directories.
 
     transaction-open        a transaction is open in a partition, but the coordinator has no open transaction in it: the
                             transaction hangs (KIP-664)
-    transaction-state-end   a partition knows a producer epoch, or a producer id, that the coordinator gives out after
-                            its last record: __transaction_state is an older copy, or its end is lost
+    transaction-state-end   a partition has a producer epoch or a producer id that no record of the coordinator has yet:
+                            __transaction_state is an older copy, or its end is lost
 
 A producer's epoch in a partition is never above the coordinator's, since the coordinator writes each epoch before the
 producer uses it. Source: TransactionCoordinator, ProducerStateManager.

@@ -61,8 +61,8 @@ def decode(
     """Decode the records of the batches [first, last) of a window (last None: to the last one), a slice at a time:
     before each yield, `records` is filled with the next slice.
 
-    Yield the buffer in which the slice's rows count their bytes: the window's, or the decompressed payload of one
-    batch. For batches and records that cannot be read, fault bits are set in the window's table; see `faults_of`.
+    Yield the buffer to which the byte positions in the slice's rows refer: the window's, or the decompressed payload of
+    one batch. For batches and records that cannot be read, fault bits are set in the window's table; see `faults_of`.
     limit_bytes: the most bytes that the payload of one batch may decompress to.
     """
     batches = window.batches

@@ -2,7 +2,7 @@
 
     entry   an epoch and the offset of its first record; both grow from entry to entry
 
-A follower uses it to find the offset at which its log and its leader's log diverge (KIP-101). Source:
+A follower uses the cache to find the offset at which its log and its leader's log diverge (KIP-101). Source:
 LeaderEpochFileCache.
 """
 

@@ -258,8 +258,8 @@ class LogDirectory:
         ]
 
     def failures(self) -> list[StartRefused]:
-        """Return those of `refusals` that are I/O errors for Kafka: a broker with several log directories starts
-        without this directory then."""
+        """Return those of `refusals` that are I/O errors for Kafka: a broker with several log directories then starts
+        without this one."""
         found = []
         try:
             read_meta_properties(self.path)
@@ -281,9 +281,8 @@ class LogDirectory:
         return [each for each in odd if each.name != REMOTE_INDEX_CACHE and not is_removable_marker(each)]
 
     def adrift(self) -> list[Path]:
-        """Return the directories with segments inside those of `misnamed`, and inside lost+found beside the log
-        directory, where a check of the file system puts directories that have lost their place. Raises
-        UnreadableInput."""
+        """Return the directories with segments inside those of `misnamed`, and inside the lost+found beside the log
+        directory, into which fsck moves directories whose parent it does not know. Raises UnreadableInput."""
         beside = self.path.absolute().parent / LOST_AND_FOUND
         around = [each for each in self.misnamed() if not each.is_symlink()]
         around += [beside] if beside.is_dir() and not beside.is_symlink() else []
@@ -316,8 +315,8 @@ class LogDirectory:
 
     def unreadable(self) -> list[UnreadableInput]:
         """Return an error for each entry that has the name of a partition and is no directory: links to nothing or in a
-        circle, and files of partitions that the checkpoints list. Kafka ignores any other file, as it makes no
-        directory there. Raises UnreadableInput."""
+        circle, and files with the name of a partition that the checkpoints list. A file with the name of any other
+        partition is left out: Kafka ignores it, and makes no directory of that name. Raises UnreadableInput."""
         found = []
         for path in self._entries():
             name = parse_directory(path.name)

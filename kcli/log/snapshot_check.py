@@ -1,8 +1,9 @@
 """Producer snapshots against the log: whether the entries of a snapshot can be the state of the log's producers.
 
-A snapshot of another partition, or of an older log, is sound in itself. Kafka loads it at a clean start without a look
-at the log: transactions that are open in the snapshot hold the last stable offset back, and producers whose epochs and
-sequences do not match the snapshot are refused. A snapshot contradicts the batches below its offset if it has
+A snapshot of another partition, or of an older log, is sound in itself. Kafka loads it at a clean start, and does not
+compare it with the log: transactions that are open in the snapshot hold the last stable offset back, and producers
+whose epochs and sequences do not match the snapshot are refused. A snapshot contradicts the batches below its offset if
+it has
 
     a producer that has no batch in the log, though no batch is missing that the producer may have sent
     an entry with another epoch, sequence, offset or timestamp than the producer's last batch

@@ -1,7 +1,7 @@
-"""Checks a log directory beside the others of its broker.
+"""Compares a log directory with the other log directories of its broker.
 
-    another has no meta.properties      Kafka does not start (the disk is lost or not mounted), and neither does it if
-                                        that directory has a lost+found
+    another has no meta.properties      Kafka does not start (the disk is lost or not mounted); a lost+found in that
+                                        directory keeps Kafka from starting, too
     one partition in two directories    Kafka does not start: "Duplicate log directories"
     cluster.id, node.id, directory.id   Kafka does not start if the first two differ between directories, or if two
                                         have the same directory.id
@@ -39,7 +39,8 @@ NAMES_SHOWN = 4
 
 def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
     """Yield the finding of a metadata log that is missing: it has another name, it is in another log directory of the
-    node, or it is nowhere though server.properties makes the node a controller with its metadata log here."""
+    node, or it is nowhere though server.properties makes the node a controller with its metadata log in this log
+    directory."""
     path, other = around.path / METADATA_DIRECTORY, around.renamed_metadata_log
     home = around.node.metadata_home
     is_home = home is not None and same_path(home, around.path)
@@ -281,9 +282,9 @@ def _moved(around: Surroundings) -> Iterator[Finding]:
 
 
 def exchanged_checkpoints(around: Surroundings) -> tuple[list[Finding], set[str]]:
-    """Return the finding of checkpoints that belong to another log directory, and the paths of these files here. Where
-    two directories are verified that have each other's, the finding is that of one of them only. Raises
-    UnreadableInput."""
+    """Return the finding that checkpoints in this log directory belong to another one, and the paths of these
+    checkpoints. If two verified log directories have each other's checkpoints, only the one whose path sorts first gets
+    the finding; the other gets the paths alone. Raises UnreadableInput."""
     if not around.is_broker:
         return [], set()
     image = around.image

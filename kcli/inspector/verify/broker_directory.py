@@ -2,10 +2,12 @@
 
     meta.properties                   the broker does not start if this file is missing, or is that of another node
     directories                       the broker does not start if a directory has a name that is no partition's
-    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running. With
-                                      that of an earlier stop, Kafka recovers no log, and the directory may be as old
+    .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running. If
+                                      it is that of an earlier stop than the last, Kafka's start recovers no log though
+                                      it should, or the whole directory is an old copy
     partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
-    end of the metadata log           if the log ends before the broker's registration, it is old, or its end is lost
+    end of the metadata log           if it ends before the record of the broker's registration, the metadata log is an
+                                      old copy, or has lost its end
     partitions of the metadata log    each partition that the metadata log places in this directory must be there
 
 Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLog.parseTopicPartitionName.
@@ -718,8 +720,8 @@ def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
 
 
 def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
-    """Return the finding. A finding about a missing or damaged meta.properties whose ids other files have is returned
-    with the command that writes the file anew."""
+    """Return the finding. If it is about a missing or damaged meta.properties, and other files have the ids that belong
+    in it, the finding gets the command that writes the file anew."""
     path = around.path / FileKind.META_PROPERTIES
     if finding.path != str(path) or finding.kind not in UNUSABLE or around.known_properties is None:
         return finding
@@ -741,7 +743,9 @@ def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
 
 
 def _blocked(path: Path, reached: int, expected: str) -> Finding:
-    """Return the finding of a file in the place of a partition's directory."""
+    """Return the finding of a file that has the name of a partition's directory. path: the file. reached: the offset
+    that the partition's log had reached by the checkpoints; 0 if they have no entry. expected: the words of the finding
+    about the missing directory."""
     lost = f"; {offsets_text(0, reached - 1)} lost with the directory" if reached else ""
     return Finding(
         path=str(path),
@@ -790,7 +794,7 @@ def partition_metadata_command(path: Path, topic_id: str | None) -> str | None:
 
 
 def _relation(paths: Sequence[Path]) -> str:
-    """Return the text that these directories have exchanged their names."""
+    """Return the words which say that these directories have exchanged their names."""
     names = " and ".join(path.name for path in paths)
     return f"{names} have each other's names" if len(paths) == 2 else f"{names} have changed names"
 
@@ -920,8 +924,8 @@ def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findin
 
 
 def _search_newer(around: Surroundings) -> str:
-    """The command that finds log directories with the directory.id of this one; where that is not known, those of any
-    broker."""
+    """The command that finds log directories with the directory.id of this one; if that is not known, the log
+    directories of any broker."""
     properties = around.properties
     if properties is None or properties.directory_id is None:
         return next_steps.search(around.path.absolute().parent, FileKind.META_PROPERTIES)
@@ -966,9 +970,8 @@ def transaction_findings(
 
 
 def contradicting_record(home: Path) -> Iterator[Finding]:
-    """Yield the finding of a metadata log that begins behind all snapshots. If the log does not, yield the finding of
-    its first record that contradicts the records before it, if there is one. home: the directory
-    __cluster_metadata-0."""
+    """Yield the finding that the metadata log begins behind all snapshots; if it does not, that of its first record
+    that contradicts the records before it, if there is one. home: the directory __cluster_metadata-0."""
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.metadata_start import NO_SNAPSHOT
     from kcli.log.recovery.plan import plan

@@ -43,7 +43,7 @@ TIME_SLACK_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """The logs of a partition's directory, by base offset, and the header of the first batch."""
+    """The .log files of a partition's directory, by base offset, and the header of the first batch."""
 
     partition: TopicPartition
     directory: Path
@@ -155,14 +155,14 @@ def _hashed(topic: str, key: bytes) -> str | None:
 
 
 def _has_same_times(one: Path, other: Path) -> bool:
-    """Whether both directories have the same files, each modified in the same nanosecond. Two log files may have been
+    """Whether both directories have the same files, each modified in the same nanosecond. Two .log files may have been
     written in the same tick of the clock, but not all of the files beside them."""
     mine, its = ({each.name: each.stat().st_mtime_ns for each in path.iterdir()} for path in (one, other))
     return len(mine) >= LEAST_FILES and mine == its and any(time % 1_000_000_000 for time in mine.values())
 
 
 def _was_copied(stored: StoredLog) -> bool:
-    """Whether the inode of the last log file was changed (ctime) more than TIME_SLACK_NS after its content (mtime), as
+    """Whether the inode of the last .log file was changed (ctime) more than TIME_SLACK_NS after its content (mtime), as
     by a copy that keeps the times of files."""
     stat = stored.logs[max(stored.logs)].stat()
     return stat.st_ctime_ns - stat.st_mtime_ns > TIME_SLACK_NS

@@ -93,9 +93,9 @@ Logs = dict[TopicPartition, LogBounds]
 
 
 class LogsFound(NamedTuple):
-    """Logs of a partition under other names, and logs of other partitions in the directory of the partition. renamed,
-    lost: as in LogVerifier. right_names, outdated: as in OddFiles. foreign, moved, elsewhere: the entries for the
-    directory in `copies`, `moved` and `found` of MisplacedLogs. replaced: as in Placed."""
+    """The .log files of a partition that have other names or lie in other directories, and those of other partitions in
+    its directory. renamed, lost: as in LogVerifier. right_names, outdated: as in OddFiles. foreign, moved, elsewhere:
+    the directory's entries in `copies`, `moved` and `found` of MisplacedLogs. replaced: as in Placed."""
 
     renamed: Sequence[RenamedLog] = ()
     lost: Sequence[tuple[int, int | None]] = ()
@@ -116,8 +116,8 @@ class Verification:
 
     Attributes that `findings` sets: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the
     number of log directories without a clean shutdown. unknown: the number of log directories without a metadata log.
-    unreadable: the files that could not be read, which do not end the verification. logs_found: the logs found under
-    other names or in other directories, by the directory of the partition.
+    unreadable: the files that could not be read, which do not end the verification. logs_found: the .log files found
+    under other names or in other directories, by the directory of the partition.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Verification:
         self.files += 1
         self.bytes += size
 
-    # one file
+    # files that are verified alone
 
     def _file(self, path: Path) -> Iterator[Finding]:
         name = parse(path.name)
@@ -227,7 +227,7 @@ class Verification:
             yield from self._small(path, kind, {}, None, [])
 
     def _index_alone(self, path: Path, name: FileName) -> Iterator[Finding]:
-        """Yield the findings in an index, checked against its log, without those in the log."""
+        """Yield the findings in an index, checked against its .log file, without those in the .log file itself."""
         log = path.with_name(path.name.replace(name.kind, FileKind.LOG))
         if not log.exists():
             yield no_log(path, log)
@@ -265,7 +265,7 @@ class Verification:
         elif kind in small_files.OFFSET_CHECKPOINTS:
             yield from small_files.check_offsets(kind, path, content, logs)
 
-    # directories
+    # directories, with the files and directories in them
 
     def _directory(self, path: Path, depth: int, inside: _Inside) -> Iterator[Finding]:
         """Yield the findings in a directory and in the directories below it. inside: collects facts about this
@@ -326,8 +326,8 @@ class Verification:
         yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
 
     def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:
-        """Return the findings in a directory; where it has a future log that takes the place of the current log, the
-        finding of that counts those that follow from it."""
+        """Return the findings in a directory. If it has a future log with which Kafka replaces the current log, the
+        findings that follow from that are left out, and the finding about the future log counts them."""
         promoted = None if around is None else _promoted(path, around)
         if promoted is None:
             return found
@@ -339,8 +339,8 @@ class Verification:
         return causes.settle(each for each in found if each.kind != PROMOTED)
 
     def _with_renamed(self, home: Path) -> set[str]:
-        """Return the names of the partitions' directories in a log directory for which logs were found under other
-        names."""
+        """Return the names of the partitions' directories in a log directory for which .log files were found under
+        other names."""
         return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
@@ -359,8 +359,8 @@ class Verification:
                 self.unreadable.append(UnreadableInput.of(entry.path, error))
 
     def _causes(self, around: Surroundings | None) -> Causes:
-        """Return the causes of findings in many partitions of a log directory: no logs at all, or files that their
-        owner may not read or write."""
+        """Return the causes of findings in many partitions of a log directory: no .log files at all, or files that
+        their owner may not read or write."""
         causes = Causes(self._tell)
         if around is not None:
             try:
@@ -483,7 +483,8 @@ class Verification:
         yield from self._settled(own)
 
     def _settled(self, own: Iterable[Finding]) -> list[Finding]:
-        """Return the findings in a directory's files, those that follow from another one counted there."""
+        """Return the findings in a directory's files, without those that follow from another finding, which counts
+        them."""
         causes = Causes(self._tell)
         alone = []
         for cause in own:
@@ -500,8 +501,8 @@ class Verification:
         return causes.settle(alone)
 
     def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
-        """Return the logs that Kafka's next start deletes because of their suffix, although the partition's log lacks
-        their offsets. The files of these logs are added to `contents`."""
+        """Return the .log files that Kafka's next start deletes because of their suffix, although the partition's log
+        lacks their offsets. These .log files, and the indexes beside them, are added to `contents`."""
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
@@ -513,7 +514,7 @@ class Verification:
         return missed
 
     def _swaps(self, swaps: Sequence[SegmentFiles], segments: Sequence[SegmentFiles], gaps: Gaps) -> Iterator[Finding]:
-        """Yield findings for `.swap` logs that lack records of the segments that they replace."""
+        """Yield findings for `.swap` segments that lack records of the segments that they replace."""
         for swap in swaps:
             try:
                 finding = harmful(swap, swaps, segments, gaps, self._advance)
@@ -619,7 +620,7 @@ class Verification:
 
 
 def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
-    """Return the partition of a coordinator's directory; None for any other, and where the number of its topic's
+    """Return the partition of a coordinator's directory; None for any other directory, and if the topic's number of
     partitions is not known."""
     if name.topic not in INTERNAL_TOPICS or name.state not in {"", "future"}:
         return None
@@ -632,7 +633,7 @@ def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
 
 
 def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:
-    """Return the part of `found` about the logs that are in the directory of this name, or belong in it."""
+    """Return the part of `found` about the .log files that are in the directory of this name, or belong in it."""
     copies, moved = (each.get(directory, {}) for each in (found.copies, found.moved))
     return LogsFound(foreign=copies, moved=moved, elsewhere=found.found.get(directory, {}))
 
@@ -667,8 +668,8 @@ class _Inside:
         self, partition: Path, findings: list[Finding], completed: Sequence[SegmentFiles]
     ) -> Sequence[Finding]:
         """Return the findings of a partition's directory, each with what Kafka's next start does about it. If the
-        directory has logs of other partitions, findings of records that a coordinator cannot load are left out, because
-        those logs cause them.
+        directory has .log files of other partitions, findings of records that a coordinator cannot load are left out,
+        because those files cause them.
 
         completed: the `.swap` segments that the start renames into place.
         """
@@ -768,7 +769,7 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of logs with a suffix such as .swap, under their names without the suffix."""
+        """Add the files of segments with a suffix such as .swap, under their names without the suffix."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)
@@ -776,12 +777,12 @@ class _Contents:
                     self.add(directory / name, parsed._replace(state=""))
 
     def orphans(self) -> list[SegmentFiles]:
-        """The segments that have index files but no log."""
+        """The segments that have index files but no .log file."""
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments in whose range of offsets no log begins: Kafka's start renames them into place.
-        Returns these segments."""
+        """Add the `.swap` segments in whose range of offsets no .log file begins: Kafka's start renames them into
+        place. Returns these segments."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -792,7 +793,7 @@ class _Contents:
         return completed
 
     def swaps(self) -> list[SegmentFiles]:
-        """Return the `.swap` segments that have a log, and that Kafka's start renames into place.
+        """Return the `.swap` segments that have a .log file, and that Kafka's start renames into place.
 
         The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
         """
@@ -816,7 +817,7 @@ class _Contents:
         return ()
 
     def local_segments(self) -> list[SegmentFiles]:
-        """The local segments (not in tiered storage) with a log, by base offset."""
+        """The local segments (not in tiered storage) with a .log file, by base offset."""
         return [segment for (_, remote), segment in self._with_log() if not remote]
 
     def local_snapshots(self) -> list[tuple[int, Path]]:
@@ -857,15 +858,15 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
 def _foretold(
     path: Path, found: Sequence[Finding], completed: Sequence[SegmentFiles], around: Surroundings | None
 ) -> list[Finding]:
-    """Return the findings in the logs of a partition's directory, each with the outcome of Kafka's next start.
+    """Return the findings in the .log files of a partition's directory, each with the outcome of Kafka's next start.
     completed: the `.swap` segments that the start renames into place."""
     in_place = [in_its_place(each, completed) for each in found]
     return [of_swap(each, completed) for each in with_outcomes(path, in_place, around)]
 
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
-    """Return the longer versions of logs, which lie beside the logs in files with other names. In `contents`, each
-    longer version that is not compressed replaces the log."""
+    """Return the longer versions of .log files that lie beside them under other names. In `contents`, each longer
+    version that is not compressed replaces the .log file."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):
@@ -879,7 +880,7 @@ def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
 
 
 def _log_base(file: str) -> int | None:
-    """The base offset in the name of a log; None for another file."""
+    """The base offset in the name of a .log file; None for another file."""
     name = parse(file)
     return name.base_offset if name is not None and name.kind is FileKind.LOG else None
 
@@ -904,9 +905,9 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
 
 
 def _follows_from_metadata(finding: Finding) -> bool:
-    """Return whether the finding is a consequence of damage in the metadata log: that of a stray, or that of a missing
-    partition whose topic the lost records may have deleted. No other file has such a partition, not even a checkpoint,
-    which has no entry of a deleted topic."""
+    """Return whether the finding is a consequence of damage in the metadata log: it is about a stray, or a warning
+    about a missing partition. The lost records may have deleted the topic of such a partition: not even a checkpoint
+    has an entry of it."""
     is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
     return finding.kind == "partition-stray" or is_unknown
 
@@ -1031,9 +1032,9 @@ def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) 
 
 
 def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
-    """Whether Kafka serves the log in a partition's directory after its next start, by the name of the directory: it
-    has no suffix, and no future log takes its place; or it is a future log that takes that of the current one, then or
-    when the move is complete."""
+    """Whether a partition's directory has a log that Kafka serves after its next start, or after the move that this
+    start resumes: the current log, unless a future log replaces it; or the future log that replaces it. A current log
+    that the operator should keep, because the future log lacks some of its offsets, counts as served, too."""
     promoted = None if around is None or name.state not in ("", "future") else around.promotions.get(path.absolute())
     if promoted is None:
         return not name.state
@@ -1046,14 +1047,15 @@ def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> 
 
 
 def _is_resumed(path: Path, around: Surroundings | None) -> bool:
-    """Whether a directory has one of the two logs of a move with which Kafka goes on."""
+    """Whether a directory has the current or the future log of a move that Kafka's start resumes."""
     promoted = None if around is None else around.promotions.get(path.absolute())
     return promoted is not None and promoted.promotion.is_resumed
 
 
 def _is_foretold(path: Path, around: Surroundings | None) -> bool:
-    """Whether findings tell what the next start does with a log that is, or will be, served: it is not a future log
-    that has to go aside, nor that of a move with which Kafka goes on, as it appends to that again what a start cuts."""
+    """Whether the findings in a directory say what Kafka's next start does with its log: only for a log that is served.
+    Left out are a future log that the operator should move away, and one whose move Kafka resumes: what the start cuts
+    from it, Kafka then copies to it again."""
     name = parse_directory(path.absolute().name)
     if name is None or not _is_served(path, name, around):
         return False
@@ -1065,8 +1067,8 @@ def _is_foretold(path: Path, around: Surroundings | None) -> bool:
 
 
 def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> bool:
-    """Whether a directory has the current log of a partition, in whose place Kafka's start puts a future log that goes
-    further: what checkpoints say of the partition holds for that one."""
+    """Whether a directory has the current log of a partition, and Kafka's start replaces that log with a longer future
+    log: the partition's entries in the checkpoints are then compared with the future log."""
     if around is None or name.state or _is_served(path, name, around):
         return False
     promoted = around.promotions[path.absolute()]
@@ -1074,8 +1076,8 @@ def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> 
 
 
 def _promoted(path: Path, around: Surroundings) -> Compared | None:
-    """The comparison of the future log in a directory with the current log, in whose place Kafka's start puts it; None
-    where the directory has no such future log."""
+    """The comparison of the future log in a directory with the current log that Kafka replaces with it; None if the
+    directory has no such future log, or if Kafka resumes its move and loses no offsets."""
     compared = around.promotions.get(path.absolute())
     if compared is None or (compared.promotion.is_resumed and not compared.lost):
         return None
@@ -1083,8 +1085,8 @@ def _promoted(path: Path, around: Surroundings) -> Compared | None:
 
 
 def _promoted_to_elsewhere(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings of current logs here, in whose place Kafka's start puts future logs in log directories that
-    are not verified."""
+    """Yield a finding for each current log in this log directory that Kafka's start replaces with a future log, if the
+    future log lies in a log directory that is not verified."""
     if around.promotions:
         from kcli.inspector.verify.promoted_logs import promoted_log
 

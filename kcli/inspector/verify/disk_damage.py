@@ -1,7 +1,8 @@
-"""Damage in a log of which the disk is the cause: sectors of zeros, and sectors that repeat others nearby.
+"""Damage that the disk has caused in a .log file: sectors of zeros, and sectors that repeat others nearby.
 
-Both cover whole sectors of 512 bytes, or a multiple of them such as a page. Zeros that a producer sent seldom begin and
-end at sectors. Only the bytes around the damage are read, and only for the first findings of a file.
+Both cover whole sectors of 512 bytes, or a multiple of them such as a page. Zeros inside a producer's records rarely
+begin and end at the edges of sectors. Only the bytes around the damage are read, and only for the first findings of a
+file.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ KINDS = (
 
 
 def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a log. If the damaged bytes contain sectors of zeros or repeated sectors, the text `found`
-    begins with that cause. Raises UnreadableInput."""
+    """Yield the findings in a .log file. If the damaged bytes contain sectors of zeros or repeated sectors, the text
+    `found` begins with that cause. Raises UnreadableInput."""
     findings = list(findings)
     damaged = [bytes_of(each) for each in findings if is_damage(each)]
     left = FINDINGS_MAX
@@ -56,7 +57,7 @@ def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def is_damage(finding: Finding) -> bool:
-    """Whether the finding is about damaged bytes of a log."""
+    """Whether the finding is about damaged bytes of a .log file."""
     return finding.kind in KINDS and finding.severity == "error" and finding.position is not None
 
 
@@ -73,8 +74,8 @@ def repeated_bytes(findings: Iterable[Finding]) -> str | None:
 
 
 def _cause(source: Source, start: int, stop: int, damaged: Sequence[tuple[int, int]]) -> str | None:
-    """Return, in words, how the disk damaged bytes [start, stop) of a log; None if it did not. damaged: all damaged
-    ranges of the log."""
+    """Return, in words, how the disk damaged bytes [start, stop) of a .log file; None if it did not. damaged: all
+    damaged ranges of the file."""
     if start == 0 and (whole := zeros_of(source)) is not None:
         return whole
     stop = min(stop, start + DAMAGE_BYTES_MAX)
@@ -93,8 +94,9 @@ def _cause(source: Source, start: int, stop: int, damaged: Sequence[tuple[int, i
 
 
 def _repeated_text(one: int, other: int, end: int, damaged: Sequence[tuple[int, int]]) -> str:
-    """Return, in words, which of two alike runs of bytes repeats the other: bytes [one, end), or as many from `other`
-    on. A copy has damage at both of its ends, the original at one of them at most, unless the damage covers both."""
+    """Return, in words, which of two equal runs of bytes is a copy of the other: bytes [one, end), or as many bytes
+    from `other` on. A copy has damage at both of its ends, the original at one end at most, unless the damage covers
+    both runs."""
 
     def ends_in_damage(begin: int) -> int:
         places = begin, begin + end - one

@@ -1,6 +1,6 @@
-"""Sound batches of a log that are not in the order of their offsets: exchanged, moved, or repeated.
+"""Sound batches of a .log file that are not in the order of their offsets: exchanged, moved, or repeated.
 
-The check of the log reports each place at which offsets decrease or leave a gap, and so reports several findings for
+The check of the file reports each place at which offsets decrease or leave a gap, and so reports several findings for
 one cause. This module compares the batches with their order by offset, and returns the one cause in words.
 """
 
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 class Disorder:
     """The fault in the order of the batches, in words.
 
-    missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the log.
+    missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the file.
     lost: the one of these ranges that was overwritten with copies of other batches; None if none was. edges: the bytes
     at which a run of copies begins or ends: a batch that a copied page cut in two is damaged there.
     """
@@ -44,8 +44,8 @@ class Disorder:
 
 
 def disorder(log: Path, size: int) -> Disorder | None:
-    """Return the fault in the order of a log's readable batches. Returns None if they are in order, if only the base
-    offset of a single batch is wrong, or if batches only overlap. Raises UnreadableInput."""
+    """Return the fault in the order of a .log file's readable batches. Returns None if they are in order, if only the
+    base offset of a single batch is wrong, or if batches only overlap. Raises UnreadableInput."""
     places = _places(log, size)
     if _is_ordered(places):
         return None
@@ -61,8 +61,8 @@ def disorder(log: Path, size: int) -> Disorder | None:
 
 
 def _places(log: Path, size: int) -> list[Place]:
-    """Return the readable batches of a log, and copies of these, in the order of the file; without batches in which
-    only the base offset is wrong. Empty for a log of more than BATCHES_MAX batches."""
+    """Return the readable batches of a .log file, and copies of these, in the order of the file; without batches in
+    which only the base offset is wrong. Empty for a file of more than BATCHES_MAX batches."""
     from kcli.log.recovery.misdirected import Home
     from kcli.log.recovery.readable import in_place  # imported only if a log is out of order
     from kcli.log.recovery.salvage import topic_of
@@ -91,8 +91,9 @@ def _missing(places: Iterable[Place]) -> Iterator[tuple[int, int]]:
 
 
 def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
-    """Return the batches that are in the log twice, each copy with its original, if the log is in order without the
-    copies; else an empty list. If either of the two may be the copy, it is the one with more damage at its ends."""
+    """Return the batches that are in the .log file twice, each copy with its original, if the file is in order without
+    the copies; else an empty list. If either the earlier or the later batches may be the copies, the copies are those
+    of which more ends border on damaged bytes."""
     possible = []
     for direction in (1, -1):
         originals: dict[int, Place] = {}

@@ -33,11 +33,11 @@ _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 class OddFiles(NamedTuple):
     """The files of one directory whose names Kafka would not have given.
 
-    names: their names. findings: one for each file; a log and the index files that are renamed with it share one.
-    right_names: by odd name, the name that Kafka would give a log (by its first batch) and the files beside it.
-    outdated: the files of an empty segment that Kafka's start has made under such a right name; the finding's command
-    moves them away first. apple_doubles: the names of AppleDouble files (macOS), for which `apple_doubles` makes one
-    finding over all directories.
+    names: the names of these files. findings: one for each file; a .log file and the index files that are renamed with
+    it share one. right_names: by odd name, the name that Kafka would give a .log file (by its first batch) and the
+    files beside it. outdated: the files of an empty segment that Kafka's start has made under such a right name; the
+    finding's command moves them away first. apple_doubles: the names of AppleDouble files (macOS), for which
+    `apple_doubles` makes one finding over all directories.
     """
 
     names: frozenset[str] = frozenset()
@@ -123,8 +123,8 @@ def _is_canonical(name: str, kind: FileKind) -> bool:
 
 
 def _of_empty_log(directory: Path, base: int, names: Container[str]) -> list[str]:
-    """Return the names of the files of a segment whose log is empty (0 bytes); none if the log has bytes, or if there
-    is no log."""
+    """Return the names of the files of a segment whose .log file is empty (0 bytes); none if the .log file has bytes,
+    or if there is none."""
     log = directory / log_name(base)
     try:
         if log.name not in names or not log.is_file() or log.stat().st_size:
@@ -188,7 +188,7 @@ def _offset(name: str) -> int | None:
 
 
 def _base_of(log: Path) -> int | None:
-    """Return the offset of the first batch of a log; None if the log does not begin with a batch."""
+    """Return the offset of the first batch of a .log file; None if the file does not begin with a batch."""
     if not log.is_file():
         return None
     try:
@@ -203,7 +203,8 @@ def _base_of(log: Path) -> int | None:
 
 
 def odd_type(path: Path, name: FileName) -> Finding | None:
-    """Return a finding for a directory, a pipe, a broken link and so on with the name of a file; None for a file."""
+    """Return a finding for a directory, a pipe, a broken link and so on with the name of one of Kafka's files; None for
+    a regular file."""
     try:
         mode = path.stat().st_mode
         file_type = next((text for test, text in _TYPES if test(mode)), None)
@@ -233,8 +234,8 @@ def odd_type(path: Path, name: FileName) -> Finding | None:
 
 
 def foreign_link(path: Path) -> Finding | None:
-    """Return the finding of a log that is a symbolic link to a log with batches in the directory of another partition;
-    None for another log."""
+    """Return the finding that a .log file is a symbolic link to a .log file with batches in another partition's
+    directory; None for any other .log file."""
     if not path.is_symlink() or not is_link_to_batches(path):
         return None
     target = path.resolve()

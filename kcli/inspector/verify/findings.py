@@ -22,10 +22,10 @@ class Finding:
     for the file as a whole; length: bytes. offset: that of the first affected record. lost_first_offset,
     lost_last_offset: the missing offsets, both inclusive; the last is None if their number is not known. action: the
     safe next step in words; command: a shell command that shows more or takes that step; None if there is none.
-    valid_...: only in a log, the sound batches and bytes of the file before and behind the position.
-    next_valid_position: the byte where the next sound batch begins, None if there is none. consequences: the number
-    of findings by kind that follow from this one, and are not reported themselves. refuses_start: whether Kafka does
-    not start with it.
+    valid_...: the number of sound batches before and behind the position, and their bytes; only in a .log file.
+    next_valid_position: the byte where the next sound batch begins, None if there is none. consequences: the number of
+    findings by kind that follow from this one, and are not reported themselves. refuses_start: whether Kafka does not
+    start with it.
     """
 
     path: str

@@ -1,10 +1,11 @@
-"""Damage that the check of a log reports as a batch with a wrong length, or as one cut off by the file's end, but that
-is no such batch.
+"""Causes of damage that the check of a .log file reports as a batch with a wrong length, or as a batch cut off by the
+file's end.
 
-a header that no batch has           bytes of something else, written over batches or put between them:
-                                     a text, a fill pattern, the header of an archive
-a header whose batch would end behind the file, with sound batches behind it: its length is wrong
-a batch over whose bytes the CRC is right: only its length is wrong
+    the damage begins with a header that no batch has    bytes of something else, written over batches or put between
+                                                         them: a text, a fill pattern, the header of an archive
+    by its length, the batch would end behind the file,
+    but sound batches follow it                          the length is wrong
+    the CRC is right for all bytes of the damage         only the length is wrong
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ SHOWN_BYTES = 24
 
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a log. A finding of a wrong length, or of a batch cut off by the file's end, gets another
-    kind if its bytes begin no batch, or if sound batches follow; damage whose only cause is a wrong length gets the
-    kind batch-length. Raises UnreadableInput."""
+    """Yield the findings in a .log file. A finding of a wrong length, or of a batch cut off by the file's end, gets
+    another kind if its bytes begin no batch, or if sound batches follow; damage whose only cause is a wrong length gets
+    the kind batch-length. Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:
             yield each

@@ -1,5 +1,6 @@
-"""Batches of another partition in a coordinator's log, by the keys of their records: a write that went into the wrong
-file. Torn batches at the edges of such bytes, and what the index files and later batches say of them, follow from it.
+"""Batches of another partition in a coordinator's log, recognized by the keys of their records: bytes that were written
+into the wrong file. Findings of torn batches at the edges of these bytes, and findings in the indexes and at later
+batches that contradict them, are consequences.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ OF_ORDER = ("leader-epoch", "producer-sequence", "producer-epoch", "checkpoint-e
 
 
 def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    """Return the finding of batches of other partitions in a .log file, and which findings follow from it; None where
-    there are none, or the file has none of its own partition: other checks report that.
+    """Return the finding that a .log file has batches of other partitions, with a predicate for its consequences among
+    the other findings. Returns None if there are no such batches, or if the file has no batch of its own partition,
+    which other checks report.
 
-    size: bytes of the file. home: the partition. reached: the log end offset by the checkpoints, 0 where they do not
-    say. Raises UnreadableInput.
+    size: bytes of the file. home: the partition. reached: the log end offset by the checkpoints, 0 if they have no
+    entry. Raises UnreadableInput.
     """
     found = runs(log.name, Content((FileRange(log, 0, size),)), home)
     if not found:
@@ -95,7 +97,8 @@ def _owners(found: list[Run], topic: str) -> str:
 
 
 def _page_text(log: Path, run: Run, topic: str) -> str:
-    """Return the words for bytes that the log of the other partition has at the same place; "" where it has others."""
+    """Return the words which say that a .log file of the other partition has the same bytes at the same position; "" if
+    none has."""
     for other in _logs_of(log.parent.parent / f"{topic}-{run.owner}"):
         bounds = _equal(log, other, run)
         if bounds is not None:
@@ -112,8 +115,8 @@ def _logs_of(directory: Path) -> Iterator[Path]:
 
 
 def _equal(log: Path, other: Path, run: Run) -> tuple[int, int] | None:
-    """Return the bytes [start, end) around a run that two files have in common, of at most BLOCK_BYTES on each side;
-    None where they differ in the run."""
+    """Return the bytes [start, end) that two files have in common: those of a run, and at most BLOCK_BYTES before and
+    behind it. Returns None if the files differ in the run."""
     try:
         with log.open("rb") as mine, other.open("rb") as its:
             start = max(0, run.position - BLOCK_BYTES)
@@ -138,14 +141,14 @@ def _equal(log: Path, other: Path, run: Run) -> tuple[int, int] | None:
 
 
 def _pages(start: int, end: int) -> tuple[int, int]:
-    """Return the whole pages in bytes [start, end), which may go on by chance; the bytes themselves where they have no
-    whole page."""
+    """Return the whole pages in bytes [start, end), because equal bytes before and behind the pages may be chance;
+    [start, end) itself if it contains no whole page."""
     first, last = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
     return (first, last) if first < last else (start, end)
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """Return how many first bytes are the same."""
+    """Return the number of bytes that are equal at the beginning of both."""
     size = min(len(one), len(other))
     if one[:size] == other[:size]:
         return size

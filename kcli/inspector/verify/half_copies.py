@@ -1,8 +1,9 @@
 """A log directory that a copy or an archive has left incomplete: one finding, which names the cause of many others.
 
-    ended early     partitions of the metadata log have no directory, and several files of the log directory are missing
+    ended early     partitions that the metadata log places in the log directory have no directory, and several files
+                    that each log directory has are missing
     no space        many files that Kafka never leaves empty are empty: a copy creates a file, and cannot fill it
-    no logs         no partition has a log, though there are indexes, which have no records of their own
+    no logs         no partition has a .log file, though there are indexes: the copy left out *.log
 
 When a broker starts, it writes the files in WRITTEN. So a log directory that has only lost a partition's directory
 still has all of them.
@@ -63,9 +64,9 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
 
 
 def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    """Return the finding of a log directory in which no partition has a log though some have offset indexes, with a
-    predicate for its consequences among the other findings. Returns None if there is a log, if there is no offset
-    index, or if there are few partitions. Raises UnreadableInput."""
+    """Return the finding of a log directory in which no partition has a .log file though some have offset indexes, with
+    a predicate for its consequences among the other findings. Returns None if there is a .log file, if there is no
+    offset index, or if there are few partitions. Raises UnreadableInput."""
     partitions = [each.path for each in LogDirectory(around.path).partitions() if not each.name.state]
     if len(partitions) < FILES_MISSING_LEAST or any(next(each.glob(f"*{FileKind.LOG}*"), None) for each in partitions):
         return None

@@ -1,4 +1,4 @@
-"""Checks of offset and time index files: length, zeros behind the entries, and each entry against the log."""
+"""Checks of offset and time index files: length, zeros behind the entries, and each entry against the .log file."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ _CAUSES = {
 
 
 def judged(index: IndexFile, base_offset: int, events: list[IndexEvent], more: int) -> Iterator[Finding]:
-    """Yield a finding for each entry that the log contradicts.
+    """Yield a finding for each entry that the .log file contradicts.
 
     events: from LogCheck. more: the number of such entries that `events` leaves out.
     """
@@ -184,8 +184,8 @@ def _goes_back(before: tuple[int, int], entry: tuple[int, int]) -> bool:
 
 
 def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
-    """Yield a finding if the offset index of a sound log lacks entries. last_position: the byte where the last batch
-    begins.
+    """Yield a finding if the offset index of a sound .log file lacks entries. last_position: the byte where the last
+    batch begins.
 
     index.interval.bytes at the time of writing is not known, but it is less than the distance between any two adjacent
     entries. Closing a log restarts the count of bytes, so the finding has severity "info".
@@ -214,7 +214,7 @@ def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: in
 def exchanged(offsets: IndexFile, times: IndexFile, log_bytes: int) -> Finding | None:
     """Return a finding if the offset index has the entries of the time index, and the other way round; else None.
 
-    log_bytes: the size of the log. Raises UnreadableInput.
+    log_bytes: the size of the .log file. Raises UnreadableInput.
     """
     if not offsets.count or not times.count or _is_offset_index(offsets, log_bytes):
         return None
@@ -236,7 +236,7 @@ def exchanged(offsets: IndexFile, times: IndexFile, log_bytes: int) -> Finding |
 
 
 def _is_offset_index(index: IndexFile, log_bytes: int) -> bool:
-    """Whether the first entries, read as those of an offset index, ascend and lie in the log."""
+    """Whether the first entries, read as those of an offset index, ascend and lie in the .log file."""
     begins = [index.fields(number) for number in range(min(index.count, ENTRIES_COMPARED))]
     return all(entry[0] >= 0 and 0 <= entry[1] < log_bytes for entry in begins) and not any(
         map(_goes_back, *_adjacent(index))

@@ -1,4 +1,4 @@
-"""The findings in a log, made of the events of LogCheck (compiled code), faulty batches and damage."""
+"""The findings in a .log file, made of the events of LogCheck (compiled code), faulty batches and damage."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ _EVENTS = {
 
 
 class LogFindings:
-    """The findings of one log file. They are kept until the whole file is checked, because only then the number of
+    """The findings of one .log file. They are kept until the whole file is checked, because only then the number of
     sound batches behind each finding is known.
 
     At most `limit` findings are kept, and the others are only counted, so that no file can fill the memory.
@@ -165,8 +165,8 @@ class LogFindings:
         self.epochs: list[tuple[int, int]] = []  # (leader epoch, first offset with it)
 
     def event(self, event: Event, window: Window | None, explain: Callable[[Window, int], list[FormatError]]) -> None:
-        """Add the finding of an event of LogCheck. window: the part of the log with the event's batch; None at the end
-        of the log. explain: returns the errors in batch i of a window."""
+        """Add the finding of an event of LogCheck. window: the part of the .log file with the event's batch; None at
+        the end of the file. explain: returns the errors in batch i of a window."""
         name, position, size, offset, expected, found, batches, size_before = event
         if name == "sound":
             self._next += [position] * (len(self._open) - len(self._next))

@@ -1,7 +1,8 @@
 """Lost offsets: a log should have them, but no batch does, because a segment is missing, was emptied or ends too early.
 
-The evidence is the next segment's name, index entries behind the last batch, index files without their log, producer
-snapshots, leader epochs, and the checkpoints of the log directory. In a topic that is or was compacted gaps are normal.
+The evidence is the next segment's name, index entries behind the last batch, index files without their .log file,
+producer snapshots, leader epochs, and the checkpoints of the log directory. In a topic that is or was compacted gaps
+are normal.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class Known:
     storage; None if that is not known. home: the log directory. directory: the partition's directory, None if its name
     has a suffix such as -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown
     marker. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
-    follower. foreign: the base offsets at which the directory has the log of another partition. keys: the partition, if
-    the keys of its records show to which partition of the topic they belong.
+    follower. foreign: the base offsets of the .log files in the directory that are another partition's. keys: the
+    partition, if the keys of its records show to which partition of the topic they belong.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -113,9 +114,9 @@ def missing_segment(
 ) -> Finding:
     """Return the finding that no segment has these offsets.
 
-    base: the base offset in the name of the missing log; None if it is not known: the finding is then about the
-    partition's directory. why: the evidence that a segment had the offsets. renamed: the logs that have these offsets
-    under other names.
+    base: the base offset in the name of the missing .log file; None if it is not known: the finding is then about the
+    partition's directory. why: the evidence that a segment had the offsets. renamed: the .log files that have these
+    offsets under other names.
     """
     lost = offsets_text(first, last)
     begin = _names_between(first, last) if base is None else f"{base:020}"
@@ -140,8 +141,8 @@ def missing_segment(
 
 
 def or_shorter(finding: Finding, before: Path) -> Finding:
-    """Return the finding that a log is missing, changed to say that instead the log before it may be an older version
-    of its file."""
+    """Return the finding that a .log file is missing, changed to add another explanation: that the .log file before it
+    (`before`) is an older and shorter version of itself."""
     action = finding.action.replace(LOOK, f"look for the file, and for a longer version of {before.name}", 1)
     return replace(finding, expected=f"{finding.expected}, or these at the end of {before.name}", action=action)
 
@@ -177,10 +178,10 @@ def returned_segments(logs: Sequence[Path], begin: int) -> Finding:
 
 
 def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
-    """Return the finding of lost offsets, changed to say that the missing logs were found under other names: then
-    nothing is lost, unless only a part of a log was found.
+    """Return the finding of lost offsets, changed to say that the missing .log files were found under other names: then
+    nothing is lost, unless only a part of one was found.
 
-    directory: the partition's. renamed: the logs that were found, at least one.
+    directory: the partition's. renamed: the .log files that were found, at least one.
     """
     end, last = renamed[-1].end, finding.lost_last_offset
     if end is not None and len(renamed) == 1:
@@ -216,7 +217,7 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
 
 
 def empty_segment(directory: Path) -> Finding:
-    """Return the note that a partition lacks its first log, which had no batch."""
+    """Return the note that a partition lacks its first .log file, which had no batch."""
     return Finding(
         path=str(directory / log_name(0)),
         kind="log-missing",
@@ -229,9 +230,9 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """Return the finding, which is about a directory inside a partition's directory. A finding that a log is missing
-    there becomes a note: Kafka does not look into such a directory. If the log is missing in the partition's directory,
-    where it belongs, that has a finding of its own."""
+    """Return the finding, which is about a directory inside a partition's directory. A finding that a .log file is
+    missing there becomes a note: Kafka does not look into such a directory. If it is missing in the partition's
+    directory, where it belongs, there is another finding for that."""
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
         return finding
     return replace(
@@ -260,7 +261,7 @@ def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
 
 
 def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
-    """Return the finding that a longer version of a log lies beside it under another name."""
+    """Return the finding that a longer version of a .log file lies beside it under another name."""
     size, foreign = log.stat().st_size, begin_text(log)
     kind = "log-cut" if size else "log-empty"
     what = f"{size:,} bytes: an older version" if foreign is None else f"{size:,} bytes, {foreign}"
@@ -284,15 +285,15 @@ def _link_text(directory: Path) -> str:
 
 
 def _names_between(first: int, last: int | None) -> str:
-    """Return the digits with which the names of all logs with base offsets from `first` to `last` begin; if `last` is
-    None, all digits of `first`."""
+    """Return the digits with which the names of all .log files with base offsets from `first` to `last` begin; if
+    `last` is None, all digits of `first`."""
     digits = zip(f"{first:020}", f"{first if last is None else last:020}", strict=True)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], digits))
 
 
 def deleted_log(directory: Path, missed: MissedLog) -> Finding:
-    """Return the finding of a log that Kafka's next start deletes because of its suffix, although no other log has its
-    offsets."""
+    """Return the finding of a .log file that Kafka's next start deletes because of its suffix, although no other file
+    has its offsets."""
     name = log_name(missed.base_offset)
     offsets = offsets_text(missed.base_offset, missed.last_offset)
     pairs = [(directory / file, directory / right) for file, right in missed.right_names.items()]
@@ -320,15 +321,15 @@ def cut_log(
     until: int | None,
     is_confirmed: bool,
 ) -> Finding | None:
-    """Return the finding that a log was cut or emptied, because entries of its indexes lie behind its end; None if
-    there is no such evidence.
+    """Return the finding that a .log file was cut or emptied, because entries of its indexes lie behind its end; None
+    if there is no such evidence.
 
     end: the offset behind the last batch. offsets, times: the indexes, None if `believed` has found them to be no
     evidence. until: the base offset of the next segment, None for the last one. is_confirmed: whether other files also
     say that the log had offsets behind its end. The evidence is a last offset index entry with both offset and position
-    behind the end; for an empty log, a last time index entry. In addition, an entry of the same index that the log
-    confirms, the time index or another file must agree: so neither a flipped bit in an index nor a file with
-    byte-swapped numbers can cause this finding.
+    behind the end of the .log file; for an empty .log file, a last time index entry. In addition, an entry of the same
+    index that the .log file confirms, the time index or another file must agree: so neither a flipped bit in an index
+    nor a file with byte-swapped numbers can cause this finding.
     """
     if until == end:
         return None
@@ -364,10 +365,10 @@ def cut_log(
 
 
 def without_marker(log: Path, size: int, end: int, entry: AbortedTxn) -> Finding:
-    """Return the finding that a log was cut, because its transaction index has an entry for an abort marker behind the
-    log's end.
+    """Return the finding that a .log file was cut, because its transaction index has an entry for an abort marker
+    behind its end.
 
-    size: the log's bytes. end: the offset behind the last batch.
+    size: the bytes of the .log file. end: the offset behind its last batch.
     """
     aborted = f"the abort marker of producer {entry.producer_id:,} at offset {entry.last_offset:,}"
     begun = f"its transaction is open from offset {entry.first_offset:,} on, where read_committed consumers stop"
@@ -389,13 +390,13 @@ def without_marker(log: Path, size: int, end: int, entry: AbortedTxn) -> Finding
 def believed(
     index: IndexFile | None, events: Sequence[IndexEvent], base: int, end: int, max_timestamp: int, *, is_sound: bool
 ) -> IndexFile | None:
-    """Return the index if it can be evidence of where its log ended before the log was cut; None without an index, or
-    if the index contradicts itself or the log.
+    """Return the index if it can be evidence of where its .log file ended before the file was cut; None without an
+    index, or if the index contradicts itself or the .log file.
 
-    events: the entries that contradict the log, from LogCheck. Such an entry rules the index out if its offset is below
-    `end` and the log is sound; in a damaged log it may point into the damage. base: the segment's base offset. end: the
-    offset after the log's last batch. max_timestamp: the largest timestamp of the log's batches, ms; -1 if it has none.
-    is_sound: whether the log is undamaged.
+    events: the entries that contradict the .log file, from LogCheck. Such an entry rules the index out if its offset is
+    below `end` and the .log file is sound; in a damaged one it may point into the damage. base: the segment's base
+    offset. end: the offset after the last batch of the .log file. max_timestamp: the largest timestamp of its batches,
+    ms; -1 if it has none. is_sound: whether it is undamaged.
     """
     if index is None or not index.ascends():
         return None

@@ -1,20 +1,20 @@
-"""Logs in the directory of another partition: swapped with its logs, moved there, or copied.
+"""The .log files in the directory of another partition: swapped with its .log files, moved there, or copied.
 
-A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
-may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Two more kinds of
-logs count as another partition's: a log without indexes behind a gap, if it fits the indexes that are left of a missing
-log of another partition; and a log that overlaps the log before it, or leaves a gap to that log, if another partition
-has a gap that begins at its base offset. Such logs are compared with the places in the other partitions of the log
-directory:
+A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A .log
+file does not fit its own place if its first batch, its last batch or most entries of the place's indexes contradict
+that. Two more kinds of .log files count as another partition's: one without indexes behind a gap, if it fits the
+indexes that are left of another partition's missing .log file; and one that overlaps the .log file before it, or leaves
+a gap behind it, if another partition has a gap that begins at the same base offset. Such .log files are compared with
+the places in the other partitions of the log directory:
 
-    keys      the topic is a coordinator's, and the hash of the keys is the number of the partition of the log
-    swapped   two or more such logs fit each other's places
-    moved     the log fits a place whose log is missing
-    copied    another log, which fits its own place, has the same bytes
+    keys      the topic is a coordinator's, and the hash of the keys is the number of the partition of the file
+    swapped   two or more such files fit each other's places
+    moved     the file fits a place whose .log file is missing
+    copied    another .log file, which fits its own place, has the same bytes
 
-If all logs of a directory fit their places, the whole directory may be a copy: see copied_partitions.
+If all .log files of a directory fit their places, the whole directory may be a copy: see copied_partitions.
 
-All other checks of a partition use the logs that belong to it, so that a misplaced log makes one finding.
+All other checks of a partition use the .log files that belong to it, so that a misplaced .log file makes one finding.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ KINDS = (FileKind.LOG, *INDEX_KINDS)
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A segment of a partition's directory (its place), and the log that is in that place now.
+    """A segment of a partition's directory (its place), and the .log file that is in that place now.
 
     until: the base offset of the next segment, None for the last one. files: the files with the base offset in their
-    names. is_cleaned: whether the log may have gaps. last_entry: the last (relative offset, position) of the offset
-    index. last_time_entry: the last (timestamp in ms, relative offset) of the time index. header: the header of the
-    log's first sound batch. end: the offset behind the log's last whole batch. is_odd: whether the log does not fit the
-    place. is_damaged: whether a log that does not fit has bytes that are no sound batch, so that it may have had
-    offsets before the first batch and behind the last. reached: in the last place, the offset that the log had reached
-    by the recovery point; 0 if that is not known. is_known_by_keys: whether the keys in the log show that it belongs to
-    another partition.
+    names. is_cleaned: whether the .log file may have gaps. last_entry: the last (relative offset, position) of the
+    offset index. last_time_entry: the last (timestamp in ms, relative offset) of the time index. header: the header of
+    its first sound batch. end: the offset behind its last whole batch. is_odd: whether the .log file does not fit the
+    place. is_damaged: whether a .log file that does not fit has bytes that are no sound batch, so that it may have had
+    offsets before the first batch and behind the last. reached: in the last place, the offset that the partition's log
+    had reached by the recovery point; 0 if that is not known. is_known_by_keys: whether the keys in the .log file show
+    that it belongs to another partition.
     """
 
     directory: Path
@@ -80,12 +80,12 @@ class _Place:
 
     @property
     def log(self) -> Path:
-        """The path of the log that is at this place."""
+        """The path of the .log file that is at this place."""
         return self.files[FileKind.LOG]
 
     @property
     def name(self) -> str:
-        """The name of the log that belongs here: <partition>/<file>."""
+        """The name of the .log file that belongs to this place: <partition>/<file>."""
         return f"{self.directory.name}/{log_name(self.base)}"
 
     @property
@@ -98,16 +98,16 @@ class _Place:
         return bool(indexes_fit(self.directory / log_name(self.base), log, base))
 
     def has_room_for(self, first: int, end: int, *, is_damaged: bool = False) -> bool:
-        """Return whether a log with the offsets [first, end) fits this place: it has all offsets from the base offset
-        to the next segment; a cleaned or damaged log may lack some at both ends."""
+        """Return whether a .log file with the offsets [first, end) fits this place: it has all offsets from the base
+        offset to the next segment; a cleaned or damaged .log file may lack some at both ends."""
         if self.is_cleaned or is_damaged:
             return self.base <= first and (self.until is None or end <= self.until)
         return first == self.base and (self.until is None or end == self.until)
 
     def takes(self, other: _Place) -> bool:
-        """Return whether the log of another place belongs here: its offsets fit this place, and the log fits the
-        indexes of this place or its own. If this place has no log with indexes, it is enough that the offsets reach
-        from the base offset to the next segment."""
+        """Return whether the .log file of another place belongs to this one: its offsets fit this place, and its
+        batches fit the indexes of this place or those of its own place. If this place has no .log file with indexes, it
+        is enough that the offsets reach from the base offset to the next segment."""
         if other.header is None or not self.has_room_for(other.header.first, other.end, is_damaged=other.is_damaged):
             return False
         if self.indexes(other.log, self.base) or other.indexes(other.log, self.base):
@@ -118,13 +118,14 @@ class _Place:
 
 @dataclass(slots=True)
 class MisplacedLogs:
-    """The logs that are in the wrong partition's directory.
+    """The .log files that are in the wrong partition's directory.
 
-    segments: by the partition's directory name and base offset, the segment that belongs there; None if the log there
-    is not the partition's own. copies: by directory name, the names of files that were copied from another partition,
-    each with a text that says of which log. moved: by directory name, the names of logs that were moved from another
-    partition, which lacks them now, each with such a text. found: by directory name, the paths of the partition's logs
-    that lie in other partitions' directories, by the names that they should have.
+    segments: by the partition's directory name and base offset, the segment that belongs there; None if the .log file
+    there is not the partition's own. copies: by directory name, the names of files that were copied from another
+    partition, each with words that name the copied file. moved: by directory name, the names of .log files that were
+    moved from another partition, which lacks them now, each with words that name the missing file. found: by directory
+    name, the paths of the partition's .log files that lie in other partitions' directories, by the names that they
+    should have.
     """
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
@@ -135,8 +136,8 @@ class MisplacedLogs:
 
     def take(self, directory: str, *, is_alone: bool) -> list[Finding]:
         """Return the findings about a partition's directory, and remove them, so that each is reported once. is_alone:
-        whether only this directory is verified; else the finding of a moved log is returned only for the directory in
-        which the log lies."""
+        whether only this directory is verified; else the finding of a moved .log file is returned only for the
+        directory in which it lies."""
         taken = []
         for finding, names in self._findings:
             path = Path(finding.path)
@@ -182,8 +183,8 @@ def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping
 
 
 def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] = MappingProxyType({})) -> MisplacedLogs:
-    """Return the misplaced logs among these places. by_keys: the logs of coordinators' topics whose keys show that they
-    belong to another partition: for each path at which a log belongs, the path at which that log lies."""
+    """Return the misplaced .log files among these places. by_keys: the .log files of coordinators' topics whose keys
+    show that they belong to another partition: for each path at which a file belongs, the path at which it lies."""
     found = MisplacedLogs()
     places = {place.log: place for each in partitions for place in each if FileKind.LOG in place.files}
     for place in (places[path] for path in by_keys if path in places):
@@ -220,8 +221,8 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
 
 
 def _stored(places: Sequence[_Place]) -> StoredLog | None:
-    """Return the logs of a partition; None if one of them does not fit its place, or if the first log does not begin
-    with a sound batch."""
+    """Return the .log files of a partition; None if one of them does not fit its place, or if the first .log file does
+    not begin with a sound batch."""
     logs = {place.base: place.files[FileKind.LOG] for place in places if FileKind.LOG in place.files}
     first = next((place for place in places if place.base in logs), None)
     if first is None or first.header is None or any(place.is_odd for place in places):
@@ -271,7 +272,7 @@ def _places(directory: Path, *, is_cleaned: bool, end: int | None) -> list[_Plac
 
 
 def _survey(place: _Place, end: int | None) -> None:
-    """Set the attributes of a place by its indexes and the first and last batch of its log."""
+    """Set the attributes of a place by its indexes and the first and last batch of its .log file."""
     if FileKind.OFFSET_INDEX in place.files:
         place.last_entry = _last_entry(place.files[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
     if FileKind.TIME_INDEX in place.files:
@@ -296,8 +297,8 @@ def _survey(place: _Place, end: int | None) -> None:
 
 
 def _survey_around_damage(place: _Place) -> None:
-    """Set `header`, `end` and `is_damaged` of a place by all sound batches of its log, also those behind damage. Raises
-    UnreadableInput."""
+    """Set `header`, `end` and `is_damaged` of a place by all sound batches of its .log file, also those behind damage.
+    Raises UnreadableInput."""
     source = FileSource(place.log)
     place.header = None
     try:
@@ -345,8 +346,8 @@ def _header(log: Path, position: int) -> Header | None:
 
 
 def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
-    """Yield the places of a partition that have no log: those with index files alone, gaps between two segments, and
-    the offsets behind the last segment up to the recovery point."""
+    """Yield the places of a partition that have no .log file: those with index files alone, gaps between two segments,
+    and the offsets behind the last segment up to the recovery point."""
     for place in places:
         if FileKind.LOG not in place.files:
             yield place
@@ -357,8 +358,9 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
-    """Yield the places whose log fits its indexes but does not begin where the log before it ends, each with the place
-    before it. A place is left out if the partition would have a gap or an overlap there without it, too."""
+    """Yield the places whose .log file fits its indexes but does not begin where the .log file before it ends, each
+    with the place before it. A place is left out if the partition would have a gap or an overlap there without it,
+    too."""
     logs = [place for place in places if FileKind.LOG in place.files and place.header is not None]
     for before, place in pairwise(logs):
         is_apart = before.end != place.base and place.until in {None, before.end}
@@ -367,7 +369,8 @@ def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
 
 
 def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
-    """Yield the places whose log fits them, but has no index file and does not begin where the log before it ends."""
+    """Yield the places whose .log file fits them, but has no index file and does not begin where the .log file before
+    it ends."""
     logs = [place for place in places if FileKind.LOG in place.files]
     for before, place in pairwise(logs):
         has_index = any(kind in place.files for kind in INDEX_KINDS)
@@ -376,9 +379,9 @@ def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
-    """Return whether a log belongs to `hole`, a place without a log, because it fits both indexes there: by the
-    positions of its batches and by its largest timestamp. The offset index alone is no proof: if their batches have
-    equal sizes, the logs of two partitions have equal offset indexes."""
+    """Return whether the .log file of `place` belongs to `hole`, a place without a .log file, because it fits both
+    indexes of `hole`: the offset index by the positions of its batches, the time index by its largest timestamp. The
+    offset index alone is no proof: two partitions whose batches have equal sizes have equal offset indexes."""
     if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
         return False
     assert hole.last_entry is not None
@@ -390,8 +393,8 @@ def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
 
 
 def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
-    """Yield chains of places in which the log of each place belongs to the next one. A chain is a cycle, or ends at a
-    place without a log."""
+    """Yield chains of places in which the .log file of each place belongs to the next one. A chain is a cycle, or ends
+    at a place without a .log file."""
     starts = [place for place in targets if place not in targets.values()] + list(targets)
     visited: set[_Place] = set()
     for start in starts:
@@ -404,8 +407,8 @@ def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
 
 
 def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place, _Place]) -> None:
-    """Add the finding of a chain of logs that have changed places, and set the segment that belongs to each place of
-    the chain."""
+    """Add the finding of a chain of .log files that have changed places, and set the segment that belongs to each place
+    of the chain."""
     pairs: list[tuple[Path, Path]] = []
     for place in (each for each in chain if each in targets):
         target = targets[place]
@@ -447,8 +450,8 @@ def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place
 
 
 def _twin(place: _Place, partitions: Sequence[Sequence[_Place]]) -> _Place | None:
-    """Return a place of another partition whose log fits it and has the same bytes as the log of `place`; None if there
-    is none."""
+    """Return a place of another partition whose .log file fits it and has the same bytes as the .log file of `place`;
+    None if there is none."""
     for places in partitions:
         for other in places:
             is_like = other.header == place.header and not other.is_odd and other.directory != place.directory
@@ -465,8 +468,8 @@ def _is_same(log: Path, other: Path) -> bool:
 
 
 def _set_aside(found: MisplacedLogs, place: _Place, twin: _Place) -> None:
-    """Add the finding of a copied log, whose command moves the log away with the index and snapshot files that were
-    copied with it. Indexes of the partition's own log stay: they are the evidence of that log."""
+    """Add the finding of a copied .log file. Its command moves the file away with the index and snapshot files that
+    were copied with it. Indexes of the partition's own .log file stay: they are evidence of that file."""
     indexes_fit = place.indexes(place.log, twin.base)
     files = [place.files[kind] for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
     left = {kind: path for kind, path in place.files.items() if path not in files and place.has_entries}

@@ -1,6 +1,6 @@
 """The order of findings in which their commands can be pasted one after the other.
 
-A command that reads a path, or a file below it, comes before the command that moves that path away. So a log in
+A command that reads a path, or a file below it, comes before the command that moves that path away. So a .log file in
 lost+found is put into its place before lost+found is moved out of the log directory. A second command that moves the
 same files is not shown.
 """

@@ -1,8 +1,8 @@
 """What Kafka does at its next start with a damaged segment, and the next step for an operator.
 
-    above the recovery point, no clean-shutdown marker    recovers the segment: cuts the log, rebuilds the indexes
-    above the recovery point, with the marker             uses log and indexes without a check, and appends to them
-    below the recovery point                              uses log and indexes without a check, marker or not
+    above the recovery point, no clean-shutdown marker    recovers the segment: cuts its .log file, rebuilds the indexes
+    above the recovery point, with the marker             uses .log file and indexes without a check, appends to them
+    below the recovery point                              uses .log file and indexes without a check, marker or not
 
 A segment whose offset index is missing, or whose transaction index has an entry below the base offset, is recovered in
 each case: all its indexes are rebuilt. Source: LogLoader (recoverLog, loadSegmentFiles).
@@ -58,8 +58,8 @@ def of_segment(known: Known, until: int | None) -> NextStart:
 
 
 def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: bool) -> Finding:
-    """Return a finding in a log, with advice and command for what Kafka does with the segment when it starts. home: the
-    log directory. is_whole: whether the sound batches reach the next segment."""
+    """Return a finding in a .log file, with advice and command for what Kafka does with the segment when it starts.
+    home: the log directory. is_whole: whether the sound batches reach the next segment."""
     if finding.action != RECOVER or start is NextStart.RECOVERS or home is None:
         return finding
     directory = Path(finding.path).parent
@@ -81,9 +81,9 @@ def of_index(
 ) -> Finding:
     """Return a finding in an index, with advice and command for what Kafka does with the segment when it starts.
 
-    is_sound: whether the log is sound. If it is not, the next step is salvage: Kafka recovers a segment without an
-    offset index, and would cut the log at the damage. is_rebuilt: whether Kafka's start finds the transaction index
-    corrupt, and rebuilds all indexes of the segment.
+    is_sound: whether the .log file is sound. If it is not, the next step is salvage instead of moving the indexes away:
+    Kafka recovers a segment without an offset index, and would cut the .log file at the damage. is_rebuilt: whether
+    Kafka's start finds the transaction index corrupt, and rebuilds all indexes of the segment.
     """
     if finding.action != REBUILD or start is NextStart.RECOVERS:
         return finding

@@ -104,13 +104,13 @@ class LogVerifier:
     """Checks the segments of one log.
 
     snapshots: producer snapshots with the offset in their names, in order. is_whole: whether the segments are all of
-    the log. control: parses a control batch. orphans: index files without a log. known: what other files say about the
-    log. causes: collects the causes of findings in the log; may have causes already.
+    the log. control: parses a control batch. orphans: index files without a .log file. known: what other files say
+    about the log. causes: collects the causes of findings in the log; may have causes already.
 
     Attributes that `findings` sets: bounds of the log; epochs of its batches (leader epoch, first offset); unreadable
-    files; renamed: the logs that have other names; lost: the first and last offset of each range that no log under its
-    own name has (last is None if it is not known); replaced: the files of segments that the cleaner has replaced (see
-    Placed).
+    files; renamed: the .log files that have other names; lost: the first and last offset of each range that no .log
+    file under its own name has (last is None if it is not known); replaced: the files of segments that the cleaner has
+    replaced (see Placed).
     """
 
     def __init__(
@@ -326,7 +326,7 @@ class LogVerifier:
             )
 
     def _as_compressed(self, segment: SegmentFiles, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Return one finding in place of the findings of a log, if the log is a compressed file; else return `of_log`.
+        """Return one finding in place of the findings in a .log file, if that file is compressed; else return `of_log`.
         Raises UnreadableInput."""
         if not of_log or of_log[0].severity != "error" or of_log[0].position != 0:
             return of_log
@@ -347,8 +347,8 @@ class LogVerifier:
         *,
         is_sound: bool,
     ) -> Finding | None:
-        """Return the finding that the log of a segment was cut or emptied; None if it was not. size: the log's bytes.
-        offsets, times: the segment's indexes. following: the base offset of the next segment; None for the last
+        """Return the finding that the .log file of a segment was cut or emptied; None if it was not. size: bytes of the
+        file. offsets, times: the segment's indexes. following: the base offset of the next segment; None for the last
         segment."""
         check, known = self._check, self._known
         end = max(check.next_offset, segment.base)
@@ -374,14 +374,14 @@ class LogVerifier:
         )
 
     def _without_marker(self, log: Path, size: int, end: int) -> Finding | None:
-        """Return the finding that the last segment's log file was cut: the transaction index has the end of a
-        transaction that is open in the log. Returns None if it has no such entry. size: bytes of the log file. end: the
-        offset behind its last batch."""
+        """Return the finding that the last segment's .log file was cut: the transaction index has the end of a
+        transaction that is open in the log. Returns None if it has no such entry. size: bytes of the file.
+        end: the offset behind its last batch."""
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
 
     def _check_log(self, segment: SegmentFiles, found: LogFindings) -> int:
-        """Check the batches of a segment's log. Returns its size in bytes. Raises UnreadableInput."""
+        """Check the batches of a segment's .log file. Returns its size in bytes. Raises UnreadableInput."""
         path = segment.files[FileKind.LOG]
         source = FileSource(path)
         try:
@@ -402,8 +402,8 @@ class LogVerifier:
         return size
 
     def _look_at_keys(self, home: Home) -> Look:
-        """Return what looks at the records of a segment, and notes whether it has batches of its own partition, and of
-        others, by their keys."""
+        """Return a function for `check_log` that reads the keys of a segment's records, and notes whether the segment
+        has batches of its own partition, and whether it has batches of others."""
         from kcli.log.recovery.misdirected import has_both
 
         self._has_own = self._has_foreign = False
@@ -429,8 +429,8 @@ class LogVerifier:
             self._causes.add(*found)
 
     def _find_cause_of_indexes(self, of_log: list[Finding], indexes: set[str]) -> None:
-        """Add the first damage of a log as the cause of findings in the entries of its indexes, because batches behind
-        the damage have other positions. indexes: the paths of the indexes."""
+        """Add the first damage of a .log file as the cause of findings in the entries of its indexes, because batches
+        behind the damage have other positions. indexes: the paths of the indexes."""
         cause = next((each for each in of_log if each.severity == "error" and each.kind in TAIL_DAMAGE), None)
         if cause is None:
             return
@@ -477,7 +477,7 @@ class LogVerifier:
     def _with_order(
         self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
     ) -> list[Finding]:
-        """Replace the findings of wrong offsets in a log by their one cause, if that is found. Returns the other
+        """Replace the findings of wrong offsets in a .log file by their one cause, if that is found. Returns the other
         findings. Raises UnreadableInput."""
         if self._is_whole:
             for put_back in self._put_back(path, base, following, of_log):
@@ -485,9 +485,9 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
-        """Return the first PUT_BACK_MAX batches of a log whose base offset is wrong, each with the right base offset,
-        if the batches beside it leave only one possible. The last batch has to end where the next log begins, or at the
-        log end offset in the checkpoints. Raises UnreadableInput."""
+        """Return the first PUT_BACK_MAX batches with a wrong base offset in a .log file, each with the right base
+        offset, if the batches before and behind it leave only one possible. The last batch has to end where the next
+        .log file begins, or at the log end offset in the checkpoints. Raises UnreadableInput."""
         reached = self._known_end or None
         noticed = {each.position for each in of_log if _is_out_of_place(each)}
         if following is None and reached:
@@ -508,8 +508,8 @@ class LogVerifier:
         return [each for each in found if each.position in noticed or any(offset in each.overlapped for offset in back)]
 
     def _as_put_back(self, put_back: PutBack, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """Make the wrong base offset of a batch the cause of all findings about that batch, and about the batches
-        behind it whose offsets the wrong ones cover. Returns the other findings in the log."""
+        """Make the wrong base offset of a batch the cause of all findings about that batch, and of those about later
+        batches with offsets that this batch seems to have. Returns the other findings in the .log file."""
         own = [each for each in of_log if each.position == put_back.position]
         behind = [each for each in of_log if (each.position or 0) > put_back.position and each.offset is not None]
         covered = [each for each in behind if each.kind == "offsets-order" and each.offset in put_back.overlapped]
@@ -557,9 +557,9 @@ class LogVerifier:
         return [each for each in of_log if each not in own and each not in covered]
 
     def _as_disordered(self, path: Path, size: int, base: int, of_log: list[Finding]) -> list[Finding]:
-        """If sound batches are not in the order of their offsets, add the finding of that as the cause of the other
-        findings of wrong offsets in the log, and of findings in later files. Returns the other findings. Raises
-        UnreadableInput."""
+        """If sound batches of a .log file are not in the order of their offsets, add one finding of that as the cause
+        of the other findings of wrong offsets in the file, and of findings in later files. Returns the other findings.
+        Raises UnreadableInput."""
         noticed = next((each for each in of_log if each.kind == "offsets-order"), None)
         if noticed is None:
             return of_log
@@ -603,8 +603,8 @@ class LogVerifier:
         return [each for each in of_log if each not in parts]
 
     def _as_appended(self, path: Path, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """If a log ends with a copy of the next log, make the copy the cause of the findings behind it. Returns the
-        other findings."""
+        """If a .log file ends with a copy of the next one, make the copy the cause of the findings behind it. Returns
+        the other findings."""
         overlaps = (each for each in of_log if each.kind == "offsets-overlap" and each.offset == following)
         overlap = next(overlaps, None)
         if overlap is None or following is None:
@@ -632,7 +632,7 @@ class LogVerifier:
 
     def _find_tail(self, segment: SegmentFiles, of_log: list[Finding], cut: Finding | None, end: int) -> list[Finding]:
         """If damage or a cut has lost the end of the segment, store that finding in `_tail`. Returns the other findings
-        in the segment's log."""
+        in the segment's .log file."""
         at_end = [each for each in of_log if each.severity == "error" and each.next_valid_position is None]
         if at_end and at_end[0].kind in TAIL_DAMAGE:
             self._tail = at_end[0], segment, end
@@ -669,8 +669,8 @@ class LogVerifier:
         is_sound: bool,
         is_cut: bool,
     ) -> list[Finding]:
-        """Return the findings about the entries of both indexes of a segment. is_sound: whether the log is sound.
-        is_cut: whether the log's end was cut off."""
+        """Return the findings about the entries of both indexes of a segment. is_sound: whether the .log file is sound.
+        is_cut: whether the end of the file was cut off."""
         check, found = self._check, []
         for index, events, more in (
             (offsets, check.offset_index_events, check.more_index_events[0]),
@@ -695,15 +695,15 @@ class LogVerifier:
         *,
         is_cut: bool,
     ) -> list[Finding]:
-        """Return one finding in place of those of an index, if most entries fit no batch of a sound log; else return
-        `found`.
+        """Return one finding in place of those of an index, if most entries fit no batch of a sound .log file; else
+        return `found`.
 
-        Either the index or the log is that of another segment: the log, if it does not end at the next segment and the
-        index does not contradict itself; else the index.
+        Either the index or the .log file is that of another segment: the .log file, if it does not end at the next
+        segment and the index does not contradict itself; else the index.
         """
         behind = sum(index.offset_of(number, segment.base) >= end for number in range(index.count)) if is_cut else 0
         inside, wrong_inside = index.count - behind, wrong - behind
-        # Entries behind the end of a cut log are no sign of a foreign index: only those below the end count.
+        # Entries behind the end of a .log file that was cut do not show a foreign index: only those below count.
         if wrong_inside < FOREIGN_LEAST or 2 * wrong_inside <= inside:
             return found
         log = segment.files[FileKind.LOG]
@@ -816,8 +816,8 @@ class LogVerifier:
         self._miss(self._known.directory, first, last if last >= 0 else None, "error", why, base=base)
 
     def _was_empty(self) -> bool:
-        """Return whether the only missing log is the first one, and had no batch when the broker was shut down: the
-        recovery point of a clean shutdown equals the log end offset, and no other file is evidence of a batch."""
+        """Return whether the only missing .log file is the first one, and had no batch when the broker was shut down:
+        the recovery point of a clean shutdown equals the log end offset, and no other file is evidence of a batch."""
         if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
             return False
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
@@ -897,8 +897,8 @@ class LogVerifier:
         base: int | None,
         shorter: Path | None = None,
     ) -> None:
-        """Add, as a cause, the finding that the segment with these offsets is missing. base: see
-        `missing_segment`. shorter: the log before it, if that may have had the offsets."""
+        """Add, as a cause, the finding that the segment with these offsets is missing. base: see `missing_segment`.
+        shorter: the .log file before it, if that may have had the offsets."""
         home, renamed = self._known.home, self._renamed(directory, first, last)
         self.lost.append((first, last))
         cause = missing_segment(
@@ -1009,8 +1009,8 @@ def _is_out_of_place(finding: Finding) -> bool:
 
 
 def _moved_to(position: int, noticed: Finding) -> Finding:
-    """Return a finding, which was noticed at the batch behind one with a wrong base offset, changed to be about that
-    earlier batch. position: the byte where the earlier batch begins."""
+    """Return the finding of a batch, changed to be about the batch before it, which has the wrong base offset that the
+    finding is due to. position: the byte where the batch before it begins."""
     length = (noticed.position or 0) - position
     return replace(
         noticed,
@@ -1026,7 +1026,7 @@ def _is_beside_log(finding: Finding) -> bool:
 
 
 def no_log(path: Path, log: Path) -> Finding:
-    """Return the finding of an index file without its log."""
+    """Return the finding of an index file without its .log file."""
     action = "nothing to do: Kafka deletes it when it next opens the log"
     return Finding(
         path=str(path), kind="orphan-file", severity="warning", expected=log.name, found="no such file", action=action

@@ -1,5 +1,5 @@
-"""The findings of future logs that Kafka's start puts in the place of the current logs, without a look at what they
-have (see kcli.metadata_log.promotion)."""
+"""The findings of future logs with which Kafka's start replaces the current logs; Kafka does not compare their offsets
+(see kcli.metadata_log.promotion)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def promoted_log(around: Surroundings, compared: Compared) -> Finding:
 
 
 def follows(finding: Finding, compared: Compared) -> bool:
-    """Whether a finding in the directory of a future log follows from its promotion: the future log loses offsets, and
-    has to go aside; or it ends too early, where there is no current log."""
+    """Whether a finding in the directory of a future log is a consequence of its promotion: any finding, if the future
+    log lacks offsets of a better current log, so that the operator should move it away; or, if there is no current log,
+    the finding that the future log ends too early."""
     if compared.promotion.current is None:
         return finding.kind == "log-end"
     return bool(compared.lost) and compared.is_current_better

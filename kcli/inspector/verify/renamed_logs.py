@@ -1,22 +1,22 @@
-"""Finding the log of a missing segment under a name that Kafka does not read, or compressed under its own.
+"""Finding the .log file of a missing segment under a name that Kafka does not read, or compressed under its own.
 
     lost+found/#131077       fsck puts files without a name there
     <offset>.LOG             made by a copy over a file system without case
-    <offset>.log.gz, .bak    made from the log by a log rotation or an operator
+    <offset>.log.gz, .bak    made from the .log file by a log rotation or an operator
     <offset>.log             compressed in its place by a backup or an operator
-    <offset>.<any text>      the whole log, beside an older or emptied one that has its name: a synchronization of two
-                             disks leaves both versions so
+    <offset>.<any text>      the whole file, beside an older or emptied one that has its name: a synchronization of two
+                             disks keeps both versions, one of them under such a name
     .<offset>.log.<any text> an incomplete or whole copy, as rsync names it until it is whole
     .rsync-partial/, .~tmp~/ rsync keeps incomplete files there
     <offset>.log.part        an incomplete or whole download, also as .partial, .crdownload, .tmp
 
-A file is the missing log if its batches have the missing offsets, by their headers: the last entry of the indexes that
-were left behind leads to one of these batches, or, if no index is left, the batches of one file or of several begin and
-end exactly where the log has a gap. A file is a longer version of the log with its base offset if it has every sound
-batch of that log, by offsets and CRC, and more; if that log has no sound batch, the file is a longer version if an
-index leads to its last batch, or if it ends where the next log begins. A file whose name contains that of the missing
-log, and that begins with the first batch but has no other of these proofs, is a part of the missing log: its batches
-are kept.
+A file is the missing .log file if its batches have the missing offsets, by their headers: the last entry of the indexes
+that were left behind leads to one of these batches, or, if no index is left, the batches of one file or of several
+begin and end exactly where the log has a gap. A file is a longer version of the .log file with its base offset if it
+has every sound batch of that .log file, by offsets and CRC, and more; if that one has no sound batch, the file is a
+longer version if an index leads to its last batch, or if it ends where the next .log file begins. A file whose name
+contains that of the missing .log file, and that begins with the first batch but has no other of these proofs, is a part
+of it: its batches are kept.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ FILES_MAX = 10_000
 
 
 _OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
-"""The names under which a program writes a log until it is complete, or under which it keeps a copy of the log."""
+"""The names under which a program writes a .log file until it is complete, or under which it keeps a copy of it."""
 
 
 class Gap(NamedTuple):
     """The offsets that a log lacks: from `first` to below `until`, or all from `first` on if `until` is None.
 
-    indexes: the index files that are left without their logs, by the base offset in their names. is_exact: whether the
-    missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets in the names
-    of the directory's .log files that are another partition's. is_whole: whether no segment of the log is left: the log
-    may then begin at any offset.
+    indexes: the index files that are left without their .log files, by the base offset in their names. is_exact:
+    whether the missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets in
+    the names of the directory's .log files that are another partition's. is_whole: whether no
+    segment of the log is left: the log may then begin at any offset.
     """
 
     first: int
@@ -70,9 +70,9 @@ class Gap(NamedTuple):
 
 
 class RenamedLog(NamedTuple):
-    """A file with the batches of a missing segment, or a longer version of a log. command: the shell command that gives
-    the file, and the files that belong to the same segment, their right names. end: for a file with only a part of the
-    missing log, the offset behind its last batch; else None."""
+    """A file with the batches of a missing segment, or a longer version of a .log file. command: the shell command that
+    gives the file, and the files that belong to the same segment, their right names. end: for a file with only a part
+    of the missing .log file, the offset behind its last batch; else None."""
 
     path: Path
     base_offset: int
@@ -126,8 +126,8 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
 
 
 def _is_of_log(path: Path, directory: Path, base: int) -> bool:
-    """Return whether a file has the name of the log with base offset `base`, perhaps with a dot before the name or a
-    suffix behind it, and is not that log itself."""
+    """Return whether a file has the name of the .log file with base offset `base`, perhaps with a dot before the name
+    or a suffix behind it, and is not the .log file itself."""
     name = _OF_LOG.fullmatch(path.name)
     is_other = path.parent != directory or parse(path.name) is None
     return name is not None and int(name[1]) == base and is_other
@@ -157,12 +157,12 @@ def _chain_from(
 
 
 def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> RenamedLog | None:
-    """Return the longer version of a segment's log that lies beside it in another file; None if there is none, or more
-    than one.
+    """Return the longer version of a segment's .log file that lies beside it in another file; None if there is none, or
+    more than one.
 
-    until: the base offset of the next log; None for the last. is_compacted: whether the cleaner works on the log. If
-    so, the longer file may be the log before a compaction, and counts only if an index leads to a batch that the log
-    itself lacks.
+    until: the base offset of the next .log file; None for the last. is_compacted: whether the topic is, or was,
+    compacted. If so, the longer file may be the .log file from before a compaction, and counts only if an index leads
+    to a batch that the .log file itself lacks.
     """
     log, base = segment.files[FileKind.LOG], segment.base
     files = (
@@ -218,7 +218,7 @@ def _is_longer(path: Path, segment: SegmentFiles, until: int | None, *, is_compa
 
 
 def _sound(source: Source) -> Iterator[BatchRow]:
-    """Yield the batches of a log whose CRC is right, in the order of the file. Raises UnreadableInput."""
+    """Yield the batches with a right CRC in a .log file, in the order of the file. Raises UnreadableInput."""
     for part in read_segment(source):
         if isinstance(part, Damage):
             continue
@@ -228,10 +228,9 @@ def _sound(source: Source) -> Iterator[BatchRow]:
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:
-    """Return the finding of a log that is a compressed file under the log's own name; None if the log is not
-    compressed.
+    """Return the finding that a file with the name of a .log file is compressed (gzip or zstd); None if it is not.
 
-    The first batch in the compressed content has to fit the name. base, until: the base offsets of the segment and of
+    The first batch in the decompressed content has to fit the name. base, until: the base offsets of the segment and of
     the next one; None for the active segment. Raises UnreadableInput.
     """
     codec = codec_of(path)
@@ -299,9 +298,10 @@ def _listed(directory: Path) -> list[Path]:
 
 
 def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
-    """Return the base offset of the segment in the gap to which a file belongs: the segment's indexes, which were left
-    without a log, fit the file by its first batch and their last entry. Returns None if there is no such segment.
-    Raises UnreadableInput and FormatError."""
+    """Return the base offset of the missing segment to which a file belongs: the file's first batch has offsets between
+    that base offset and the end of the gap, and the last entry of the segment's indexes, which were left without a .log
+    file, points to a batch in the file. Returns None if there is no such segment. Raises UnreadableInput and
+    FormatError."""
     if gap.until is not None and first.last >= gap.until:
         return None
     fitting = (base for base in gap.indexes if base <= first.first)
@@ -345,8 +345,8 @@ def _open(path: Path) -> Source:
 
 
 def _command(path: Path, directory: Path, base: int) -> str:
-    """Return the command that gives a log its name. If the present name differs only in case, the command also renames
-    the index and snapshot files beside the log."""
+    """Return the command that gives a .log file its name. If the present name differs only in case, the command also
+    renames the index and snapshot files beside it."""
     target = directory / log_name(base)
     codec = codec_of(path)
     if codec is not None:

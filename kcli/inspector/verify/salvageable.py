@@ -1,6 +1,6 @@
-"""What salvage takes from a check of all files: logs under other names, offsets that no log has, and the indexes and
-leader-epoch checkpoints that contradict the batches beside them. Below the recovery point, Kafka's start does not
-rebuild such files."""
+"""What salvage takes from a check of all files: .log files under other names, offsets that no .log file has, and the
+indexes and leader-epoch checkpoints that contradict the batches beside them. Below the recovery point, Kafka's start
+does not rebuild such files."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ file's name, type or permissions."""
 def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
     """Return what the check of all files found for salvage, by the directory of the partition.
 
-    directory: a partition's, or a log directory, all of whose logs are read. server: the entries of server.properties.
-    Files that cannot be read are left out. Wrong indexes and checkpoints are included even if verify reports only their
-    cause, such as a log that was cut: Kafka's start does not correct them in that case either.
+    directory: a partition's, or a log directory, all of whose .log files are read. server: the entries of
+    server.properties. Files that cannot be read are left out. Wrong indexes and checkpoints are included even if verify
+    reports only the cause of their findings, such as a .log file that was cut: Kafka's start does not correct them in
+    that case either.
     """
     contradictions: list[Finding] = []
 
@@ -57,8 +58,8 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
 
 
 def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefused]:
-    """Yield the logs that lie in the directory of another partition, each as a StartRefused with its path relative to
-    the log directory and the reason. Unlike other StartRefused, these do not keep Kafka from starting.
+    """Yield the .log files that lie in the directory of another partition, each as a StartRefused with its path
+    relative to the log directory and the reason. Unlike other StartRefused, these do not keep Kafka from starting.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
     """
@@ -76,8 +77,8 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefus
 
 
 class KnownTopics:
-    """What a recovery asks of the topics in the metadata log, which is read once, at the first question. Its methods
-    may be called by several threads.
+    """Facts about topics that a recovery needs from the metadata log, which is read at the first call of a method.
+    Several threads may call the methods.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
     """
@@ -102,7 +103,8 @@ class KnownTopics:
             return 0 if around is None else around.partition_count(topic)
 
     def _looked_up(self) -> Surroundings | None:
-        """Return the log directory with its metadata log; None if there is no log directory."""
+        """Return what the files of the log directory say, its metadata log among them; None if there is no log
+        directory."""
         if not is_log_directory(self._home):
             return None
         if self._around is None:

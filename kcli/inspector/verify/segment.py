@@ -1,4 +1,4 @@
-"""Checks a log file in parts (windows): threads decode the records, and LogCheck receives the batches in order."""
+"""Checks a .log file in parts (windows): threads decode the records, and LogCheck receives the batches in order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_log(
 
 
 def _decode(part: Window | Damage, look: Look | None) -> Window | Damage:
-    """Return the part of a log; in a window, the faults of the records are marked. look: see `check_log`."""
+    """Return the part of a .log file; in a window, the faults of the records are marked. look: see `check_log`."""
     if isinstance(part, Window):
         records = RecordTable(RECORDS_AT_ONCE)
         for buffer in decode(part, records):
@@ -73,8 +73,8 @@ def _decode(part: Window | Damage, look: Look | None) -> Window | Damage:
 
 
 def _decoded(source: Source, look: Look | None) -> Iterator[Window | Damage]:
-    """Yield the parts of a log in order, with all records decoded; threads decode a few windows of a large log at once.
-    look: see `check_log`."""
+    """Yield the parts of a .log file in order, with all records decoded; threads decode a few windows of a large file
+    at once. look: see `check_log`."""
     return in_order(
         partial(_decode, look=look), read_segment(source), thread_count() if source.size() > WINDOW_BYTES else 1
     )

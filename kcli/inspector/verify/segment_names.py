@@ -1,6 +1,6 @@
-"""Log files under the name of another segment, recognized by their first batch.
+"""Segments whose .log file has the name of another segment, recognized by the first batch in the file.
 
-Two files may have exchanged their names, or one was renamed or copied. Others are segments that the cleaner has
+Two .log files may have exchanged their names, or one was renamed or copied. Others are segments that the cleaner has
 replaced, and that came back, as from a backup. All other checks of the partition use the segments in their true order,
 so that a wrong name makes one finding and not one for each batch.
 """
@@ -119,8 +119,8 @@ def place(
 ) -> Placed:
     """Return the segments of a log in their true order.
 
-    orphans: index files without a log, by the offset in their names. snapshots: offsets in the names of producer
-    snapshots. is_compacted: whether the cleaner works on the log, None if that is not known. Raises UnreadableInput.
+    orphans: index files without a .log file, by the offset in their names. snapshots: offsets in the names of producer
+    snapshots. is_compacted: whether the topic is, or was, compacted, None if that is not known. Raises UnreadableInput.
     """
     found = [] if is_compacted is False else _returned(segments)
     returned = [each for each in found if is_compacted or each.is_certain]
@@ -163,8 +163,9 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
 
 
 def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
-    """Return whether the batches of a segment at the offsets of others are what the cleaner has left of their batches,
-    and the segment is no copy: it also has batches at other offsets, or a batch that lacks some of its records."""
+    """Return whether the batches that `segment` has at the offsets of the segments `others` are what the cleaner has
+    left of the batches of `others`, and `segment` is no copy of them: it also has batches at other offsets, or a batch
+    that lacks some of its records."""
     whole: dict[tuple[int, int], Header] = {}
     ranges: list[tuple[int, int]] = []
     for other in others:
@@ -189,7 +190,7 @@ def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
 
 def _end_by_index(segment: SegmentFiles) -> int:
     """Return the offset behind the last batch, found from the last entry of the offset index; the base offset if the
-    log has no batch. The indexes must fit the log."""
+    .log file has no batch. The indexes must fit the file."""
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, load
 
     position = 0
@@ -212,8 +213,8 @@ def _last_indexed(segment: SegmentFiles) -> int:
 
 
 def _copy_at_end(segment: SegmentFiles, other: SegmentFiles) -> int | None:
-    """Return the first offset of `other` if the log of `segment` ends with a copy of the log of `other`, or of the
-    beginning of that log; else None."""
+    """Return the first offset of `other` if the .log file of `segment` ends with a copy of the .log file of `other`, or
+    of the beginning of that one; else None."""
     log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
     first, position = first_header(copied), 0
     for header in headers(log):
@@ -247,8 +248,8 @@ def _placed(
     snapshots: Iterable[int],
     right: Collection[int],
 ) -> Placed:
-    """Return the segments of a log in their true order. None of them may be a replaced segment that came back. right:
-    the base offsets of segments whose names are right."""
+    """Return the segments of a log in their true order. The caller has left out replaced segments that came back.
+    right: the base offsets of segments whose names are right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}
@@ -264,10 +265,10 @@ def _placed(
 def _held(segment: SegmentFiles, bases: list[int], named: set[int]) -> int | None:
     """Return the first offset of a segment whose file name must be wrong; None if the name may be right.
 
-    bases: the offsets in the names of all logs; named: those in the names of other files. A first offset that differs
-    from the name is not enough: compaction can remove the first batches, and a flipped bit can change an offset. In
-    addition, the indexes must not fit the name, and the next batch, an index or another file's name must confirm the
-    offset.
+    bases: the offsets in the names of all .log files; named: those in the names of other files. A first offset that
+    differs from the name is not enough: compaction can remove the first batches, and a flipped bit can change an
+    offset. In addition, the indexes must not fit the name, and the next batch, an index or another file's name must
+    confirm the offset.
     """
     log = segment.files[FileKind.LOG]
     source = FileSource(log)
@@ -296,8 +297,8 @@ def _following(bases: list[int], base: int) -> int:
 
 
 def read_header(source: Source, position: int) -> Header | None:
-    """Return the batch header at byte `position` of a log; None if there is no valid batch header of magic 2. Raises
-    UnreadableInput."""
+    """Return the batch header at byte `position` of a .log file; None if there is no valid batch header of magic 2.
+    Raises UnreadableInput."""
     data = bytearray(HEADER_BYTES)
     if source.read_at(position, memoryview(data)) < HEADER_BYTES or data[MAGIC_AT] != MAGIC:
         return None
@@ -419,10 +420,10 @@ def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans:
 
 
 def _origin(path: Path, other: SegmentFiles, first: int) -> str:
-    """Return the text of a finding that says of which log the batches in a misnamed log are a copy.
+    """Return the words of a finding that say from which .log file the batches in a misnamed .log file were copied.
 
-    other: a segment that has the same offsets. first: the offset of the misnamed log's first batch, by which the log
-    that was copied is recognized.
+    other: a segment that has the same offsets. first: the offset of the misnamed file's first batch, by which the
+    copied file is recognized.
     """
     batches = f"batches from offset {first:,} on"
     here = other.files[FileKind.LOG]
@@ -466,7 +467,7 @@ def _under(
 
 
 def _fits(segment: SegmentFiles, base: int) -> bool:
-    """Return whether the indexes beside a log fit the log if its base offset is `base`.
+    """Return whether the indexes beside a .log file fit it if its base offset is `base`.
 
     The last entry of the offset index decides. If there is none, the first entry of the time index decides, which may
     belong to any batch.
@@ -517,7 +518,7 @@ def ends_with(log: Path, position: int, other: Path) -> bool:
 
 
 def first_header(log: Path) -> Header | None:
-    """Return the header of the first batch; None if there is no valid one, or if the log cannot be read."""
+    """Return the header of the first batch; None if there is no valid one, or if the file cannot be read."""
     try:
         return next(headers(log), None) if log.is_file() else None
     except (UnreadableInput, OSError):
@@ -535,7 +536,7 @@ def headers(log: Path, position: int = 0) -> Iterator[Header]:
 
 
 def read_any_headers(source: Source, position: int) -> Iterator[Header]:
-    """Yield the same as `headers`, for an open log with batches of any magic."""
+    """Yield the same as `headers`, for an open .log file with batches of any magic."""
     return _whole(source, position, read_any_header)
 
 

@@ -38,7 +38,7 @@ GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, RENAME, REORDER, NextStart.PASSE
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:
-    """Return the findings of a partition's directory; those in its logs have the outcome of Kafka's next start as
+    """Return the findings of a partition's directory; those in its .log files have the outcome of Kafka's next start as
     advice.
 
     around: the log directory of the partition.
@@ -123,7 +123,7 @@ def salvage_first(
         if not is_file or around is None or not (is_anew or moves(each)):
             yield each
             continue
-        # the file itself harms its own directory
+        # the directory with the file is left out: the finding says already that the file harms it
         harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}
         if not harmed:
             yield each
@@ -154,7 +154,8 @@ def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = 
 
 
 def _is_cut(finding: Finding) -> bool:
-    """Whether the finding is that a log has lost batches, with what a start after a crash does as the next step."""
+    """Whether the finding says that a .log file has lost batches, and has as its next step the command that shows a
+    start after a crash."""
     is_lost = finding.action in (REFETCH, REFETCH_END) and finding.path.endswith(FileKind.LOG)
     return is_lost and finding.command == next_steps.recover(Path(finding.path).parent)
 
@@ -162,8 +163,9 @@ def _is_cut(finding: Finding) -> bool:
 def _cut_before_clean_start(
     finding: Finding, plan: PartitionPlan, after_crash: PartitionPlan | None, around: Surroundings
 ) -> Finding:
-    """Return the finding that a log has lost batches, with what a clean start does with the rest of it. The next step
-    shows that start, or for a log before the last, at which no clean start looks, what salvage keeps.
+    """Return the finding that a .log file has lost batches, changed for a clean start. If that start hides batches of
+    the file (END_HIDDEN), the finding says so. Else only its next step changes: the command shows that start; or, for a
+    segment before the last, which a clean start does not check, what salvage keeps.
 
     plan: that of the clean start. after_crash: that of a start without the clean-shutdown marker; None where files
     cannot be read.
@@ -188,8 +190,8 @@ def _cut_before_clean_start(
 
 
 def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Finding:
-    """Return a finding with what the start of a plan does with it. is_next: whether that is the next start of the
-    broker, as the log directory tells."""
+    """Return a finding with what Kafka's start, by its plan, does at the bytes of the finding. is_next: whether the
+    plan is that of the broker's next start, because the log directory is known."""
     if not _is_guessed(finding):
         return finding
     path, is_metadata = Path(finding.path), plan.options.is_metadata

@@ -135,7 +135,8 @@ class ClusterMetadata:
 class Surroundings:
     """What the other files say about the partitions in one log directory.
 
-    path: the log directory. server: the entries of the broker's server.properties. others: the paths that are verified.
+    path: the log directory. server: the entries of the broker's server.properties. others: all paths that are verified,
+    in which the node's other log directories and its metadata log are looked for.
     """
 
     def __init__(self, path: Path, server: Mapping[str, str], others: Sequence[Path] = ()) -> None:
@@ -208,8 +209,8 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The logs of coordinators' partitions that were exchanged, as the keys in the logs show: by the path at which
-        a log belongs, the path at which it lies. Empty if files cannot be read, which another check reports."""
+        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: by the path at
+        which a file belongs, the path at which it lies. Empty if files cannot be read, which another check reports."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
@@ -309,8 +310,8 @@ class Surroundings:
 
     @cached_property
     def in_absent_directories(self) -> Mapping[str, Sequence[TopicPartition]]:
-        """The node's partitions that the metadata log assigns to a log directory of the node that is not known here, by
-        the directory.id of that directory; without the partitions that lie in a known log directory."""
+        """The node's partitions that the metadata log assigns to a log directory of the node whose path is not known,
+        by the directory.id of that directory; without the partitions that lie in a known log directory."""
         placement = self._placement()
         return {} if placement is None else placement.in_absent_directories(self._known_ids)
 
@@ -349,7 +350,7 @@ class Surroundings:
 
     @property
     def _known_ids(self) -> Collection[str]:
-        """The directory.id of each log directory of the node that is known."""
+        """The directory.ids of the known log directories of the node."""
         own = None if self.properties is None else self.properties.directory_id
         return {*self.node.ids_elsewhere, *([own] if own else [])}
 
@@ -389,8 +390,9 @@ class Surroundings:
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:
-        """The future logs that Kafka's start puts in the place of current logs, compared with these; by the absolute
-        path of each of the two logs that lies in this log directory. Without those that cannot be read."""
+        """The future logs with which Kafka replaces current logs, each compared with its current log: by the absolute
+        path of the future log and by that of the current log, if these lie in this log directory. Logs that cannot be
+        read are left out."""
         from kcli.metadata_log.placement import futures_in
 
         if not self.is_broker or not futures_in([self.path, *self.node.others]):
@@ -494,8 +496,8 @@ class Surroundings:
     @cached_property
     def failing(self) -> Collection[Path]:
         """The files of this log directory at which Kafka has an I/O error when it starts, so that it takes the
-        directory offline, and starts with the others. Empty if Kafka cannot start without this directory, and if a
-        check of its files raises an error, which is not passed on."""
+        directory offline, and starts with the others. Empty if Kafka cannot start without this directory, and also if
+        the check of its files raises an error, which is not passed on."""
         from kcli.log.recovery.run import Recovery
 
         if not self.node.may_fail:

@@ -1,8 +1,8 @@
-"""Checks the `.swap` log of an interrupted cleaning against the segments that it replaces.
+"""Checks the `.log.swap` file of an interrupted cleaning against the segments that it replaces.
 
-At its next start Kafka deletes every segment whose base offset is within the `.swap` log, and renames that log into
-place, without checking it. If these segments are deleted already, only the `.swap` log has their records: then it is
-checked like the partition's other logs. Source: LogLoader.load.
+At its next start Kafka deletes every segment whose base offset is within the offsets of the `.log.swap` file, and
+renames that file to `.log`, without checking it. If these segments are deleted already, only the `.log.swap` file has
+their records: then it is checked like the partition's .log files. Source: LogLoader.load.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def harmful(
     gaps: Gaps,
     advance: Callable[[int], None],
 ) -> Finding | None:
-    """Return the finding that records are lost when a `.swap` log replaces segments; None if no record is lost.
+    """Return the finding that records are lost when a `.log.swap` file replaces segments; None if no record is lost.
 
-    swaps: all `.swap` segments of the partition. gaps: what it means that the `.swap` log ends before the replaced
-    segments do. Raises UnreadableInput.
+    swaps: all `.swap` segments of the partition. gaps: what a gap between offsets means in the topic, and so what it
+    means if the `.log.swap` file ends before the replaced segments do. Raises UnreadableInput.
     """
     log = swap.files[FileKind.LOG]
     verifier = LogVerifier([SegmentFiles(swap.base, {FileKind.LOG: log})], [], advance, is_whole=False)
@@ -79,8 +79,8 @@ def in_its_place(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
 
 
 def of_swap(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
-    """Undo `in_its_place`: return the finding with the path of the `.swap` file; an error in a log becomes one of a
-    `.swap` log."""
+    """Undo `in_its_place`: return the finding with the path of the `.swap` file; an error in a .log file becomes one in
+    a `.swap` file."""
     path = f"{finding.path}{SUFFIX}"
     swap = next((each for each in swaps if any(path == str(file) for file in each.files.values())), None)
     if swap is None:
@@ -98,11 +98,11 @@ def _lacking(
     *,
     keeps_all: bool,
 ) -> list[int]:
-    """Return the offsets, sorted, of records with a value that no `.swap` log has and whose keys have no later record;
-    the cleaner removes no such record, except those of aborted transactions.
+    """Return the sorted offsets of the records that a `.log.swap` file should have, and that none has: records with a
+    value, of a key without a later record. The cleaner removes such a record only if its transaction was aborted.
 
-    keeps_all: whether the topic was never compacted; then the offsets of all records that no `.swap` log has are
-    returned. Returns an empty list if a log cannot be read.
+    keeps_all: whether the topic was never compacted; then the offsets of all records that no `.log.swap` file has are
+    returned. Returns an empty list if a file cannot be read.
     """
     replaced_logs = {segment.files[FileKind.LOG] for segment in replaced}
     cleaned = [segment.files[FileKind.LOG] for segment in swaps]

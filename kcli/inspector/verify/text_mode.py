@@ -1,4 +1,4 @@
-"""The cause of damage in a log that a transfer in text mode has changed, such as FTP in ASCII mode."""
+"""The cause of damage in a .log file that a transfer in text mode has changed, such as FTP in ASCII mode."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kcli.inspector.verify.log_findings import RECOVER
 
 
 def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of a log. If the log has more sound batches once the CR before each LF is removed, a single
-    finding, that the log was transferred in text mode, replaces the errors and warnings. Raises UnreadableInput."""
+    """Return the findings in a .log file. If the file has more sound batches once the CR before each LF is removed, a
+    single finding, that it was transferred in text mode, replaces the errors and warnings. Raises UnreadableInput."""
     first = next((each for each in findings if each.severity == "error"), None)
     if first is None or first.kind == "log-compressed":
         return list(findings)

@@ -12,7 +12,7 @@ from kcli.inspector.verify.findings import Finding
 
 
 def unread_file(error: UnreadableInput) -> Finding:
-    """Return the finding of an UnreadableInput that `is_denied` or `is_disk_error`."""
+    """Return the finding of a file that cannot be read. error: one for which `is_denied` or `is_disk_error` is true."""
     path = Path(error.path)
     action, command = _permission(path) if error.is_denied else _copy(path)
     return Finding(

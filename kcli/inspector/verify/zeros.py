@@ -1,4 +1,4 @@
-"""Files that have their length and nothing but zeros: their content never reached the disk.
+"""Files of the right length that contain only zeros: their content never reached the disk.
 
 A file system that crashes between writing the length and the content leaves such a file; so does a copy that makes a
 hole of what it cannot read, or a disk that was thinly provisioned and is full.
@@ -14,12 +14,13 @@ WINDOW_BYTES = 1 << 20
 
 
 def of_zeros(size: int) -> str:
-    """Return the words, with the cause, for a file of `size` bytes that are all zeros."""
+    """Return the words which say that the `size` bytes of a file are all zeros, and what leaves such a file."""
     return f"{size:,} bytes, all zeros, as a crash of the file system or a copy with holes leaves them"
 
 
 def zeros_text(data: bytes | bytearray) -> str | None:
-    """Return the words for a file whose content is zeros; None if the file is empty, or has a byte that is not zero."""
+    """Return the words of `of_zeros` for a file with the content `data`; None if it is empty, or has a byte that is not
+    zero."""
     return of_zeros(len(data)) if data and data.count(0) == len(data) else None
 
 

@@ -2,7 +2,7 @@
 
     first dirty offset        the cleaner's checkpoint, below which the log has been cleaned; or the log start
     first uncleanable offset  the least of: base of the active segment, last stable offset, base of the first segment
-                              with a record younger than min.compaction.lag.ms; then down to a segment's base
+                              with a record younger than min.compaction.lag.ms; rounded down to a segment's base
     dirty ratio               bytes of the segments between the two offsets, over bytes of all up to the second one
     due                       a dirty record is older than max.compaction.lag.ms: the log is cleaned at any ratio
 

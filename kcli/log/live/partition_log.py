@@ -190,7 +190,7 @@ class PartitionLog:
         self._rules = append_rules(config)
         self.runway = None
 
-    # appending
+    # appending batches
 
     def append_as_leader(
         self,
@@ -451,7 +451,7 @@ class PartitionLog:
         most = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return self._jitter(most) if most else 0
 
-    # offsets
+    # the log's offsets and leader epochs
 
     @property
     def is_in_use(self) -> bool:
@@ -512,8 +512,8 @@ class PartitionLog:
         """Return what ListOffsets returns for EARLIEST, LATEST, MAX_TIMESTAMP and the like, or for a timestamp (ms):
         the first record that has this timestamp or a later one.
 
-        The timestamp returned is -1 for an offset that is not that of a found record. Returns None if no record is as
-        late.
+        The result's timestamp is -1 for an offset that is not that of a found record, such as the log end offset.
+        Returns None if no record is found.
         """
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             first = self._epochs.entries[:1]
@@ -528,7 +528,7 @@ class PartitionLog:
             return self._segments.find_largest()
         return self._segments.find_time(timestamp, self.log_start_offset)
 
-    # reading
+    # reading batches
 
     def read(
         self,
@@ -567,7 +567,7 @@ class PartitionLog:
         """Return the aborted transactions with records in [from_offset, to_offset)."""
         return self._segments.aborted(self._segments.index_of(from_offset), from_offset, to_offset)
 
-    # removing
+    # removing batches and segments
 
     def truncate_to(self, offset: int, now_ms: int) -> list[Removal]:
         """Remove the batch with `offset` and all batches after it. Returns the removals of whole segments."""

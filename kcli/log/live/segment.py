@@ -161,7 +161,7 @@ class LiveSegment:
         """Whether the segment's files are open."""
         return self._log is not None and self._offsets is not None and self._times is not None
 
-    # appending
+    # appending batches
 
     def activate(self) -> None:
         """Make this the active segment of an opened log: indexes at full size, and all files open, so that no append
@@ -239,7 +239,7 @@ class LiveSegment:
     def _new_indexer(self, indexed: int, largest: int, largest_offset: int) -> AppendIndexer:
         return AppendIndexer(self.base_offset, self._limits.index_interval_bytes, indexed, largest, largest_offset)
 
-    # reading
+    # reading batches
 
     @property
     def largest(self) -> tuple[int, int]:
@@ -347,7 +347,7 @@ class LiveSegment:
             self._aborted = list(parse_txn_index(whole_entries(data, TXN_ENTRY.size)))
         return self._aborted
 
-    # changing
+    # rolling, truncating, deleting, closing
 
     def deactivate(self) -> None:
         """End the segment, as the log rolls: write the last time index entry, cut off what was preallocated."""

@@ -82,8 +82,8 @@ class AppendRules:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a valid uncompressed batch is appended with its records as they are: no log append time, no codec of
-        the topic's."""
+        """Whether a valid uncompressed batch is appended with its records as they are: not with LogAppendTime, nor with
+        a compression.type that names a codec."""
         return not self.log_append_time and not self.codec
 
     def time_bounds(self, now_ms: int) -> tuple[int, int]:
@@ -201,7 +201,7 @@ def check(
     records, consecutive, newest, read_bytes = _check_records(window, row, rules, now_ms, limit_bytes)
     rewrite = codec != row.codec
     if row.codec and not rewrite and not consecutive:
-        # Kafka rewrites such a batch from records whose keys and values it has skipped, and throws an exception.
+        # Kafka would rewrite this batch, but has not read the keys and values of its records: it throws an exception.
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of a compressed batch do not count up by one")
     if rewrite and not (row.codec == 0 and row.is_control):
         data, newest = _rewritten(window, row, records, rules, now_ms, codec)
@@ -225,7 +225,7 @@ def place(checked: CheckedBatch, next_offset: int, leader_epoch: int) -> ValidBa
 
 def most_work_bytes(data: memoryview, rules: AppendRules) -> int:
     """Return an upper bound for the work of validating a client's batch, in bytes that are read; a byte that must be
-    compressed again counts COMPRESSING times. Only the batch header and the headers of zstd's blocks are looked at."""
+    compressed again counts COMPRESSING times. Only the batch header and the headers of zstd's blocks are read."""
     if len(data) < HEADER_BYTES:
         return len(data)
     codec = data[22] & CODEC_MASK
@@ -337,9 +337,8 @@ def _check_records(
 
 
 def _unreadable(row: BatchRow, faults: int, reason: FormatError, *, is_length_bad: bool) -> AppendRefused:
-    # Kafka answers two faults with UNKNOWN_SERVER_ERROR, though they are the client's: an exception of a Java stream
-    # while it decompresses, and, without compression, a bad varint of a record's length, which it reads before the
-    # record.
+    # Kafka answers two faults of a client's batch with UNKNOWN_SERVER_ERROR: a payload at which a Java stream throws an
+    # exception while it decompresses; and, in an uncompressed batch, a bad varint as the length of a record.
     is_bad_stream = isinstance(reason, BadCompression) and not isinstance(reason, BytesBehind)
     is_unexpected = faults & FAULT_BAD_PAYLOAD and is_bad_stream if row.codec else is_length_bad
     return AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR if is_unexpected else ErrorCode.INVALID_RECORD, reason.reason)

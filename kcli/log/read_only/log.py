@@ -105,14 +105,15 @@ class ReadOnlyLog:
         self._checkpoint_start_offset = log_start_offset
         self._guard = Lock()
         self._segments: list[ReadOnlySegment] = []
-        # modification time of the directory (ns), and whether an equal time now means an unchanged directory
+        # the directory's modification time (ns) when it was listed; and 1 if that time was old enough then for an equal
+        # time at the next call to mean an unchanged directory, else 0
         self._listed: tuple[int, int] | None = None
         self._open: _OpenTransactions | None = None
         self._peeked: tuple[ReadOnlySegment, int] | None = None
         self._epochs: tuple[object, LeaderEpochCache] | None = None
         self.refresh()
 
-    # files
+    # listing the segments' files
 
     def refresh(self) -> bool:
         """List the directory again. Returns whether segments have come, gone or grown since the last time."""
@@ -192,7 +193,7 @@ class ReadOnlyLog:
                 return i
         return 0
 
-    # offsets
+    # the log's offsets
 
     @property
     def log_end_offset(self) -> int:
@@ -342,7 +343,7 @@ class ReadOnlyLog:
         """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
         return self._leader_epochs().end_offset_for(epoch, self.log_end_offset)
 
-    # reading
+    # reading batches
 
     def read(
         self,

@@ -166,7 +166,7 @@ class ReadOnlySegment:
         if fd >= 0:
             os.close(fd)
 
-    # reading
+    # reading batches
 
     def windows(
         self, start: int, stop: int | None = None, window_bytes: int = WINDOW_BYTES_MIN
@@ -241,8 +241,8 @@ class ReadOnlySegment:
 
     def _count_in_turn(self, survey: Survey, columns: Columns, positions: list[int], limit: int, count: int) -> int:
         """Return how many of the first `count` batches to send to a client, for a file whose batches may be out of
-        order. The batches after these are sent later: batches of lower offsets, which lie elsewhere in the file, come
-        before them."""
+        order: the count ends before a batch that must wait until batches of lower offsets, elsewhere in the file, are
+        sent."""
         bases, lasts = columns.bases, columns.lasts
         for i in range(count):
             if bases[i] >= limit:
@@ -286,7 +286,7 @@ class ReadOnlySegment:
                 scan(part.data, begin - part.position, end - part.position, begin, table, check_crc=False)
                 yield table, part.data
 
-    # times
+    # finding records by timestamp
 
     @property
     def max_timestamp(self) -> int:

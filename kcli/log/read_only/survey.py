@@ -160,7 +160,7 @@ class Survey:
         self._times.append(timestamp)
         self._lasts.append(last)  # appended last: another thread that counts _lasts finds the other fields complete
 
-    # finding
+    # finding pieces by offset
 
     def pieces_from(self, offset: int) -> Iterator[Piece]:
         """Yield the pieces that have `offset` or offsets after it, in the order of their first offsets."""

@@ -135,7 +135,7 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
     ]
     removed = [name for name in view.removed() if name not in renames]
     in_memory = sorted((name for name in changed if _in_memory(changed[name])), key=_write_order)
-    # A KRaft snapshot is written first: it replaces the logs that are removed below.
+    # A KRaft snapshot is written first: it replaces the .log files of the metadata log that are removed below.
     for name in [each for each in in_memory if each.endswith(FileKind.KRAFT_SNAPSHOT)]:
         _write_file(disk, directory / name, changed[name])
     _compose(view, disk, composed, exchanged)
@@ -167,7 +167,8 @@ def _set_aside(path: Path, disk: Disk) -> None:
 
 
 def _is_of_another(view: PartitionView, name: str, content: Content) -> bool:
-    """Return whether the new content of a file contains bytes of another file on disk, whose name stays in the view."""
+    """Return whether, in the view, a file contains bytes that another file of the directory has on disk, and the view
+    also has a file with the name of that other one."""
     parts = [part for part in content.parts if isinstance(part, FileRange) and part.path.parent == view.directory]
     return any(part.path.name != name and part.path.name in view.files for part in parts)
 
@@ -176,9 +177,9 @@ def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collec
     """Write the .log files that are composed of parts to temporary files, then rename these into place, the last first.
     Before the renames, the old indexes that the view changes are removed.
 
-    exchanged: the .log files among them that replace a file whose bytes other files need. Their temporary files have a
-    suffix other than .cleaned: if there is a crash before the renames, Kafka's start deletes files with the suffix
-    .cleaned, and leaves those with another suffix.
+    exchanged: those of the .log files that contain bytes of another file whose name stays in use, as after an exchange
+    of names. Their temporary files have a suffix other than .cleaned: if there is a crash before the renames, Kafka's
+    start deletes files with the suffix .cleaned, and leaves those with another suffix.
     """
     directory = view.directory
     suffixes = {name: EXCHANGED if name in exchanged else ".cleaned" for name in logs}
@@ -195,7 +196,8 @@ def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collec
 
 
 def _cut_and_sync(view: PartitionView, disk: Disk, changed: dict[str, Content]) -> None:
-    """Cut logs, the last first, and sync all logs, because afterwards the recovery point is the log end offset."""
+    """Cut .log files to their sizes in the view, the last segment first; and sync all .log files, because the recovery
+    point will be the log end offset."""
     logs = [name for name in view.files if name.endswith(".log")]
     for name in sorted(logs, reverse=True):
         path, size = view.directory / name, view.files[name].size
@@ -225,8 +227,8 @@ def _in_memory(content: Content) -> bool:
 
 
 def _write_order(name: str) -> tuple[int, str]:
-    """Return a sort key for files to write: first leader epochs, because a start that finds an index reads fewer
-    batches to rebuild them; then indexes; snapshots last."""
+    """Return a sort key for files to write: first leader epochs, because a start that finds indexes reads fewer
+    batches, and so rebuilds fewer leader epochs; then indexes; snapshots last."""
     return 0 if name == LEADER_EPOCHS else 2 if name.endswith(".snapshot") else 1, name
 
 

@@ -1,8 +1,8 @@
 """The backup of what recovery in place cuts: one tar file beside the partitions, which Kafka ignores.
 
-It is one file because a directory there would keep Kafka from starting. Members: `<partition>/<file>` for a whole file,
-`<partition>/<file>.bytes-<from>-<to>` for a part of a file. To restore a file, put its parts together with `cat`, or
-write a part to its position with `dd`.
+It is one file because a directory of any other name than a partition's keeps Kafka from starting. Members:
+`<partition>/<file>` for a whole file, `<partition>/<file>.bytes-<from>-<to>` for a part of a file. To restore a file,
+put its parts together with `cat`, or write a part to its position with `dd`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Leader epochs of the batches of a log, and batches that have a wrong one.
 
-No CRC covers the leader epoch in a batch's header. Epochs never fall along a log, so that a single batch between two of
-the same epoch has that epoch; if its own differs from it in one bit, that bit was flipped.
+No CRC covers the leader epoch in a batch's header. Epochs never fall along a log, so that a single batch between two
+batches of one epoch must have that epoch, too. If the epoch in its header differs from that one in a single bit, the
+bit was flipped.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Run(NamedTuple):
 
     @property
     def epoch(self) -> int:
-        """The leader epoch of all of them."""
+        """The leader epoch of all batches in the run."""
         return self.first.epoch
 
     @classmethod
@@ -65,10 +66,11 @@ class _Run(NamedTuple):
         return cls(first, 1 + sum(1 for _ in found))
 
     def right_epoch(self, before: Self | None, behind: Self | None, last: Self | None) -> int | None:
-        """Return the right epoch of a single batch with a flipped bit in its epoch; None if this is no such batch.
+        """Return the right epoch of a run that is a single batch with a flipped bit in its epoch; None for any other
+        run.
 
-        before: the run before it. behind, last: the two runs after it. If the run after it is a single batch between
-        two of this epoch, that batch has the flipped bit, and not this one.
+        before: the run before this one. behind, last: the two runs after this one. If `behind` is a single batch, and
+        `last` has the epoch of this run, then the batch in `behind` has the flipped bit.
         """
         if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
             return None
@@ -78,8 +80,8 @@ class _Run(NamedTuple):
 
 
 def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
-    """Return the leader epochs of the sound batches. Left out are an epoch below that of an earlier batch, as Kafka's
-    start leaves it out, too, and a flipped one.
+    """Return the leader epochs of the sound batches, without those that are due to a flipped bit, and without those
+    below the epoch of an earlier batch, which Kafka's start leaves out, too.
 
     logs: name and content of each .log file, in the order of their offsets. Raises UnreadableInput.
     """
@@ -117,8 +119,8 @@ def with_right_epochs(content: Content, wrong: Iterable[RightEpoch]) -> Content:
 
 
 def _judged(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[_Run, int | None]]:
-    """Yield the runs of batches of one leader epoch, each with the right epoch if it is a flipped one, else None.
-    Raises UnreadableInput."""
+    """Yield the runs of batches of one leader epoch, each with the right epoch if a bit of its epoch was flipped, else
+    with None. Raises UnreadableInput."""
     runs = (_Run.of(group) for _, group in groupby(_batches(logs), key=lambda batch: batch.epoch))
     ahead = tee(chain((None,), runs, (None, None)), 4)
     windows = zip(*(islice(each, number, None) for number, each in enumerate(ahead)), strict=False)

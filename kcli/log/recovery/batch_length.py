@@ -26,7 +26,8 @@ LENGTH = struct.Struct(">i")
 
 
 class WrongLength(NamedTuple):
-    """The wrong length in a batch's header (`before`) and the right one (`length`): bytes behind the length field."""
+    """The wrong length in a batch's header (`before`) and the right one (`length`). Both count the bytes behind the
+    length field."""
 
     before: int
     length: int

@@ -66,8 +66,9 @@ def lost_state(topic: str, events: Iterable[Event], home: Home | None = None) ->
 def overwritten_state(
     home: Home, directory: Path, misdirected: Iterable[Misdirected], reached: int
 ) -> LostState | None:
-    """Return the groups or transactional ids that may have had records where there are batches of other partitions now:
-    those with other records in the same .log file. None where no offset is missing there, or no name is found.
+    """Return the groups or transactional ids that may have lost records because batches of other partitions were
+    written over them: those with other records in the same .log file. Returns None if the partition lacks no offset
+    around the batches of other partitions, or if the file has no group or transactional id.
 
     directory: that of the partition, as it is before salvage. reached: the log end offset by the checkpoints. Raises
     UnreadableInput.

@@ -1,10 +1,10 @@
-"""Missed logs: .deleted and .swap logs that Kafka deletes when it starts, although the partition's log lacks their
-offsets.
+"""Missed logs: .log.deleted and .log.swap files that Kafka deletes when it starts, although the partition's log lacks
+their offsets.
 
 Kafka renames the files of a segment to .deleted in three cases, after which the remaining log still has the segment's
 offsets, or no longer needs them: retention (they are below the first segment), compaction and splits of segments
-(another segment has replaced this one), truncation (they are at or above the log end offset). A .deleted log that none
-of these cases explains is a missed log. The offsets of a missed log lie
+(another segment has replaced this one), truncation (they are at or above the log end offset). A .log.deleted file that
+none of these cases explains is a missed log. The offsets of a missed log lie
 
     between two segments            in a compacted topic, in which gaps are normal, only if the missed log also begins
                                     at the offset at which the segment before it ends
@@ -13,10 +13,10 @@ of these cases explains is a missed log. The offsets of a missed log lie
     directly below the first one    if the first leader epoch begins at or below its batches: retention would have
                                     raised the log start offset, and with it the start of the first leader epoch
 
-If .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it
-starts, the .swap logs whose base offset is at or above the lowest one of a .cleaned file, because the segments that
-they were to replace still exist. If these segments are gone, only the .swap log has their batches: it is a missed
-log by the same rules, except that in a compacted topic gaps before and after it are allowed. All other .swap logs
+If .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it starts,
+the .log.swap files whose base offset is at or above the lowest one of a .cleaned file, because the segments that they
+were to replace still exist. If these segments are gone, only the .log.swap file has their batches: it is a missed log
+by the same rules, except that in a compacted topic gaps before and after it are allowed. All other .log.swap files
 replace their segments at the start, and are not missed.
 
 Source: LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
@@ -148,8 +148,8 @@ def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
 
 
 def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[str, ...]:
-    """Return the names of the segment's files with the suffix, except files whose name without the suffix exists,
-    too."""
+    """Return the names of the segment's files with the suffix `state`, except those whose name without the suffix
+    exists, too."""
     return tuple(
         name
         for name, found in sorted(parsed.items())

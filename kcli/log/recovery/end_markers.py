@@ -262,8 +262,9 @@ class _Search:
         self._log, self._end_position = name, row.position + row.size
 
     def _miss(self, before: BatchRow, name: str, row: BatchRow, *, is_first: bool) -> None:
-        """Handle the offsets that are missing between `before` and `row`. The missing batches from the base offset of
-        the .log file `name` on belong into this file, those below that offset to the end of the file before."""
+        """Note the offsets that are missing between the batches `before` and `row`, and write the abort markers among
+        them. Offsets from the base offset of the .log file `name` on were in this file, those below it at the end of
+        the file before. is_first: whether `row` is the first batch of the file `name`."""
         first, last = before.last_offset + 1, row.base_offset - 1
         if not is_first:
             self._gap(_Missing(first, last, name, row.position, before, is_known=True))
@@ -275,7 +276,8 @@ class _Search:
             self._gap(_Missing(max(first, base), last, name, row.position, before, is_known=True))
 
     def end(self) -> None:
-        """Handle the offsets behind the last batch of the log. To be called after the last `read`."""
+        """Note all offsets behind the last batch of the log as missing, and write the markers that, by the evidence,
+        were among them. To be called after the last `read`."""
         before = self._before
         if before is not None and before.last_offset < OFFSET_MAX:
             self._settle_ended(before.last_offset + 1)
@@ -289,7 +291,8 @@ class _Search:
         return _Missing(first, last, self._log, self._end_position, before, is_known)
 
     def _gap(self, gap: _Missing) -> None:
-        """Note missing offsets, and write the abort markers that were among them."""
+        """Note a range of missing offsets, and write the abort markers that, by the transaction indexes, were among
+        them."""
         self._gaps.append(gap)
         if len(self._gaps) > GAPS_MAX:
             del self._gaps[: GAPS_MAX // 2]

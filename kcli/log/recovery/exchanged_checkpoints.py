@@ -1,6 +1,6 @@
 """Checkpoints of one log directory in another of the same broker: Kafka passes over their entries.
 
-A file is foreign where none of its entries is of a partition in the directory. With foreign checkpoints a start
+A checkpoint is foreign if none of its entries is of a partition in the log directory. With foreign checkpoints a start
 recovers all logs from their beginning, and forgets log start offsets: deleted records are served again.
 """
 
@@ -29,9 +29,10 @@ ENTRIES_LEAST = 2
 class ForeignCheckpoints(NamedTuple):
     """Foreign checkpoints in a log directory.
 
-    kinds: those of the files that belong to `owner`. owner: the other log directory that has their partitions; None
-    where it is not known. is_exchanged: whether the files there are those of this directory. forgets_start: whether an
-    entry has a log start offset that the start forgets. entries: their number.
+    kinds: the foreign checkpoints; after an exchange, also those that are foreign in `owner`. owner: the other log
+    directory that has most of the partitions in them; None if it is not known. is_exchanged: whether `owner` has
+    checkpoints of this directory in turn. forgets_start: whether Kafka's start forgets a log start offset. entries: the
+    number of entries in this directory's foreign checkpoints.
     """
 
     kinds: Sequence[FileKind]
@@ -58,7 +59,7 @@ class ForeignCheckpoints(NamedTuple):
 def foreign_checkpoints(
     home: Path, others: Sequence[Path], exists: Callable[[TopicPartition], bool]
 ) -> ForeignCheckpoints | None:
-    """Return the foreign checkpoints in the log directory `home`; None where there are none. others: the other log
+    """Return the foreign checkpoints in the log directory `home`; None if there are none. others: the other log
     directories of its broker. exists: whether a partition may exist, and is not known to be deleted: a file of deleted
     partitions alone is not foreign. Raises UnreadableInput."""
     own = _partitions(home)
@@ -81,7 +82,7 @@ def foreign_checkpoints(
 
 
 def _are_most(names: set[TopicPartition], there: set[TopicPartition]) -> bool:
-    """Whether more than half of the partitions are there: others may be deleted."""
+    """Whether more than half of the partitions `names` are among `there`; the others may be deleted."""
     return 2 * len(names & there) > len(names)
 
 
@@ -95,7 +96,7 @@ def _partitions(home: Path) -> set[TopicPartition]:
 
 
 def _entries(home: Path, kind: FileKind) -> set[TopicPartition]:
-    """The partitions in a checkpoint; none where it is missing or damaged, which another check reports."""
+    """The partitions in a checkpoint; none if it is missing or damaged, which another check reports."""
     try:
         return set(LogDirectory(home).offsets(kind))
     except (KcliError, FormatError):

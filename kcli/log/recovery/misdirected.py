@@ -1,9 +1,9 @@
 """Batches of another partition in a coordinator's log, by the keys of their records: bytes that were written into the
 wrong file. A coordinator writes only records of its own partition into a batch, so that the first record of a batch
-tells for all.
+shows to which partition the batch belongs.
 
-No start looks at keys: the coordinator loads such records beside its own. Transaction markers have no such key, and
-belong to each partition that they are in.
+Kafka's start reads no keys: the coordinator loads such records together with its own. Transaction markers have no such
+key, and count as batches of the partition whose log has them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ KEY_START, KEY_LENGTH, BATCH = map(RecordRow._fields.index, ("key_start", "key_l
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The partition that a log is of. count: the number of partitions of its topic; 0 where it is not known, or the
-    topic is not a coordinator's: then no batch is another partition's. mixed: the names of the .log files that have
-    batches of this partition and of others; only in these are batches told apart."""
+    """The partition of a log. count: the number of partitions of its topic; 0 if the number is not known, or if the
+    topic is not a coordinator's: then no batch counts as another partition's. mixed: the names of the .log files that
+    have batches of this partition and of others; only in these are batches told apart."""
 
     topic: str
     number: int = -1
@@ -42,7 +42,7 @@ class Home:
 
     @property
     def has_keys(self) -> bool:
-        """Whether keys tell the partition of a record."""
+        """Whether the keys of the partition's records show to which partition they belong."""
         return self.count > 0 and self.topic in KEYS_OF
 
     def has(self, hashed: str) -> bool:
@@ -54,9 +54,9 @@ class Home:
 @dataclass(frozen=True, slots=True)
 class Run:
     """Batches of another partition, one behind the other: bytes [position, end) of a .log file. owner: the number of
-    that partition. batches: how many. first_offset, last_offset: in the headers of the first and the last batch.
-    own_end, own_next: the offset behind the batch of this partition before them, and that of the next one behind them;
-    None where there is none."""
+    that partition. batches: their number. first_offset, last_offset: in the headers of the first and the last batch.
+    own_end: the offset behind the last batch of the log's own partition before them. own_next: the base offset of the
+    own partition's next batch behind them. Each is None if there is no such batch."""
 
     position: int
     end: int
@@ -74,7 +74,7 @@ def owners_of(
     """Yield the row of each sound batch behind row `from_batch` whose first record is in this slice, with the number of
     the partition to which that record's key belongs; nothing for a control batch, and for a key that cannot be read.
 
-    records: a slice of the window's records. buffer: the one in which their rows count bytes.
+    records: a slice of the window's records. buffer: the buffer to which their positions refer.
     """
     if not records.count:
         return
@@ -108,7 +108,8 @@ def owners_of(
 
 @lru_cache(maxsize=PREFIXES_KEPT)
 def _owner(topic: str, count: int, key: bytes) -> int | None:
-    """Return the number of the partition to which a key belongs; None where its type is not known, or it is broken."""
+    """Return the number of the partition to which a key belongs; None if the key's type is not known, or the key cannot
+    be parsed."""
     if int.from_bytes(key[:2], signed=True) not in record_types(topic):
         return None
     hashed = next((text for _, text in hashed_keys(key, topic)), None)
@@ -116,9 +117,9 @@ def _owner(topic: str, count: int, key: bytes) -> int | None:
 
 
 def lost_within(found: Iterable[Run], reached: int) -> tuple[int, int] | None:
-    """Return the first and the last of the offsets that no batch of this partition has around these batches; None where
-    none is missing. reached: the log end offset by the checkpoints, 0 where they do not say: behind the last batch of
-    this partition, offsets below that are missing."""
+    """Return the first and the last offset that the log's own partition lacks where it has these batches instead; None
+    if it lacks no offset there. reached: the log end offset by the checkpoints, 0 if they have no entry: offsets below
+    it that lie behind the partition's last batch count as missing."""
     lost = [
         (run.first_offset if run.own_end is None else run.own_end, reached if run.own_next is None else run.own_next)
         for run in found
@@ -135,8 +136,8 @@ def has_both(home: Home, window: Window, records: RecordTable, buffer: memoryvie
 
 
 def runs(name: str, content: Content, home: Home) -> list[Run]:
-    """Return the batches of other partitions in a .log file, in the order of the file; none where the file has no batch
-    of its own partition: then the whole file is in the wrong place. Raises UnreadableInput."""
+    """Return the batches of other partitions in a .log file, in the order of the file; none if the file has no batch of
+    its own partition: then the whole file is in the wrong place. Raises UnreadableInput."""
     found: list[Run] = []
     own_end: int | None = None
     has_own = False
@@ -156,7 +157,7 @@ def runs(name: str, content: Content, home: Home) -> list[Run]:
 
 
 def _close(found: list[Run], own_next: int) -> None:
-    """Set the offset of the next batch of the own partition in the runs that lack it."""
+    """Set `own_next`, the base offset of the own partition's next batch, in the runs that have none yet."""
     for at in range(len(found) - 1, -1, -1):
         if found[at].own_next is not None:
             break
@@ -164,8 +165,8 @@ def _close(found: list[Run], own_next: int) -> None:
 
 
 def _rows(name: str, content: Content, home: Home) -> Iterator[tuple[BatchRow, int | None]]:
-    """Yield the readable batches of a .log file, each with the number of the partition of its first key; None where the
-    key does not tell. Raises UnreadableInput."""
+    """Yield the readable batches of a .log file, each with the number of the partition of its first key; None if the
+    key does not show it. Raises UnreadableInput."""
     source = ContentSource(name, content)
     records = RecordTable(RECORDS_AT_ONCE)
     try:

@@ -144,7 +144,8 @@ class NodeDirectories:
 
     @property
     def has_second_metadata_log(self) -> bool:
-        """Whether `directory` has a metadata log, although that of the broker belongs into another log directory."""
+        """Whether `directory` has a metadata log, although the broker's metadata log belongs in another log
+        directory."""
         home = self.metadata_home
         if home is None or same_path(home, self.directory):
             return False
@@ -169,8 +170,8 @@ class NodeDirectories:
 
     @cached_property
     def copies(self) -> Sequence[Copy]:
-        """The partitions' directories here whose partition also has a directory in another log directory. Strays are
-        left out. Raises UnreadableInput."""
+        """The partitions' directories in `directory` whose partition also has a directory in another log directory of
+        the broker. Strays are left out. Raises UnreadableInput."""
         if not self.others:
             return []
         mine = {_opened_as(each): each for each in _opened(self.directory)}
@@ -191,7 +192,7 @@ class NodeDirectories:
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:
     """Return the log directories in log.dirs or log.dir of server.properties. The directory in metadata.log.dir is
-    among them only if these list it, too."""
+    among them only if log.dirs or log.dir lists it, too."""
     names = server.get("log.dirs") or server.get("log.dir") or ""
     return [Path(each.strip()) for each in names.split(",") if each.strip()]
 
@@ -204,7 +205,7 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
 
 
 def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Path | None:
-    """Return the metadata log that lies in one of `directories`, although it belongs into `home`: Kafka does not start
+    """Return the metadata log that lies in one of `directories`, although it belongs in `home`: Kafka does not start
     with it ("Found unexpected metadata location"). Returns None if there is no such log, if `home` has a metadata log,
     or if `home` is not known."""
     if home is None or not home.is_dir() or (home / METADATA_DIRECTORY).exists():

@@ -64,15 +64,16 @@ NOT_CHECKED = Checked()
 class PartitionPlan:
     """What a start does to one partition's directory.
 
-    view: the directory after the start. offsets: None if Kafka refuses to start. refused: the reason for that. lost:
-    the batches lost by each of `events`. saved: the changes by salvage. ends_below_start: whether the start deletes the
-    whole log because it ends below its log start offset. replaced: the content of the .log files that swap files
-    replace, by name. open_transactions: first offset and producer id of each transaction that is open after the start.
-    lost_markers: those of the open transactions that, by a transaction index, were aborted, but whose abort marker the
-    log has lost, each with the offset of the marker. load_end: where the coordinator that keeps its state in the
-    partition stops loading early; None if it loads the whole partition. lost_state: the groups or transactional ids of
-    which this coordinator loses records; None if none is known. is_salvaged: whether the view and the offsets are those
-    after salvage. misdirected: the batches of other partitions that the start keeps, without salvage.
+    view: the directory after the start. offsets: those of the log after the start; None if Kafka does not start.
+    refused: why Kafka does not start. lost: the batches lost by each of `events`. saved: the changes by salvage.
+    ends_below_start: whether the start deletes the whole log because it ends below its log start offset. replaced: the
+    content of the .log files that swap files replace, by name. open_transactions: first offset and producer id of each
+    transaction that is open after the start. lost_markers: those of the open transactions that, by a transaction index,
+    were aborted, but whose abort marker the log has lost, each with the offset of the marker. load_end: where the
+    coordinator that keeps its state in the partition stops loading early; None if it loads the whole partition.
+    lost_state: the groups or transactional ids of which this coordinator loses records; None if none is known.
+    is_salvaged: whether the view and the offsets are those after salvage. misdirected: the batches of other partitions
+    that the start keeps, without salvage.
     """
 
     name: str
@@ -174,8 +175,7 @@ def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | Non
 
 def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
     """Return the plan with salvage of a partition with files that cannot be read, without the events that lose records
-    and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but ends at
-    them."""
+    and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but fails."""
     events = [
         (event, lost)
         for event, lost in zip(planned.events, planned.lost, strict=True)
@@ -352,8 +352,8 @@ def _salvaged(
 
 
 def _has_wrong(view: PartitionView) -> bool:
-    """Return whether salvage repairs something that a start would not lose: .log files with exchanged names, wrong
-    snapshots, lost end markers. The view is changed."""
+    """Return whether salvage has something to repair even if a start loses nothing: .log files with exchanged names,
+    wrong snapshots, lost end markers. The view is changed."""
     return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
 
 
@@ -451,12 +451,12 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
 def _first_unread(
     view: PartitionView, options: LoadOptions, but: Container[str]
 ) -> tuple[Home, dict[str, list[Run]], dict[str, int]]:
-    """Return what a start keeps and salvage leaves out, in the .log files of a view.
+    """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out.
 
     Three things are returned: the partition, with the names of the files that also have batches of other partitions;
-    these batches, by file name; and each file with a batch that consumers, or the topic's coordinator, cannot read, or
-    that belongs to another partition, with the byte of the first such batch. but: files that are not read for the last
-    of these. Raises UnreadableInput.
+    these batches, by file name; and, by file name, the byte of the first batch that consumers, or the topic's
+    coordinator, cannot read, or that belongs to another partition. but: files that are left out of the third. Raises
+    UnreadableInput.
     """
     home = Home(topic_of(view.directory)) if options.home is None else options.home
     try:
@@ -487,16 +487,16 @@ def _read_small_files(view: PartitionView) -> None:
 
 
 def _as_salvaged(last: PartitionPlan, planned: PartitionPlan, passed: Iterator[Event]) -> PartitionPlan:
-    """Return the plan with salvage. Its events are those of Kafka's start without salvage, and those in `passed`, of
-    what that start passes over."""
+    """Return the plan with salvage. Its events are those of Kafka's start without salvage, and those in `passed`, about
+    faults that this start does not notice."""
     events = [*planned.events, *passed]
     more = len(events) - len(planned.events)
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in range(more))], is_salvaged=True)
 
 
 def _misdirected(view: PartitionView, home: Home) -> dict[str, list[Run]]:
-    """Return the batches of other partitions in the .log files of a coordinator's partition, by file name, those of
-    files that have batches of their own partition as well. Raises UnreadableInput."""
+    """Return, by file name, the batches of other partitions in the .log files of a coordinator's partition. Files
+    without a batch of their own partition are left out. Raises UnreadableInput."""
     return found_in(((name, view.files[name]) for name in view.names() if is_log(name)), home)
 
 
@@ -665,8 +665,8 @@ def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
 
 
 def _is_swap_at_fault(planned: PartitionPlan) -> bool:
-    """Return whether swap files lack records of the .log files that they replace, have no batch that the replaced files
-    lack, and nothing else is lost.
+    """Return whether the start loses records only because swap files replace .log files, and the swap files have no
+    batch that the replaced .log files lack: then salvage can do without the swap files.
 
     Raises UnreadableInput.
     """

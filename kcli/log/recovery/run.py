@@ -99,8 +99,8 @@ class Recovery:
     metadata     receives the plan of the metadata log's start, and returns the plan to carry out, which may be salvaged
     identities   the identities that salvage gives to directories whose name and topic id do not agree, by path
     in_the_place the directories that have the name of a partition but not its records: they are of a deleted topic, or
-                 have no batch; and the worse one of a future log and the current log that Kafka's start replaces by it.
-                 Salvage makes them strays
+                 have no batch; and, where Kafka's start replaces a current log with a future log, the directory of the
+                 worse one of these two. Salvage makes them strays
     node_id      the node.id that salvage writes into meta.properties; None if salvage does not change it
     directory_id the directory.id that salvage writes into meta.properties; None if salvage does not change it
     properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None if
@@ -117,7 +117,7 @@ class Recovery:
                  it these stay empty, and a partition's plan is the same
     refusals     what keeps Kafka from starting
     passed_over  files and directories with which Kafka starts, but which it ignores, or uses in a harmful way
-    failures     what Kafka meets as I/O errors, and then starts without the log directory; `passed_over` has these, too
+    failures     the I/O errors with which Kafka starts, but without the log directory; `passed_over` has these, too
     unreadable   the partitions that cannot be read, or with which kcli fails; complete after the last plan
     backup       the path of the backup of the bytes removed in place; None if there is no backup
 
@@ -325,8 +325,8 @@ class Recovery:
         return self._with_identity(planned, self.identities.get(directory.path))
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
-        """Return the partition of a coordinator's directory; None for any other, where the number of its topic's
-        partitions is not known, and for a directory that may have another partition's files as a whole."""
+        """Return the partition of a coordinator's directory; None for any other directory, for a directory of which all
+        files may be another partition's, and if the topic's number of partitions is not known."""
         name = directory.name
         is_moved = directory.path in self.identities or directory.path in self.in_the_place
         is_exchanged = any(directory.path in {place.parent, log.parent} for place, log in self.exchanged.items())
@@ -336,7 +336,7 @@ class Recovery:
         return Home(name.topic, name.partition, count) if count else None
 
     def _reached(self, directory: PartitionDirectory) -> tuple[int, str]:
-        """Return the offset that the log had reached, and by which files; 0 if none says."""
+        """Return the offset that the log had reached, and in words the files that say so; 0 if no file says so."""
         ends = [each.get(directory.partition, 0) for each in (self._recovery_points, self._high_watermarks)]
         return max((max(ends), "the checkpoints"), (reached_by_snapshots(directory.path), "a producer snapshot"))
 
@@ -524,7 +524,7 @@ class Recovery:
 
     def _put_in_place(self) -> None:
         """Rename exchanged .log files to the paths where they belong, beside their own indexes. After a crash in
-        between, some .log files lie there with the suffix `.misplaced`. Raises OSError."""
+        between, some of the files lie at these paths with the suffix `.misplaced`. Raises OSError."""
         if self._has_holder and self._holder.was_shut_down_cleanly:
             self._holder.remove_marker(self.disk)
         for place, log in self.exchanged.items():

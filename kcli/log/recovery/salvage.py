@@ -171,8 +171,8 @@ class Checked:
     moved: Mapping[str, str] = field(default_factory=dict)
 
     def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
-        """Return a copy that uses no files under other names, and lists these as `unused`. refused: the reason why a
-        start fails with these files."""
+        """Return a Checked like this one that uses no files under other names, and lists these as `unused`. refused:
+        the reason why a start fails with these files."""
         why = f"is not used: with it a start would fail: {refused.file}: {refused.reason}"
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}, and {why}")
@@ -182,8 +182,8 @@ class Checked:
         return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
-        """Return a copy that uses no files from outside the directory, and lists these as `unused`: recovery in place
-        renames files, but does not copy them."""
+        """Return a Checked like this one that uses no files from outside the directory, and lists these as `unused`:
+        recovery in place renames files, but does not copy them."""
         outside = {name: path for name, path in self._paths.items() if path.parent != directory}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
@@ -492,8 +492,8 @@ def put_exchanged_in_place(view: PartitionView) -> None:
 
 
 def exchanged_within(view: PartitionView) -> list[Renamed]:
-    """Return the .log files that have exchanged names in the view: each begins with the bytes that another .log file
-    has on disk, whose name is still in the view."""
+    """Return the .log files that have exchanged their names in the view: each begins, in the view, with bytes that lie
+    on disk under the name of another .log file, and the view still has a file with that name."""
     first_parts = {name: view.files[name].parts[:1] for name in view.names() if is_log(name)}
     sources = {
         name: part.path.name

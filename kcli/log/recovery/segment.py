@@ -101,8 +101,8 @@ one."""
 
 
 def offset_behind(last_offset: int) -> int:
-    """Return the offset that follows, with the overflow of Java's longs: the largest long is followed by the smallest.
-    Kafka then deletes the log."""
+    """Return the offset behind `last_offset`. As in Java, the smallest long follows the largest; Kafka deletes a log
+    with such an end."""
     return last_offset + 1 if last_offset < LONG_MAX else -LONG_MAX - 1
 
 
@@ -172,7 +172,7 @@ class RecoverySegment:
             data = self._view.read(name) if name in self._view else b""
             self._view.write(name, whole_entries(data, entry_bytes))
 
-    # reading
+    # reading batches
 
     def windows(self, start: int = 0, stop: int | None = None, *, check_crc: bool = False) -> Iterator[Window | Damage]:
         """Yield the batches from byte `start` to `stop` (None: to the end of the file), in parts (windows). At bytes
@@ -254,7 +254,7 @@ class RecoverySegment:
             if producers.follow(part.batches, part.data) is None:
                 raise StartRefused(self.log_name, producers.table.reason or "")
 
-    # recovery
+    # recovering the segment
 
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochCache) -> Recovered:
         """Check all batches, cut the .log file at the first that is not sound, and rebuild the indexes. `producers` and

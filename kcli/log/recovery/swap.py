@@ -55,7 +55,7 @@ def _lacks_last_values(replaced: Files, kept: Files) -> bool:
 
 
 def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:
-    """Count the sound batches of a .log file whose base offset is not in `bases`."""
+    """Count the sound batches of a .log file, without batches that have one of the base offsets in `bases`."""
     lost = Lost()
     for batch in _batches(name, content):
         if batch.base_offset in bases or batch.faults & UNSOUND:
