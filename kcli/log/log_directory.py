@@ -281,10 +281,12 @@ class LogDirectory:
         return [each for each in odd if each.name != REMOTE_INDEX_CACHE and not is_removable_marker(each)]
 
     def adrift(self) -> list[Path]:
-        """Return the directories with segments inside those of `misnamed`, and inside the lost+found beside the log
-        directory, into which fsck moves directories whose parent it does not know. Raises UnreadableInput."""
+        """Return the directories with segments inside those of `misnamed`, inside the directories of partitions, into
+        which `mv` moves a directory whose new name is taken, and inside the lost+found beside the log directory, into
+        which fsck moves directories whose parent it does not know. Raises UnreadableInput."""
         beside = self.path.absolute().parent / LOST_AND_FOUND
         around = [each for each in self.misnamed() if not each.is_symlink()]
+        around += [each.path for each in self.partitions() if _has_directories(each.path)]
         around += [beside] if beside.is_dir() and not beside.is_symlink() else []
         return [path for each in around for path in islice(_with_segments(each, DEPTH_MAX), ADRIFT_MAX)]
 
@@ -420,6 +422,14 @@ def _is_of_another(target: Path, name: DirectoryName) -> bool:
     try:
         return is_log_directory(target.parent)
     except (UnreadableInput, OSError):
+        return False
+
+
+def _has_directories(directory: Path) -> bool:
+    try:
+        with os.scandir(directory) as entries:
+            return any(each.is_dir(follow_symlinks=False) for each in entries)
+    except OSError:
         return False
 
 
