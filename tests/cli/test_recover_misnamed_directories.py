@@ -53,6 +53,21 @@ def test_a_directory_moved_aside(
     assert LogDirectory(done).refusals() == []
 
 
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_a_directory_moved_into_that_of_another_partition(directory: Path, tmp_path: Path, is_in_place: bool) -> None:
+    """As by `mv ONE OTHER`, where OTHER is there."""
+    before = batches(directory)
+    away = (directory / PARTITION).rename(directory / OTHER / PARTITION)
+    (finding,) = (each for each in loud(directory) if each.severity == "error")
+    assert (finding.kind, finding.path) == ("partition-missing", str(directory / PARTITION))
+    assert str(away) in str(finding.found)
+    done = directory if is_in_place else tmp_path / "new"
+    rows = recovered(directory, *(["--in-place"] if is_in_place else ["--out", done]))
+    assert [row["kind"] for row in rows if row["kind"] in ("gap", "end-missing", "partition-missing")] == []
+    assert batches(done) == before
+    assert [each for each in loud(done) if each.severity == "error"] == []
+
+
 def test_a_copy_beside_the_directory_is_left_out(directory: Path, tmp_path: Path) -> None:
     """No offset is there twice."""
     shutil.copytree(directory / PARTITION, directory / f"{PARTITION} (copy)")

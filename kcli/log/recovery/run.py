@@ -350,7 +350,7 @@ class Recovery:
             data = build_partition_metadata(PartitionMetadata(0, identity.topic_id))
             planned.view.write(FileKind.PARTITION_METADATA, data)
             planned.saved.topic_id = identity.topic_id
-        if identity.directory_name != planned.name:
+        if not self.is_partition and planned.view.directory != self._holder.path / identity.directory_name:
             planned.saved.directory = identity.directory_name
         return planned
 
