@@ -264,7 +264,8 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
     """Return the finding that a longer version of a .log file lies beside it under another name."""
     size, foreign = log.stat().st_size, begin_text(log)
     kind = "log-cut" if size else "log-empty"
-    what = f"{size:,} bytes: an older version" if foreign is None else f"{size:,} bytes, {foreign}"
+    older = ": an older version" if size else ""
+    what = f"{size:,} bytes{older}" if foreign is None else f"{size:,} bytes, {foreign}"
     zeros = zeros_in(log)
     return Finding(
         path=str(log),

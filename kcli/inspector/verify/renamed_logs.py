@@ -48,6 +48,7 @@ FILES_MAX = 10_000
 """The maximum number of files that are examined."""
 
 
+DELETED = f"{FileKind.LOG}.deleted"
 _OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
 """The names under which a program writes a .log file until it is complete, or under which it keeps a copy of it."""
 
@@ -139,8 +140,13 @@ def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[in
 
     spans: by first offset, the files that begin there, each with the offset behind its last batch.
     """
-    begins = sorted(spans) if gap.is_whole else [gap.first]
+    begins = sorted(spans, key=lambda begin: (_was_deleted(spans[begin]), begin)) if gap.is_whole else [gap.first]
     return next((chain for begin in begins if (chain := _chain_from(begin, gap.until, spans))), {})
+
+
+def _was_deleted(files: Iterable[tuple[int, Path]]) -> bool:
+    """Whether one of these files was a segment that Kafka had deleted, by its name: it is no part of the log."""
+    return any(DELETED in path.name for _, path in files)
 
 
 def _chain_from(
