@@ -223,7 +223,7 @@ class ProducerStateManager:
         self._last_snapshot_offset = log_start_offset if latest is None else latest
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop the state and all snapshots."""
+        """Drop the state and all snapshots, because the log now begins, and ends, at `offset`."""
         self.table.clear()
         self.unreplicated.clear()
         for each in sorted(self._snapshots):

@@ -59,7 +59,8 @@ class Known:
     has a suffix such as -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown
     marker. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
     follower. foreign: the base offsets of the .log files in the directory that are another partition's. keys: the
-    partition, if the keys of its records show to which partition of the topic they belong.
+    partition as a Home, if the keys of the records in its log show to which partition of the topic the records belong;
+    else None.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -326,10 +327,11 @@ def cut_log(
 
     end: the offset behind the last batch. offsets, times: the indexes, None if `believed` has found them to be no
     evidence. until: the base offset of the next segment, None for the last one. is_confirmed: whether other files also
-    say that the log had offsets behind its end. The evidence is a last offset index entry with both offset and position
-    behind the end of the .log file; for an empty .log file, a last time index entry. In addition, an entry of the same
-    index that the .log file confirms, the time index or another file must agree: so neither a flipped bit in an index
-    nor a file with byte-swapped numbers can cause this finding.
+    say that the log had offsets behind its end. The evidence is that the last offset index entry has both its offset
+    and its position behind the end of the .log file; for an empty .log file, the offset of the last time index entry is
+    evidence, too. If the .log file is not empty, one of these must confirm the evidence: the first offset index entry,
+    with a position within the .log file; the last time index entry, with an offset behind its end; or another file. So
+    neither a flipped bit in an index nor a file with byte-swapped numbers can cause this finding.
     """
     if until == end:
         return None
@@ -396,7 +398,7 @@ def believed(
     events: the entries that contradict the .log file, from LogCheck. Such an entry rules the index out if its offset is
     below `end` and the .log file is sound; in a damaged one it may point into the damage. base: the segment's base
     offset. end: the offset after the last batch of the .log file. max_timestamp: the largest timestamp of its batches,
-    ms; -1 if it has none. is_sound: whether it is undamaged.
+    ms; -1 if it has none. is_sound: whether the .log file is undamaged.
     """
     if index is None or not index.ascends():
         return None

@@ -3,11 +3,12 @@
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A .log
 file does not fit its own place if its first batch, its last batch or most entries of the place's indexes contradict
 that. Two more kinds of .log files count as another partition's: one without indexes behind a gap, if it fits the
-indexes that are left of another partition's missing .log file; and one that overlaps the .log file before it, or leaves
-a gap behind it, if another partition has a gap that begins at the same base offset. Such .log files are compared with
-the places in the other partitions of the log directory:
+indexes that are left of another partition's missing .log file; and one that overlaps the .log file before it, or does
+not begin where that one ends, if another partition has a gap that begins at the same base offset. Such .log files are
+compared with the places in the other partitions of the log directory:
 
-    keys      the topic is a coordinator's, and the hash of the keys is the number of the partition of the file
+    keys      the topic is a coordinator's, and the hash of the records' keys is the number of the partition to which
+              the file belongs
     swapped   two or more such files fit each other's places
     moved     the file fits a place whose .log file is missing
     copied    another .log file, which fits its own place, has the same bytes
@@ -57,11 +58,11 @@ class _Place:
     until: the base offset of the next segment, None for the last one. files: the files with the base offset in their
     names. is_cleaned: whether the .log file may have gaps. last_entry: the last (relative offset, position) of the
     offset index. last_time_entry: the last (timestamp in ms, relative offset) of the time index. header: the header of
-    its first sound batch. end: the offset behind its last whole batch. is_odd: whether the .log file does not fit the
-    place. is_damaged: whether a .log file that does not fit has bytes that are no sound batch, so that it may have had
-    offsets before the first batch and behind the last. reached: in the last place, the offset that the partition's log
-    had reached by the recovery point; 0 if that is not known. is_known_by_keys: whether the keys in the .log file show
-    that it belongs to another partition.
+    the .log file's first sound batch. end: the offset behind the .log file's last whole batch. is_odd: whether the .log
+    file does not fit the place. is_damaged: whether a .log file that does not fit has bytes that are no sound batch, so
+    that it may have had offsets before the first batch and behind the last. reached: in the last place, the offset that
+    the partition's log had reached by the recovery point; 0 if that is not known. is_known_by_keys: whether the keys in
+    the .log file show that it belongs to another partition.
     """
 
     directory: Path
@@ -359,8 +360,8 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
 
 def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
     """Yield the places whose .log file fits its indexes but does not begin where the .log file before it ends, each
-    with the place before it. A place is left out if the partition would have a gap or an overlap there without it,
-    too."""
+    with the place before it. Only those places count without whose .log file the partition would have neither a gap nor
+    an overlap there."""
     logs = [place for place in places if FileKind.LOG in place.files and place.header is not None]
     for before, place in pairwise(logs):
         is_apart = before.end != place.base and place.until in {None, before.end}
@@ -379,9 +380,10 @@ def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
-    """Return whether the .log file of `place` belongs to `hole`, a place without a .log file, because it fits both
-    indexes of `hole`: the offset index by the positions of its batches, the time index by its largest timestamp. The
-    offset index alone is no proof: two partitions whose batches have equal sizes have equal offset indexes."""
+    """Return whether the .log file of `place` belongs to `hole`, a place without a .log file, because the .log file
+    fits both indexes of `hole`: its batches lie at the positions in the offset index, and its largest timestamp is that
+    of the last entry in the time index. The offset index alone is no proof: two partitions whose batches have equal
+    sizes have equal offset indexes."""
     if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
         return False
     assert hole.last_entry is not None

@@ -603,8 +603,8 @@ class LogVerifier:
         return [each for each in of_log if each not in parts]
 
     def _as_appended(self, path: Path, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """If a .log file ends with a copy of the next one, make the copy the cause of the findings behind it. Returns
-        the other findings."""
+        """If a .log file ends with a copy of the next one, make the copy the cause of the findings in its bytes, and of
+        those in later files that follow from it. Returns the other findings of the .log file."""
         overlaps = (each for each in of_log if each.kind == "offsets-overlap" and each.offset == following)
         overlap = next(overlaps, None)
         if overlap is None or following is None:
@@ -774,8 +774,8 @@ class LogVerifier:
 
     def _returned_below(self) -> int | None:
         """Return the base offset of the segment below which Kafka had deleted all segments, although some are there
-        again; None if there is no such segment. The evidence is a gap below the first segment of which
-        leader-epoch-checkpoint has an entry: Kafka removes the entries below the log start offset."""
+        again; None if there is no such segment. The evidence is a gap right below the segment to which the first start
+        offset in leader-epoch-checkpoint belongs: Kafka removes the entries below the log start offset."""
         known = self._known
         if self._check.cleaned or known.gaps is Gaps.NORMAL or not known.epochs:
             return None
@@ -979,8 +979,8 @@ class LogVerifier:
         return self._snapshots[self._reached][0] if self._reached < len(self._snapshots) else None
 
     def _compare_snapshot(self) -> None:
-        """Compare the next snapshot with the producer state of the log: the check of the log has reached the snapshot's
-        offset."""
+        """Compare the next snapshot with the producer state of the log, now that the check of the log has reached the
+        snapshot's offset."""
         offset, snapshot = self._snapshots[self._reached]
         self._reached += 1
         if self._segments:

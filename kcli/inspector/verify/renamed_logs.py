@@ -15,8 +15,8 @@ that were left behind leads to one of these batches, or, if no index is left, th
 begin and end exactly where the log has a gap. A file is a longer version of the .log file with its base offset if it
 has every sound batch of that .log file, by offsets and CRC, and more; if that one has no sound batch, the file is a
 longer version if an index leads to its last batch, or if it ends where the next .log file begins. A file whose name
-contains that of the missing .log file, and that begins with the first batch but has no other of these proofs, is a part
-of it: its batches are kept.
+contains that of the missing .log file, and that begins at the first missing offset but has no other of these proofs, is
+a part of the missing .log file: its batches are kept.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class LiveSegments:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments' .log files that hold batches."""
+        """The size of all batches in the .log files, in bytes; preallocated space does not count."""
         return sum(segment.size for segment in self.all)
 
     def end_of(self, i: int, log_end_offset: int) -> int:

@@ -56,7 +56,7 @@ class Run:
     """Batches of another partition, one behind the other: bytes [position, end) of a .log file. owner: the number of
     that partition. batches: their number. first_offset, last_offset: in the headers of the first and the last batch.
     own_end: the offset behind the last batch of the log's own partition before them. own_next: the base offset of the
-    own partition's next batch behind them. Each is None if there is no such batch."""
+    own partition's next batch behind them. own_end and own_next are None if there is no such batch."""
 
     position: int
     end: int

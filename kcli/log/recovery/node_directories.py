@@ -50,7 +50,7 @@ def _none_is(_: PartitionDirectory) -> bool:
 
 
 class NodeDirectories:
-    """A log directory, and the other log directories of its broker (others); empty if these are not known.
+    """A log directory (directory), and the other log directories of its broker (others: empty if they are not known).
 
     metadata_home: the log directory in which the metadata log belongs; None if it is not known. is_stray(directory):
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns

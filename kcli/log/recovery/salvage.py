@@ -159,7 +159,7 @@ class Checked:
     decompressed content of compressed files with batches that no .log file has. unused: the files that salvage does not
     use, but reports. lost: the first and last offset of each range of offsets that no .log file of a segment has; last
     is None if it is not known. moved: by name, the .log files that salvage puts into the directories of other
-    partitions, each with words for what it is.
+    partitions, each with words that name the .log file to which its batches belong.
     """
 
     contradicted: Collection[str] = ()
@@ -663,8 +663,8 @@ class _Rows:
 
 
 class _Kept:
-    """The batches of one .log file that salvage keeps, as ranges of files, in order. name: the name of the .log file.
-    next_offset: the lowest offset that the next batch may have; limit: all offsets are below this one.
+    """The batches of one .log file that salvage keeps, as byte ranges of files, in order. name: the name of the .log
+    file. next_offset: the lowest offset that the next batch may have; limit: all offsets are below this one.
 
     out_of_order: the number of kept batches that come after others with higher offsets in the file. put_back: the kept
     batches whose base offset was corrected. end, is_copy: as in Room.
