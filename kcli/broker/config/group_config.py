@@ -39,7 +39,7 @@ def _is_duration(text: str) -> bool:
 
 
 def auto_offset_reset(name: str, value: Value) -> None:
-    """Check auto.offset.reset: earliest, latest or by_duration:<duration>. Raises InvalidConfig."""
+    """Check share.auto.offset.reset: earliest, latest or by_duration:<duration>. Raises InvalidConfig."""
     text = str(value)
     kind, colon, duration = text.partition(":")
     if text in ("earliest", "latest") or (kind == "by_duration" and colon and _is_duration(duration)):

@@ -100,7 +100,8 @@ class ActiveController:
         return self._heartbeats
 
     def refused(self, what: str, refused: Refused) -> None:
-        """Log why a request was refused. The same line is not logged twice in a row, as the sender retries."""
+        """Log why a request was refused. what: the request, in words. The same line is not logged twice in a row, as
+        the sender retries."""
         line = f"{what} is refused: {refused.error.message}"
         if line != self._last_refusal:
             log.warning("%s", line)

@@ -56,8 +56,8 @@ class Known:
     gaps: what a gap between offsets means. ends: offsets that the log had reached, by kind of checkpoint. epochs: the
     entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part of the log is in tiered
     storage; None if that is not known. home: the log directory. directory: the partition's directory, None if its name
-    has a suffix such as -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown
-    marker. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
+    has a suffix such as -stray. is_clean: whether the clean-shutdown marker exists, so that Kafka's next start recovers
+    no log. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
     follower. foreign: the base offsets of the .log files in the directory that are another partition's. keys: the
     partition as a Home, if the keys of the records in its log show to which partition of the topic the records belong;
     else None.
@@ -411,11 +411,11 @@ def believed(
 
 
 def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, int]]:
-    """Return the offsets behind `end` that, by other files, the log had reached, each with the kind of file.
+    """Return the offsets behind `end` that the log had reached according to other files, each with the kind of file.
 
-    snapshots: the offset that the log had reached by its producer snapshots. Returns an empty list if there is too
-    little evidence: only the last leader epoch is behind `end`; or only one checkpoint is, while the other checkpoint
-    has `end` itself.
+    snapshots: the offset that the log had reached according to its producer snapshots. Returns an empty list if there
+    is too little evidence: only the last leader epoch is behind `end`; or only one checkpoint is, while the other
+    checkpoint has `end` itself.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
@@ -429,8 +429,8 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
 
 
 def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home: Path) -> Finding | None:
-    """Return the finding that a log ends before an offset that, by other files, it had reached; None if no file says
-    so.
+    """Return the finding that a log ends before an offset that it had reached according to other files; None if no file
+    says so.
 
     beyond: see `witnesses`. home: the directory in which to look for the missing part of the log.
     """

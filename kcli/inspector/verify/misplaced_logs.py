@@ -2,10 +2,10 @@
 
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A .log
 file does not fit its own place if its first batch, its last batch or most entries of the place's indexes contradict
-that. Two more kinds of .log files count as another partition's: one without indexes behind a gap, if it fits the
-indexes that are left of another partition's missing .log file; and one that overlaps the .log file before it, or does
-not begin where that one ends, if another partition has a gap that begins at the same base offset. Such .log files are
-compared with the places in the other partitions of the log directory:
+that. Two more kinds of .log files count as another partition's: one without index files that does not begin where the
+.log file before it ends, if it fits the indexes that are left of another partition's missing .log file; and one with
+index entries that does not begin there either, if another partition has a gap that begins at the same base offset. Such
+.log files are compared with the places in the other partitions of the log directory:
 
     keys      the topic is a coordinator's, and the hash of the records' keys is the number of the partition to which
               the file belongs
@@ -61,8 +61,8 @@ class _Place:
     the .log file's first sound batch. end: the offset behind the .log file's last whole batch. is_odd: whether the .log
     file does not fit the place. is_damaged: whether a .log file that does not fit has bytes that are no sound batch, so
     that it may have had offsets before the first batch and behind the last. reached: in the last place, the offset that
-    the partition's log had reached by the recovery point; 0 if that is not known. is_known_by_keys: whether the keys in
-    the .log file show that it belongs to another partition.
+    the partition's log had reached according to the recovery point; 0 if that is not known. is_known_by_keys: whether
+    the keys in the .log file show that it belongs to another partition.
     """
 
     directory: Path
@@ -239,7 +239,7 @@ def _partitions(
     ends: Mapping[TopicPartition, int],
     recovery_points: Mapping[TopicPartition, int],
 ) -> Iterator[list[_Place]]:
-    """Yield the places of each partition's directory, by base offset."""
+    """Yield the places of each partition's directory, by base offset. ends: known log end offsets, by partition."""
     try:
         directories = sorted(each for each in home.iterdir() if each.is_dir())
     except OSError:
@@ -273,7 +273,8 @@ def _places(directory: Path, *, is_cleaned: bool, end: int | None) -> list[_Plac
 
 
 def _survey(place: _Place, end: int | None) -> None:
-    """Set the attributes of a place by its indexes and the first and last batch of its .log file."""
+    """Set the attributes of a place by its indexes and the first and last batch of its .log file. end: the log end
+    offset of the partition; None if it is not known."""
     if FileKind.OFFSET_INDEX in place.files:
         place.last_entry = _last_entry(place.files[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
     if FileKind.TIME_INDEX in place.files:

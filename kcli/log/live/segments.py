@@ -104,7 +104,7 @@ class LiveSegments:
         self.forget_places()
 
     def forget_places(self) -> None:
-        """Forget the cached places of offsets, as the log was truncated."""
+        """Drop the cached places of offsets (segment and byte), because the log was truncated."""
         self._places.clear()
 
     def read(

@@ -118,8 +118,8 @@ def _owner(topic: str, count: int, key: bytes) -> int | None:
 
 def lost_within(found: Iterable[Run], reached: int) -> tuple[int, int] | None:
     """Return the first and the last offset that the log's own partition lacks where it has these batches instead; None
-    if it lacks no offset there. reached: the log end offset by the checkpoints, 0 if they have no entry: offsets below
-    it that lie behind the partition's last batch count as missing."""
+    if it lacks no offset there. reached: the log end offset that the checkpoints state, 0 if they have no entry:
+    offsets below it that lie behind the partition's last batch count as missing."""
     lost = [
         (run.first_offset if run.own_end is None else run.own_end, reached if run.own_next is None else run.own_next)
         for run in found

@@ -184,7 +184,7 @@ def first_unread(
     behind the log end offset; else None.
 
     following: the base offset of the next segment; None for the last one, whose damaged end a start cuts. reached: the
-    log end offset by the checkpoints; None if they have no entry. Raises UnreadableInput.
+    log end offset that the checkpoints state; None if they have no entry. Raises UnreadableInput.
     """
     end = -1
     before: BatchRow | None = None

@@ -349,8 +349,8 @@ def salvage(
     keep Kafka from starting. These other files are removed, and so are the indexes of the .log files: a start rebuilds
     them. replaced: the .log files that a swap file has replaced, by name; if one of these is also in `files`, its
     batches behind those of the swap file are restored. home: the partition; in the files that it names, batches of
-    other partitions are left out. reached: the log end offset by the checkpoints; None if they have no entry. Raises
-    UnreadableInput.
+    other partitions are left out. reached: the log end offset that the checkpoints state; None if they have no entry.
+    Raises UnreadableInput.
     """
     salvaged = Salvaged()
     for name in [each for each in view.names() if each in files and not is_log(each)]:
