@@ -195,8 +195,8 @@ class ProducerStateManager:
             self._last_snapshot_offset = self.map_end_offset
 
     def _bytes_of(self, entries: tuple[ProducerEntry, ...], name: str) -> bytes:
-        """Return the bytes of a snapshot. If the file on disk has the same entries in another order, return its
-        bytes, so that it is not changed."""
+        """Return the bytes of a snapshot. If the snapshot file on disk has the same entries in another order, return
+        the bytes of that file, so that the file stays as it is."""
         if name in self._view.original:
             self._view.files.setdefault(name, self._view.original[name])
             try:

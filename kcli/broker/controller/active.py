@@ -187,7 +187,8 @@ class ActiveController:
             self._fence_dead(node_id)
 
     def _sweep_in(self, seconds: float) -> None:
-        """Remove the expired delegation tokens in `seconds`, and then repeatedly at that interval."""
+        """Remove the expired delegation tokens after `seconds`, and then again at this interval, or after AGAIN_S if so
+        many have expired that some may be left."""
 
         def run() -> None:
             records = sweep_tokens(self._metadata.draft, self._clock.now_ms())

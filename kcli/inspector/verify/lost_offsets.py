@@ -142,8 +142,8 @@ def missing_segment(
 
 
 def or_shorter(finding: Finding, before: Path) -> Finding:
-    """Return the finding that a .log file is missing, changed to add another explanation: that the .log file before it
-    (`before`) is an older and shorter version of itself."""
+    """Return the finding that a .log file is missing, changed to offer a second explanation: the .log file before it
+    (`before`) had these offsets at its end, and was replaced by an older and shorter version."""
     action = finding.action.replace(LOOK, f"look for the file, and for a longer version of {before.name}", 1)
     return replace(finding, expected=f"{finding.expected}, or these at the end of {before.name}", action=action)
 
@@ -231,9 +231,9 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """Return the finding, which is about a directory inside a partition's directory. A finding that a .log file is
-    missing there becomes a note: Kafka does not look into such a directory. If it is missing in the partition's
-    directory, where it belongs, there is another finding for that."""
+    """Return a finding about a directory that lies inside a partition's directory. If it says that a .log file is
+    missing, it becomes a note, as Kafka does not look into such a directory. Offsets that the partition itself lacks
+    have a finding of their own."""
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
         return finding
     return replace(
@@ -248,8 +248,9 @@ def left_over(finding: Finding, partition: Path) -> Finding:
 
 
 def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
-    """Return the finding. If the finding says that a .log file belongs to another partition, and `renamed` has the .log
-    file that belongs in its place, add the path of that file, and the command that moves it there."""
+    """Return the finding. If it says that a .log file belongs to another partition, and `renamed` has the partition's
+    own .log file with the same base offset, the path of the own .log file is added, and the command that puts it in its
+    place."""
     own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)
     if finding.kind != "log-foreign" or own is None:
         return finding
@@ -396,9 +397,10 @@ def believed(
     index, or if the index contradicts itself or the .log file.
 
     events: the entries that contradict the .log file, from LogCheck. Such an entry rules the index out if its offset is
-    below `end` and the .log file is sound; in a damaged one it may point into the damage. base: the segment's base
-    offset. end: the offset after the last batch of the .log file. max_timestamp: the largest timestamp of its batches,
-    ms; -1 if it has none. is_sound: whether the .log file is undamaged.
+    below `end` and the .log file is sound; if the .log file is damaged, the entry may point into the damage, and does
+    not rule the index out. base: the segment's base offset. end: the offset after the last batch of the .log file.
+    max_timestamp: the largest timestamp of its batches, ms; -1 if it has none. is_sound: whether the .log file is
+    undamaged.
     """
     if index is None or not index.ascends():
         return None

@@ -106,9 +106,9 @@ class _Place:
         return first == self.base and (self.until is None or end == self.until)
 
     def takes(self, other: _Place) -> bool:
-        """Return whether the .log file of another place belongs to this one: its offsets fit this place, and its
-        batches fit the indexes of this place or those of its own place. If this place has no .log file with indexes, it
-        is enough that the offsets reach from the base offset to the next segment."""
+        """Return whether the .log file of `other` belongs to this place: its offsets fit this place, and its batches
+        fit the indexes of this place or those of `other`. If this place has no .log file with index entries, it is
+        enough that the offsets reach from the base offset of this place to that of the next segment."""
         if other.header is None or not self.has_room_for(other.header.first, other.end, is_damaged=other.is_damaged):
             return False
         if self.indexes(other.log, self.base) or other.indexes(other.log, self.base):

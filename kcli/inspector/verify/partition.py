@@ -816,8 +816,8 @@ class LogVerifier:
         self._miss(self._known.directory, first, last if last >= 0 else None, "error", why, base=base)
 
     def _was_empty(self) -> bool:
-        """Return whether the only missing .log file is the first one, and had no batch when the broker was shut down:
-        the recovery point of a clean shutdown equals the log end offset, and no other file is evidence of a batch."""
+        """Return whether the only missing .log file is the one with base offset 0, and had no batch at a clean
+        shutdown: the recovery point is 0, no other file has an offset above 0, and the indexes have no entry."""
         if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
             return False
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
@@ -859,10 +859,10 @@ class LogVerifier:
     def _finish_normal_gap(self, directory: Path, first: int, until: int, log: Path, base: int | None) -> None:
         """Add the finding of a gap in a compacted log.
 
-        base: the base offset of a segment of which there is an index or a snapshot; None if there is no such file.
-        Compaction may have removed all batches below `base`. If there is only a snapshot, compaction may also have
-        removed those from `base` on; but the snapshot is evidence against that, since Kafka's start deletes the
-        snapshots of segments that the cleaner removed.
+        base: the base offset of a segment of which there is an index or a snapshot; None if there is no such file. That
+        no batch is left below `base` is normal after compaction. An index shows that the .log file with base offset
+        `base` is missing (an error). A snapshot alone makes this probable (a warning): the cleaner may have removed the
+        segment, but then Kafka's start would have deleted the snapshot.
         """
         if base is None or base > first:
             self._found.append(between(log, first, until - 1 if base is None else base - 1))

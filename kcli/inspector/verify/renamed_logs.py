@@ -86,8 +86,8 @@ class RenamedLog(NamedTuple):
 
 
 def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
-    """Return the files that have the missing batches of a partition's log, by base offset; no file for a segment that
-    several files fit.
+    """Return the files that have the missing batches of a partition's log, in the order of their base offsets; no file
+    for a segment that several files fit.
 
     directory: the partition's directory. home: the log directory that contains it.
     """
