@@ -30,7 +30,7 @@ RESETTABLE = ("Empty", "Dead")
 
 
 class Kind(Enum):
-    """The ways to reset offsets, in the table of this module."""
+    """The ways to reset offsets; the module's docstring explains them."""
 
     EARLIEST = auto()
     LATEST = auto()

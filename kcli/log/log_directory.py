@@ -258,7 +258,7 @@ class LogDirectory:
         ]
 
     def failures(self) -> list[StartRefused]:
-        """Return those of `refusals` that are I/O errors for Kafka: a broker with several log directories then starts
+        """Return those of `refusals` that Kafka treats as I/O errors: a broker with several log directories then starts
         without this one."""
         found = []
         try:
@@ -275,7 +275,7 @@ class LogDirectory:
         return found
 
     def misnamed(self) -> list[Path]:
-        """Return the directories whose names are no partition's, for which Kafka does not start. Raises
+        """Return the directories whose names are no partition's, because of which Kafka does not start. Raises
         UnreadableInput."""
         odd = [each for each in self._directories() if partition_named(each.name) is None]
         return [each for each in odd if each.name != REMOTE_INDEX_CACHE and not is_removable_marker(each)]

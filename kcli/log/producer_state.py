@@ -47,9 +47,10 @@ def snapshot_name(offset: int) -> str:
 
 
 def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
-    """Return the transaction marker in a control batch as Kafka reads it when it loads producers: RECOVERY_MORE, the
-    marker's type (-1: the batch has no record), its coordinator epoch, its timestamp (ms), and None. For a batch that
-    Kafka cannot read: RECOVERY_INVALID or RECOVERY_REFUSED, three times -1, and the reason. data: the whole batch."""
+    """Read the transaction marker in a control batch as Kafka does when it loads producers. Return RECOVERY_MORE, the
+    marker's type (-1 if the batch has no record), its coordinator epoch, its timestamp (ms), and None; for a batch that
+    Kafka cannot read, return RECOVERY_INVALID or RECOVERY_REFUSED, three times -1, and the reason. data: the whole
+    batch."""
     return _read_end_marker(data) or read_any_control(data)
 
 

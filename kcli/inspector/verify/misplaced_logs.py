@@ -121,12 +121,12 @@ class _Place:
 class MisplacedLogs:
     """The .log files that are in the wrong partition's directory.
 
-    segments: by the partition's directory name and base offset, the segment that belongs there; None if the .log file
-    there is not the partition's own. copies: by directory name, the names of files that were copied from another
-    partition, each with words that name the copied file. moved: by directory name, the names of .log files that were
-    moved from another partition, which lacks them now, each with words that name the missing file. found: by directory
-    name, the paths of the partition's .log files that lie in other partitions' directories, by the names that they
-    should have.
+    segments: by directory name and base offset, the partition's own segment with that base offset, wherever its files
+    lie; None if only another partition's .log file lies there. copies: by directory name, the names of files that were
+    copied from another partition, each with words that name the copied file. moved: by directory name, the names of
+    .log files that were moved from another partition, which lacks them now, each with words that name the missing file.
+    found: by directory name, the paths of the partition's .log files that lie in other partitions' directories, by the
+    names that they should have.
     """
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
@@ -361,8 +361,8 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
 
 def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
     """Yield the places whose .log file fits its indexes but does not begin where the .log file before it ends, each
-    with the place before it. Only those places count without whose .log file the partition would have neither a gap nor
-    an overlap there."""
+    with the place before it. A place counts only if the partition, without the .log file of the place, would have
+    neither a gap nor an overlap there."""
     logs = [place for place in places if FileKind.LOG in place.files and place.header is not None]
     for before, place in pairwise(logs):
         is_apart = before.end != place.base and place.until in {None, before.end}
