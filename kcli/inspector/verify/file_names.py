@@ -35,9 +35,10 @@ class OddFiles(NamedTuple):
 
     names: the names of these files. findings: one for each file; a .log file and the index files that are renamed with
     it share one. right_names: for each odd name of a .log file, and of the files of the same segment, the name that
-    Kafka would give the file, by the first batch of the .log file. outdated: the files of an empty segment that Kafka's
-    start has made under such a right name; the finding's command moves them away first. apple_doubles: the names of
-    AppleDouble files (macOS), for which `apple_doubles` makes one finding over all directories.
+    Kafka would give the file, which follows from the first batch of the .log file. outdated: the files of an empty
+    segment that Kafka's start has made under such a right name; the finding's command moves them away first.
+    apple_doubles: the names of AppleDouble files (macOS), for which `apple_doubles` makes one finding over all
+    directories.
     """
 
     names: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
-"""Batches of another partition in a coordinator's log, by the keys of their records: bytes that were written into the
-wrong file. A coordinator writes only records of its own partition into a batch, so that the first record of a batch
-shows to which partition the batch belongs.
+"""Batches of another partition in a coordinator's log (bytes that were written into the wrong file), found by the keys
+of their records. A coordinator writes only records of its own partition into a batch, so that the first record of a
+batch shows to which partition the batch belongs.
 
 Kafka's start reads no keys: the coordinator loads such records together with its own. Transaction markers have no such
 key, and count as batches of the partition whose log has them.

@@ -198,8 +198,8 @@ def log_directories_of(server: Mapping[str, str]) -> list[Path]:
 
 
 def metadata_home_of(server: Mapping[str, str]) -> Path | None:
-    """Return the log directory of the metadata log, by the entries of server.properties; None if they name no log
-    directory."""
+    """Return the log directory that the entries of server.properties name for the metadata log; None if they name no
+    log directory."""
     named = server.get("metadata.log.dir")
     return Path(named) if named else next(iter(log_directories_of(server)), None)
 

@@ -621,8 +621,8 @@ def _record_count(row: BatchRow) -> int:
 class _Rows:
     """The batches of a .log file that salvage may keep, in the order of their offsets.
 
-    is_ordered: whether the batches have that order in the file. claims: if they do not, the position, and the first and
-    last offset by the header, of each batch that is left out.
+    is_ordered: whether the batches have that order in the file. claims: if they do not, for each batch that is left out
+    its position, and the first and last offset in its header.
     """
 
     def __init__(self, name: str, home: Home, content: Content, room: Room) -> None:
