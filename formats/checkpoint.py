@@ -133,7 +133,7 @@ def _build(entries: Sequence[EpochEntry] | Sequence[OffsetEntry]) -> bytes:
 
 def _shown(line: str) -> str:
     """Return a line of the file in the form that error messages use: its first 100 characters, but at most those before
-    the first run of NULs (left by a crash or a full disk); for the bytes from such a run on only their count."""
+    the first run of NULs (left by a crash or a full disk). The bytes from such a run on are only counted."""
     if line and not line.strip("\0"):
         return f"{len(line):,} NUL {'byte' if len(line) == 1 else 'bytes'}"
     begin, _, _ = line.partition("\0" * NULS_SHOWN)

@@ -1,8 +1,8 @@
 """The fast writer of messages: it builds the bytes of a value without importing Construct, which takes 70 ms.
 
-A writer is composed of one small function for each field, once for each version. The Construct definition
-(`formats.message_construct`) specifies the bytes; property tests check that both write the same bytes and raise for the
-same values.
+The writer of a message in one version is composed of one small function for each field, at its first use. The Construct
+definition (`formats.message_construct`) specifies the bytes; property tests check that both write the same bytes and
+raise for the same values.
 """
 
 import struct

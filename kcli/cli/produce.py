@@ -53,8 +53,8 @@ class Acks(StrEnum):
 
 
 class Partition(StrEnum):
-    """How a record's partition is chosen: by one of kcli.client.partitioner.Partitioning, or by the input's
-    partition."""
+    """How a record's partition is chosen: in one of the ways of kcli.client.partitioner.Partitioning; INPUT takes the
+    partition that the record has in the input."""
 
     MURMUR2 = "murmur2"
     STICKY = "sticky"

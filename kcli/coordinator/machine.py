@@ -73,9 +73,9 @@ class AtOnce(Protocol):
     that it returns, and calls `committed`, without an Outcome."""
 
     def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Any:
-        """Handle a request, and return its Commits. log_end_offset: the offset at which the caller will append their
-        first record. Returns None if the caller must pass the request to `handle` instead; nothing has changed then,
-        except that a member's session may have been extended."""
+        """Handle a request, and return its Commits. log_end_offset: the offset at which the caller will append the
+        first of the records. Returns None if the caller must pass the request to `handle` instead; nothing has changed
+        then, except that a member's session may have been extended."""
 
     def committed(self, commits: Any) -> None:
         """Apply the records of the Commits, as `replay` does, once they are appended at the offset that was passed to

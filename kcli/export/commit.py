@@ -88,8 +88,9 @@ class Staging:
         return self
 
     def _locked(self) -> int:
-        """Return the descriptor of the locked lock file. The job that holds the lock removes the file at its end, so
-        the file that was locked must still be the one at the path; otherwise the file is opened again. Raises Busy."""
+        """Return the descriptor of the locked lock file. A job removes the lock file when it ends. If the file that
+        this method has locked is therefore no longer the one at the path, the method locks the file that is there now.
+        Raises Busy."""
         path = self.root / "lock"
         while True:
             self._disk.make_directory(self.root)

@@ -7,9 +7,9 @@
                are restored; without one of them producers, transactions and control records are left out
     segments   segment: segments get their original base offsets
 
-Text columns of keys and values are encoded as UTF-8, which an export as `string` has decoded. Columns of other types
-than text and binary cannot be converted back to bytes. Records of magic 0 and 1 become magic 2, because Kafka 4 does
-not write the old formats (KIP-724); the base timestamp of such batches is not restored.
+Keys and values that an export has decoded as `string` are text columns; their text is encoded as UTF-8 again. Columns
+of other types than text and binary cannot be converted back to bytes. Records of magic 0 and 1 become magic 2, because
+Kafka 4 does not write the old formats (KIP-724); the base timestamp of such batches is not restored.
 """
 
 from __future__ import annotations

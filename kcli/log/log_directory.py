@@ -258,7 +258,7 @@ class LogDirectory:
         ]
 
     def failures(self) -> list[StartRefused]:
-        """Return those of `refusals` that are I/O errors for Kafka: a broker with several log directories then starts
+        """Return those of `refusals` that Kafka treats as I/O errors: a broker with several log directories then starts
         without this one."""
         found = []
         try:
@@ -275,15 +275,15 @@ class LogDirectory:
         return found
 
     def misnamed(self) -> list[Path]:
-        """Return the directories whose names are no partition's, for which Kafka does not start. Raises
+        """Return the directories whose names are no partition's, because of which Kafka does not start. Raises
         UnreadableInput."""
         odd = [each for each in self._directories() if partition_named(each.name) is None]
         return [each for each in odd if each.name != REMOTE_INDEX_CACHE and not is_removable_marker(each)]
 
     def adrift(self) -> list[Path]:
-        """Return the directories with segments inside those of `misnamed`, inside the directories of partitions, into
-        which `mv` moves a directory whose new name is taken, and inside the lost+found beside the log directory, into
-        which fsck moves directories whose parent it does not know. Raises UnreadableInput."""
+        """Return the directories with segments that lie deeper than Kafka looks: inside those of `misnamed`; inside a
+        partition's directory, as `mv` moves a directory to there if its new name is taken; and inside the lost+found
+        beside the log directory, where fsck puts directories whose parent it does not know. Raises UnreadableInput."""
         beside = self.path.absolute().parent / LOST_AND_FOUND
         around = [each for each in self.misnamed() if not each.is_symlink()]
         around += [each.path for each in self.partitions() if _has_directories(each.path)]

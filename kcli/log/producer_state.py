@@ -47,9 +47,10 @@ def snapshot_name(offset: int) -> str:
 
 
 def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
-    """Return the transaction marker in a control batch as Kafka reads it when it loads producers: RECOVERY_MORE, the
-    marker's type (-1: the batch has no record), its coordinator epoch, its timestamp (ms), and None. For a batch that
-    Kafka cannot read: RECOVERY_INVALID or RECOVERY_REFUSED, three times -1, and the reason. data: the whole batch."""
+    """Read the transaction marker in a control batch as Kafka does when it loads producers. Return RECOVERY_MORE, the
+    marker's type (-1 if the batch has no record), its coordinator epoch, its timestamp (ms), and None; for a batch that
+    Kafka cannot read, return RECOVERY_INVALID or RECOVERY_REFUSED, three times -1, and the reason. data: the whole
+    batch."""
     return _read_end_marker(data) or read_any_control(data)
 
 
@@ -195,8 +196,8 @@ class ProducerStateManager:
             self._last_snapshot_offset = self.map_end_offset
 
     def _bytes_of(self, entries: tuple[ProducerEntry, ...], name: str) -> bytes:
-        """Return the bytes of a snapshot. If the file on disk has the same entries in another order, return its
-        bytes, so that it is not changed."""
+        """Return the bytes of a snapshot. If the snapshot file on disk has the same entries in another order, return
+        the bytes of that file, so that the file stays as it is."""
         if name in self._view.original:
             self._view.files.setdefault(name, self._view.original[name])
             try:
@@ -223,7 +224,7 @@ class ProducerStateManager:
         self._last_snapshot_offset = log_start_offset if latest is None else latest
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop the state and all snapshots."""
+        """Drop the state and all snapshots, because the log now begins, and ends, at `offset`."""
         self.table.clear()
         self.unreplicated.clear()
         for each in sorted(self._snapshots):

@@ -8,7 +8,7 @@ it has
     a producer that has no batch in the log, though no batch is missing that the producer may have sent
     an entry with another epoch, sequence, offset or timestamp than the producer's last batch
     an entry with an epoch or offset below that of a batch of the producer; this counts even if batches are missing
-    an open transaction that has ended, or never was; or if it lacks one that is open in the log
+    an open transaction that, by the log, has ended or never began; or none although the log has an open one
     an offset that is not below the snapshot's
     no entry for a producer whose last batch is later than that of a producer with an entry, by offset and timestamp
 

@@ -49,7 +49,7 @@ def elect_leaders(
 ) -> Result[list[tuple[str, list[PartitionAnswer]]]]:
     """Elect leaders of partitions.
 
-    topics: names with partition numbers; None for all partitions, then the answer leaves out those that need no
+    topics: names with partition numbers; None for all partitions: the answer then leaves out those that need no
     election. Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
     ELIGIBLE_LEADERS_NOT_AVAILABLE. Raises Refused(INVALID_REQUEST) for an unknown type.
     """

@@ -46,8 +46,8 @@ def place(image: MetadataImage, partitions: int, replication_factor: int, random
 
 @dataclass(slots=True)
 class _Ring:
-    """The unfenced or the fenced brokers of a rack, in a circle. `next` returns each broker at most once for one
-    partition (an epoch), and begins each further partition with the broker after the previous partition's first one."""
+    """The unfenced or the fenced brokers of a rack, in a circle. `next` returns the brokers in the order of the circle,
+    each at most once for one partition (an epoch). For the next partition it begins one broker further on."""
 
     brokers: list[int] = field(default_factory=list)
     offset: int = 0

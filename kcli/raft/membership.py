@@ -206,8 +206,9 @@ def _update(core: Core, request: UpdateRaftVoter, now_ms: int) -> ErrorCode:
 
 
 def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, validate_only: bool) -> bool:
-    """Raise kraft.version to `level`: append a KRaftVersion record and, if the voters' endpoints or levels have
-    changed, a KRaftVoters record. Returns False if kraft.version is at `level` already, or is being raised to it.
+    """Raise kraft.version to `level`: append a KRaftVersionRecord and, if the voters' endpoints or levels in memory
+    differ from those in the log, a VotersRecord. Returns False if kraft.version is at `level` already, or is being
+    raised to it.
 
     validate_only: append nothing. Raises NotLeader, InvalidUpdateVersion.
     """

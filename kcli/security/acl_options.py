@@ -43,7 +43,7 @@ class Resource(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The principal that is allowed or denied, and the host from which; "*" is every host."""
+    """Whether a principal is allowed or denied access, and from which host; "*" is every host."""
 
     permission: Permission
     principal: str
@@ -128,8 +128,8 @@ class AclOptions:
         return any(each.permission is Permission.DENY for each in self.rules)
 
     def _pattern_of(self, resource: Resource) -> PatternType:
-        """Return the pattern type of a resource; ANY if the options name no resource. The cluster is always LITERAL
-        instead of PREFIXED: kafka-acls ignores --cluster with another pattern type than LITERAL."""
+        """Return the pattern type of a resource; ANY if the options name no resource. For the cluster, PREFIXED becomes
+        LITERAL. In this kcli differs from kafka-acls, which ignores --cluster with any pattern type but LITERAL."""
         if resource.type is ResourceType.ANY:
             return PatternType.ANY
         is_prefix = self.pattern_type is PatternType.PREFIXED

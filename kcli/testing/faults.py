@@ -38,7 +38,7 @@ class Fault:
 
     api, topic, client_id: of the requests that match, None for any. skip: the number of matching requests that still
     pass before the rule applies. count: the maximum number of requests that it applies to, None for no limit. hits: the
-    number that it was applied to. delay_ms, error, drop: as for `Kafka.faults.add`.
+    number of requests that it was applied to. delay_ms, error, drop: as for `Kafka.faults.add`.
     """
 
     id: int

@@ -1,8 +1,8 @@
 """ApiVersions (18): the APIs and versions that this node speaks. The first request of every client.
 
 A request of an unknown version gets a v0 response with UNSUPPORTED_VERSION, after which the client tries again with a
-known version. v1 throttle time. v2 nothing new. v3 flexible; the client's name and version; features. v4 features from
-version 0 on. KIP-35, KIP-511, KIP-584, KIP-1022.
+known version. v1 throttle time. v2 nothing new. v3 flexible; the client's name and version; features. v4 features whose
+lowest version is 0. KIP-35, KIP-511, KIP-584, KIP-1022.
 """
 
 from __future__ import annotations

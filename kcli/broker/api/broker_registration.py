@@ -1,7 +1,7 @@
 """BrokerRegistration (62): a broker that has started registers, and gets its broker epoch.
 
-v1 brokers that migrate from ZooKeeper (KIP-866). v2 log directories (KIP-858). v3 the broker epoch before the
-last clean shutdown (KIP-966). v4 features from level 0 on (KIP-1022). All versions are flexible.
+v1 brokers that migrate from ZooKeeper (KIP-866). v2 log directories (KIP-858). v3 the broker epoch before the last
+clean shutdown (KIP-966). v4 features whose lowest level is 0 (KIP-1022). All versions are flexible.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ The other batches of the request are still appended, except under rules 1 and 4.
 The request, before it reaches a log (KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend):
 
      1  The first batch of each partition has a valid length and magic, else all of the request is
-        refused with CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR if the length exceeds an int32. With a transactional
-        batch the request must name its transactional id, else all of it is refused with
+        refused with CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR if the size of the batch exceeds an int32. With a
+        transactional batch the request must name its transactional id, else all of it is refused with
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED. The partition that comes first in the request decides.
         (`_refused_by_heads`)
      2  From version 13 on a topic is named by its id, which the metadata must know: UNKNOWN_TOPIC_ID. The metadata must
@@ -61,8 +61,8 @@ The response (DelayedProduce, ClientQuotaManager):
     15  The bytes of the request count for the producer's quota, those of refused batches too. The response to a
         client above its quota has the throttle time, and is not delayed by it. (`produce_throttle_ms`)
     16  acks=0: no response; if a batch was refused, the connection is closed instead.
-    17  acks=1: the response is sent at once, as with acks=-1 if the high watermark has passed all batches that
-        were appended.
+    17  acks=1: the response is sent at once. With acks=-1 it is sent at once, too, if the high watermark has passed
+        all batches that were appended.
     18  acks=-1: the response waits until the high watermark has passed every batch that was appended, but not longer
         than the request's timeout: REQUEST_TIMED_OUT; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has shrunk meanwhile;
         NOT_LEADER_OR_FOLLOWER if the leader has changed. The batches stay in the log. (`wait_committed`)

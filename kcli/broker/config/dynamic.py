@@ -49,7 +49,8 @@ THREADS = (
 
 
 def validate_dynamic(config: BrokerConfig, properties: Mapping[str, str], *, per_broker: bool) -> None:
-    """Check the dynamic configurations of this broker (`per_broker`), or of all brokers. Raises InvalidConfig."""
+    """Check the new dynamic configurations (properties) of this broker (`per_broker`), or of all brokers. config: the
+    broker's current configuration. Raises InvalidConfig."""
     _refuse(not_dynamic(properties), NOT_DYNAMIC)
     _refuse([name for name, text in properties.items() if has_variable(text)], NOT_RESOLVED)
     _refuse(without_listener(properties), ONLY_PER_LISTENER)

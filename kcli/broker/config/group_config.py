@@ -1,8 +1,8 @@
 """The configurations of a single group.
 
-Each name begins with the group's type. Most configurations have as default the broker's configuration of that name with
-the prefix `group.`, and as limits its `.min.` and `.max.` configurations. Source: GroupConfig; KIP-848, KIP-932,
-KIP-1071.
+Each name begins with the group's type. The default of most configurations is the broker's configuration of that name
+with the prefix `group.`, and their limits are the broker's configurations with `.min.` and `.max.` in the name. Source:
+GroupConfig; KIP-848, KIP-932, KIP-1071.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _is_duration(text: str) -> bool:
 
 
 def auto_offset_reset(name: str, value: Value) -> None:
-    """Check auto.offset.reset: earliest, latest or by_duration:<duration>. Raises InvalidConfig."""
+    """Check share.auto.offset.reset: earliest, latest or by_duration:<duration>. Raises InvalidConfig."""
     text = str(value)
     kind, colon, duration = text.partition(":")
     if text in ("earliest", "latest") or (kind == "by_duration" and colon and _is_duration(duration)):
@@ -82,7 +82,7 @@ def broker_synonym(name: str) -> str | None:
 
 
 def group_defaults(config: BrokerConfig) -> dict[str, Value]:
-    """Return the configurations of a group for which none is set."""
+    """Return the configurations of a group that sets none of its own: the broker's values, or Kafka's defaults."""
     synonyms = {name: broker_synonym(name) for name in GROUP_KEYS}
     return {
         name: _default(GROUP_KEYS[name]) if synonym is None else config.get(synonym)

@@ -100,7 +100,8 @@ class ActiveController:
         return self._heartbeats
 
     def refused(self, what: str, refused: Refused) -> None:
-        """Log why a request was refused. The same line is not logged twice in a row, as the sender retries."""
+        """Log why a request was refused. what: the request, in words. The same line is not logged twice in a row, as
+        the sender retries."""
         line = f"{what} is refused: {refused.error.message}"
         if line != self._last_refusal:
             log.warning("%s", line)
@@ -186,7 +187,8 @@ class ActiveController:
             self._fence_dead(node_id)
 
     def _sweep_in(self, seconds: float) -> None:
-        """Remove the expired delegation tokens in `seconds`, and then repeatedly at that interval."""
+        """Remove the expired delegation tokens after `seconds`, and then again at this interval, or after AGAIN_S if so
+        many have expired that some may be left."""
 
         def run() -> None:
             records = sweep_tokens(self._metadata.draft, self._clock.now_ms())

@@ -94,7 +94,7 @@ class ConfigAdmin:
         """Change the levels of this broker's loggers, and configurations in the metadata log. Return the error of each
         alteration, in order.
 
-        For requests on a controller listener the broker that has forwarded them has made the checks of a broker.
+        A request on a controller listener was forwarded by a broker, which has made a broker's checks already.
 
         Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
         BROKER_ID_NOT_REGISTERED, POLICY_VIOLATION, UNKNOWN_SERVER_ERROR.

@@ -17,9 +17,9 @@ class MetadataLogConfig:
     """The configuration of the metadata log. The names are Kafka's, without `metadata.log.` and `metadata.`, and so are
     the defaults. Sizes are in bytes.
 
-    min_insync_replicas: the min.insync.replicas of all brokers that the controller writes to a new metadata log
-    (activation.py). segment_bytes may be below the 8 MiB that Kafka requires, and batch_bytes_max
-    (internal.metadata.max.batch.size.in.bytes) too, for tests.
+    min_insync_replicas: the default of min.insync.replicas for all brokers, which the controller writes to a new
+    metadata log (activation.py). batch_bytes_max: internal.metadata.max.batch.size.in.bytes. segment_bytes may be below
+    the 8 MiB that Kafka requires, because tests need small segments.
     """
 
     segment_bytes: int = 1 << 30

@@ -220,7 +220,7 @@ def _partition(topics: Iterable[_Topic[Partition_co]]) -> Partition_co | None:
 
 
 def _common(response: object, code: ErrorCode, leader: _Leader, listener: str) -> dict[str, Any]:
-    """Return the fields that the classes of kcli.raft.messages for all these responses have in common. code: the error
+    """Return the fields that a response and raft's answer (kcli.raft.messages.Answer) have in common. code: the error
     code of the response's partition. leader: the part of the response with leader_id and leader_epoch. listener: the
     name of the listener of the leader's endpoints."""
     endpoints = tuple(
@@ -233,8 +233,9 @@ def _common(response: object, code: ErrorCode, leader: _Leader, listener: str) -
 
 
 def _answer(make: Callable[..., Answer], fields: Callable[[Any], dict[str, Any]]) -> Callable[[_Led, str], Answer]:
-    """Return a function that converts a response whose part about the partition names the leader. make: the class of
-    raft's answer. fields: a function that returns the answer's further fields, given that part of the response."""
+    """Return a function that converts a response to raft's answer. The part of the response about the partition names
+    the leader. make: the class of raft's answer. fields: a function that returns the answer's further fields, given
+    that part of the response."""
 
     def read(response: _Led, listener: str) -> Answer:
         partition = _partition(response.topics)

@@ -454,9 +454,9 @@ class Connection:
         self._go_on(FREED)
 
     def _pass_on(self, taken_bytes: int) -> None:
-        """Free the request memory of the last request. If its response is pending, the memory is freed when the
-        response is sent. Once the client has logged in, its later requests use the memory that logged-in clients
-        share."""
+        """Free the request memory of the last request (taken_bytes). If its response is pending, the memory is freed
+        when the response is sent. Once the client has logged in, its later requests use the memory that logged-in
+        clients share."""
         if taken_bytes and self._pending:
             self._pending[-1].size_bytes += taken_bytes
         elif taken_bytes:

@@ -6,7 +6,8 @@ sasl.oauthbearer.jwks.endpoint.url.
                     unknown key (once in MISSING_S for each key name). A failed fetch is repeated after
                     retry.backoff.ms, then after twice that time and so on, for retry.backoff.max.ms; then the keys stay
                     as they are, and the reason is logged.
-    http://...      fetched in the same way, over a connection that others can change: a warning is logged at the start
+    http://...      fetched in the same way, but without TLS: others on the network can exchange the keys, so a
+                    warning is logged at the start
 
 As Kafka does, the node fetches only URLs that a system property of Java lists, set in the environment variable
 KAFKA_OPTS: "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the

@@ -1,7 +1,7 @@
 """Long work, on the event loop and in threads, so that a long request of one client does not delay those of others.
 
-Turns   work that takes more than a few milliseconds is split into parts, each of which waits for its turn: in each
-        iteration of the event loop one part of all long work runs
+Turns   work that takes more than a few milliseconds is split into parts, each of which waits for its turn: each
+        iteration of the event loop runs only one part, whatever the number of long requests
 Parts   a generator with such work: `at_once` does all its parts together, `Turns.run` each part in a turn
 apart   runs a function of immutable data (a request's bytes, a response's objects) in the one thread for such work;
         Python switches threads every few milliseconds (sys.setswitchinterval), so that the event loop goes on

@@ -186,8 +186,8 @@ class SecureDirectory:
         return credential_record(ADMIN, SCRAM_SHA_512.code, credential)
 
     def properties(self, certificate: str) -> dict[str, str]:
-        """Return the configurations of a node: its certificate, the logins of users, the authorizer. Raises
-        UnreadableInput."""
+        """Return the configurations of a node: its certificate, the logins of users, the authorizer. certificate: the
+        name of the file in this directory with the node's key and certificate. Raises UnreadableInput."""
         prefix, key = f"listener.name.{PROTOCOL.lower()}", self.path / "token.key"
         try:
             token_key = key.read_text(encoding="ascii").strip()

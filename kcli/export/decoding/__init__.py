@@ -81,8 +81,8 @@ def _language(name: str) -> Language:
 
 
 def _is_file(schema: str) -> bool:
-    """Return whether the argument of `json:` names a file: it has the suffix .json or .ddl, or cannot be a type in
-    Spark's DDL, which is one word or contains a space, bracket or colon."""
+    """Return whether the argument of `json:` names a file: it has the suffix .json or .ddl, or is no type in Spark's
+    DDL (a type is a single word, or contains white space, a bracket, a colon or a backquote)."""
     return Path(schema).suffix in {".json", ".ddl"} or not (schema.isidentifier() or re.search(r"[\s<(`:]", schema))
 
 

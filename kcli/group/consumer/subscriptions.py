@@ -12,8 +12,8 @@ from kcli.group.consumer.member import ConsumerMember
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression matches. version: of the metadata with whose topics it was matched;
-    timestamp_ms: when it was matched, in ms since 1970."""
+    """The topics that a regular expression matches. version: the version of the metadata whose topic names were
+    matched; timestamp_ms: when they were matched, in ms since 1970."""
 
     topics: frozenset[str]
     version: int

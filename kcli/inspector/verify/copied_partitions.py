@@ -5,10 +5,10 @@ batches of two partitions are equal, one partition may be a copy of the other. E
 
     coordinator's keys    their hash is the number of one of the two partitions: the other is the copy
     partition.metadata    two topics with one id
-    times of the files    each file was modified in the same nanosecond, as after cp -a or rsync -a
+    times of the files    each file and its copy have the same modification time in ns, as after cp -a or rsync -a
 
 A producer may also have written the same records to two partitions in the same milliseconds: without such evidence,
-equal batches of several timestamps make a warning.
+equal batches make a warning if they have several different timestamps.
 """
 
 from __future__ import annotations
@@ -155,8 +155,9 @@ def _hashed(topic: str, key: bytes) -> str | None:
 
 
 def _has_same_times(one: Path, other: Path) -> bool:
-    """Whether both directories have the same files, each modified in the same nanosecond. Two .log files may have been
-    written in the same tick of the clock, but not all of the files beside them."""
+    """Whether both directories have files of the same names, and each file has the same modification time, in ns, as
+    the file of its name in the other directory. By chance two .log files may have been written in one tick of the
+    clock, but not all files beside them."""
     mine, its = ({each.name: each.stat().st_mtime_ns for each in path.iterdir()} for path in (one, other))
     return len(mine) >= LEAST_FILES and mine == its and any(time % 1_000_000_000 for time in mine.values())
 

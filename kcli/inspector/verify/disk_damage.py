@@ -111,9 +111,10 @@ def _repeated_text(one: int, other: int, end: int, damaged: Sequence[tuple[int, 
 def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int, int] | None:
     """Return the first run of zeros in data[start:stop] that fills sectors, as [begin, end); None if there is none.
 
-    At each end at most NEIGHBOUR_BYTES_MAX more bytes may be zero, in sectors that the run does not fill; but a run may
-    also begin at `start`, and one that continues to the end of the file may begin anywhere. is_to_end: whether the end
-    of `data` is the end of the file.
+    A run counts if at most NEIGHBOUR_BYTES_MAX further zeros precede its first sector, and at most as many follow its
+    last one. There are two exceptions: if the zeros begin at or before `start`, any number may precede, and the run
+    begins at `start`; if the zeros continue to the end of the file, they all count, from `start` on. is_to_end: whether
+    the end of `data` is the end of the file.
     """
     at = start // SECTOR_BYTES * SECTOR_BYTES
     while at < stop:

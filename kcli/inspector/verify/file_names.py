@@ -1,4 +1,4 @@
-"""Files in a partition's directory with names or types that Kafka never creates, but which affect it.
+"""Files in a partition's directory that Kafka never creates with such a name or type, and that affect Kafka's start.
 
 Kafka parses the name of a segment's file up to the first dot with Long.parseLong, and then opens the file whose name
 has that offset in 20 digits. A directory or a pipe with such a name is an error, too. Source: LogLoader
@@ -34,10 +34,11 @@ class OddFiles(NamedTuple):
     """The files of one directory whose names Kafka would not have given.
 
     names: the names of these files. findings: one for each file; a .log file and the index files that are renamed with
-    it share one. right_names: by odd name, the name that Kafka would give a .log file (by its first batch) and the
-    files beside it. outdated: the files of an empty segment that Kafka's start has made under such a right name; the
-    finding's command moves them away first. apple_doubles: the names of AppleDouble files (macOS), for which
-    `apple_doubles` makes one finding over all directories.
+    it share one. right_names: for each odd name of a .log file, and of the files of the same segment, the name that
+    Kafka would give the file, which follows from the first batch of the .log file. outdated: the files of an empty
+    segment that Kafka's start has made under such a right name; the finding's command moves them away first.
+    apple_doubles: the names of AppleDouble files (macOS), for which `apple_doubles` makes one finding over all
+    directories.
     """
 
     names: frozenset[str] = frozenset()

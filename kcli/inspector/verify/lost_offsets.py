@@ -56,10 +56,11 @@ class Known:
     gaps: what a gap between offsets means. ends: offsets that the log had reached, by kind of checkpoint. epochs: the
     entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part of the log is in tiered
     storage; None if that is not known. home: the log directory. directory: the partition's directory, None if its name
-    has a suffix such as -stray. is_clean: whether Kafka next starts after a clean shutdown, by the clean-shutdown
-    marker. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
+    has a suffix such as -stray. is_clean: whether the clean-shutdown marker exists, so that Kafka's next start recovers
+    no log. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
     follower. foreign: the base offsets of the .log files in the directory that are another partition's. keys: the
-    partition, if the keys of its records show to which partition of the topic they belong.
+    partition as a Home, if the keys of the records in its log show to which partition of the topic the records belong;
+    else None.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -141,8 +142,8 @@ def missing_segment(
 
 
 def or_shorter(finding: Finding, before: Path) -> Finding:
-    """Return the finding that a .log file is missing, changed to add another explanation: that the .log file before it
-    (`before`) is an older and shorter version of itself."""
+    """Return the finding that a .log file is missing, changed to offer a second explanation: the .log file before it
+    (`before`) had these offsets at its end, and was replaced by an older and shorter version."""
     action = finding.action.replace(LOOK, f"look for the file, and for a longer version of {before.name}", 1)
     return replace(finding, expected=f"{finding.expected}, or these at the end of {before.name}", action=action)
 
@@ -230,9 +231,9 @@ def empty_segment(directory: Path) -> Finding:
 
 
 def left_over(finding: Finding, partition: Path) -> Finding:
-    """Return the finding, which is about a directory inside a partition's directory. A finding that a .log file is
-    missing there becomes a note: Kafka does not look into such a directory. If it is missing in the partition's
-    directory, where it belongs, there is another finding for that."""
+    """Return a finding about a directory that lies inside a partition's directory. If it says that a .log file is
+    missing, it becomes a note, as Kafka does not look into such a directory. Offsets that the partition itself lacks
+    have a finding of their own."""
     if finding.kind != "log-missing" or finding.lost_first_offset is None:
         return finding
     return replace(
@@ -247,8 +248,9 @@ def left_over(finding: Finding, partition: Path) -> Finding:
 
 
 def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
-    """Return the finding. If the finding says that a .log file belongs to another partition, and `renamed` has the .log
-    file that belongs in its place, add the path of that file, and the command that moves it there."""
+    """Return the finding. If it says that a .log file belongs to another partition, and `renamed` has the partition's
+    own .log file with the same base offset, the path of the own .log file is added, and the command that puts it in its
+    place."""
     own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)
     if finding.kind != "log-foreign" or own is None:
         return finding
@@ -327,10 +329,11 @@ def cut_log(
 
     end: the offset behind the last batch. offsets, times: the indexes, None if `believed` has found them to be no
     evidence. until: the base offset of the next segment, None for the last one. is_confirmed: whether other files also
-    say that the log had offsets behind its end. The evidence is a last offset index entry with both offset and position
-    behind the end of the .log file; for an empty .log file, a last time index entry. In addition, an entry of the same
-    index that the .log file confirms, the time index or another file must agree: so neither a flipped bit in an index
-    nor a file with byte-swapped numbers can cause this finding.
+    say that the log had offsets behind its end. The evidence is that the last offset index entry has both its offset
+    and its position behind the end of the .log file; for an empty .log file, the offset of the last time index entry is
+    evidence, too. If the .log file is not empty, one of these must confirm the evidence: the first offset index entry,
+    with a position within the .log file; the last time index entry, with an offset behind its end; or another file. So
+    neither a flipped bit in an index nor a file with byte-swapped numbers can cause this finding.
     """
     if until == end:
         return None
@@ -395,9 +398,10 @@ def believed(
     index, or if the index contradicts itself or the .log file.
 
     events: the entries that contradict the .log file, from LogCheck. Such an entry rules the index out if its offset is
-    below `end` and the .log file is sound; in a damaged one it may point into the damage. base: the segment's base
-    offset. end: the offset after the last batch of the .log file. max_timestamp: the largest timestamp of its batches,
-    ms; -1 if it has none. is_sound: whether it is undamaged.
+    below `end` and the .log file is sound; if the .log file is damaged, the entry may point into the damage, and does
+    not rule the index out. base: the segment's base offset. end: the offset after the last batch of the .log file.
+    max_timestamp: the largest timestamp of its batches, ms; -1 if it has none. is_sound: whether the .log file is
+    undamaged.
     """
     if index is None or not index.ascends():
         return None
@@ -410,11 +414,11 @@ def believed(
 
 
 def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, int]]:
-    """Return the offsets behind `end` that, by other files, the log had reached, each with the kind of file.
+    """Return the offsets behind `end` that the log had reached according to other files, each with the kind of file.
 
-    snapshots: the offset that the log had reached by its producer snapshots. Returns an empty list if there is too
-    little evidence: only the last leader epoch is behind `end`; or only one checkpoint is, while the other checkpoint
-    has `end` itself.
+    snapshots: the offset that the log had reached according to its producer snapshots. Returns an empty list if there
+    is too little evidence: only the last leader epoch is behind `end`; or only one checkpoint is, while the other
+    checkpoint has `end` itself.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
@@ -428,8 +432,8 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
 
 
 def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home: Path) -> Finding | None:
-    """Return the finding that a log ends before an offset that, by other files, it had reached; None if no file says
-    so.
+    """Return the finding that a log ends before an offset that it had reached according to other files; None if no file
+    says so.
 
     beyond: see `witnesses`. home: the directory in which to look for the missing part of the log.
     """

@@ -2,12 +2,13 @@
 
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A .log
 file does not fit its own place if its first batch, its last batch or most entries of the place's indexes contradict
-that. Two more kinds of .log files count as another partition's: one without indexes behind a gap, if it fits the
-indexes that are left of another partition's missing .log file; and one that overlaps the .log file before it, or leaves
-a gap behind it, if another partition has a gap that begins at the same base offset. Such .log files are compared with
-the places in the other partitions of the log directory:
+that. Two more kinds of .log files count as another partition's: one without index files that does not begin where the
+.log file before it ends, if it fits the indexes that are left of another partition's missing .log file; and one with
+index entries that does not begin there either, if another partition has a gap that begins at the same base offset. Such
+.log files are compared with the places in the other partitions of the log directory:
 
-    keys      the topic is a coordinator's, and the hash of the keys is the number of the partition of the file
+    keys      the topic is a coordinator's, and the hash of the records' keys is the number of the partition to which
+              the file belongs
     swapped   two or more such files fit each other's places
     moved     the file fits a place whose .log file is missing
     copied    another .log file, which fits its own place, has the same bytes
@@ -57,11 +58,11 @@ class _Place:
     until: the base offset of the next segment, None for the last one. files: the files with the base offset in their
     names. is_cleaned: whether the .log file may have gaps. last_entry: the last (relative offset, position) of the
     offset index. last_time_entry: the last (timestamp in ms, relative offset) of the time index. header: the header of
-    its first sound batch. end: the offset behind its last whole batch. is_odd: whether the .log file does not fit the
-    place. is_damaged: whether a .log file that does not fit has bytes that are no sound batch, so that it may have had
-    offsets before the first batch and behind the last. reached: in the last place, the offset that the partition's log
-    had reached by the recovery point; 0 if that is not known. is_known_by_keys: whether the keys in the .log file show
-    that it belongs to another partition.
+    the .log file's first sound batch. end: the offset behind the .log file's last whole batch. is_odd: whether the .log
+    file does not fit the place. is_damaged: whether a .log file that does not fit has bytes that are no sound batch, so
+    that it may have had offsets before the first batch and behind the last. reached: in the last place, the offset that
+    the partition's log had reached according to the recovery point; 0 if that is not known. is_known_by_keys: whether
+    the keys in the .log file show that it belongs to another partition.
     """
 
     directory: Path
@@ -105,9 +106,9 @@ class _Place:
         return first == self.base and (self.until is None or end == self.until)
 
     def takes(self, other: _Place) -> bool:
-        """Return whether the .log file of another place belongs to this one: its offsets fit this place, and its
-        batches fit the indexes of this place or those of its own place. If this place has no .log file with indexes, it
-        is enough that the offsets reach from the base offset to the next segment."""
+        """Return whether the .log file of `other` belongs to this place: its offsets fit this place, and its batches
+        fit the indexes of this place or those of `other`. If this place has no .log file with index entries, it is
+        enough that the offsets reach from the base offset of this place to that of the next segment."""
         if other.header is None or not self.has_room_for(other.header.first, other.end, is_damaged=other.is_damaged):
             return False
         if self.indexes(other.log, self.base) or other.indexes(other.log, self.base):
@@ -120,12 +121,12 @@ class _Place:
 class MisplacedLogs:
     """The .log files that are in the wrong partition's directory.
 
-    segments: by the partition's directory name and base offset, the segment that belongs there; None if the .log file
-    there is not the partition's own. copies: by directory name, the names of files that were copied from another
-    partition, each with words that name the copied file. moved: by directory name, the names of .log files that were
-    moved from another partition, which lacks them now, each with words that name the missing file. found: by directory
-    name, the paths of the partition's .log files that lie in other partitions' directories, by the names that they
-    should have.
+    segments: by directory name and base offset, the partition's own segment with that base offset, wherever its files
+    lie; None if only another partition's .log file lies there. copies: by directory name, the names of files that were
+    copied from another partition, each with words that name the copied file. moved: by directory name, the names of
+    .log files that were moved from another partition, which lacks them now, each with words that name the missing file.
+    found: by directory name, the paths of the partition's .log files that lie in other partitions' directories, by the
+    names that they should have.
     """
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
@@ -238,7 +239,7 @@ def _partitions(
     ends: Mapping[TopicPartition, int],
     recovery_points: Mapping[TopicPartition, int],
 ) -> Iterator[list[_Place]]:
-    """Yield the places of each partition's directory, by base offset."""
+    """Yield the places of each partition's directory, by base offset. ends: known log end offsets, by partition."""
     try:
         directories = sorted(each for each in home.iterdir() if each.is_dir())
     except OSError:
@@ -272,7 +273,8 @@ def _places(directory: Path, *, is_cleaned: bool, end: int | None) -> list[_Plac
 
 
 def _survey(place: _Place, end: int | None) -> None:
-    """Set the attributes of a place by its indexes and the first and last batch of its .log file."""
+    """Set the attributes of a place by its indexes and the first and last batch of its .log file. end: the log end
+    offset of the partition; None if it is not known."""
     if FileKind.OFFSET_INDEX in place.files:
         place.last_entry = _last_entry(place.files[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
     if FileKind.TIME_INDEX in place.files:
@@ -359,8 +361,8 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
 
 def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
     """Yield the places whose .log file fits its indexes but does not begin where the .log file before it ends, each
-    with the place before it. A place is left out if the partition would have a gap or an overlap there without it,
-    too."""
+    with the place before it. A place counts only if the partition, without the .log file of the place, would have
+    neither a gap nor an overlap there."""
     logs = [place for place in places if FileKind.LOG in place.files and place.header is not None]
     for before, place in pairwise(logs):
         is_apart = before.end != place.base and place.until in {None, before.end}
@@ -379,9 +381,10 @@ def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
 
 
 def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
-    """Return whether the .log file of `place` belongs to `hole`, a place without a .log file, because it fits both
-    indexes of `hole`: the offset index by the positions of its batches, the time index by its largest timestamp. The
-    offset index alone is no proof: two partitions whose batches have equal sizes have equal offset indexes."""
+    """Return whether the .log file of `place` belongs to `hole`, a place without a .log file, because the .log file
+    fits both indexes of `hole`: its batches lie at the positions in the offset index, and its largest timestamp is that
+    of the last entry in the time index. The offset index alone is no proof: two partitions whose batches have equal
+    sizes have equal offset indexes."""
     if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
         return False
     assert hole.last_entry is not None

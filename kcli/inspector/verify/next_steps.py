@@ -128,9 +128,9 @@ def search(directory: str | Path, name: str) -> str:
 
 
 def search_log(directory: str | Path, begin: str, partition: str) -> str:
-    """Return the command that finds .log files below a directory whose names begin with `begin` (or with a dot and
-    `begin`). Files under Kafka's name in a partition's directory are left out, since they are known, except empty ones
-    in the directory `partition`."""
+    """Return the command that finds, below a directory, the .log files whose names begin with `begin` (or with a dot
+    and `begin`). Files with names of Kafka's form in partitions' directories are left out, since they are known, except
+    empty ones in the directory `partition`."""
     own = ("-path", f"*/{partition}/*", "-size", "0")
     return _command(
         "find",

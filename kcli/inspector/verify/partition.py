@@ -80,8 +80,8 @@ class LogBounds(NamedTuple):
 
     is_sound: whether the log has no error. is_short: whether a finding says that the log ends too early. leader_epoch:
     the leader epoch of the last sound batch; -1 if there is no batch. short_by: the kind of checkpoint that alone says
-    that the log ends too early; None if no checkpoint says so, or if other files say so, too. reached: the offset that,
-    by the checkpoints, the log had reached; 0 if they have no entry.
+    that the log ends too early; None if no checkpoint says so, or if other files say so, too. reached: the offset that
+    the log had reached according to the checkpoints; 0 if they have no entry.
     """
 
     first: int
@@ -103,7 +103,7 @@ def _is_coordinators(segment: SegmentFiles) -> bool:
 class LogVerifier:
     """Checks the segments of one log.
 
-    snapshots: producer snapshots with the offset in their names, in order. is_whole: whether the segments are all of
+    snapshots: producer snapshots with the offset in their names, in order. is_whole: whether these are all segments of
     the log. control: parses a control batch. orphans: index files without a .log file. known: what other files say
     about the log. causes: collects the causes of findings in the log; may have causes already.
 
@@ -374,9 +374,9 @@ class LogVerifier:
         )
 
     def _without_marker(self, log: Path, size: int, end: int) -> Finding | None:
-        """Return the finding that the last segment's .log file was cut: the transaction index has the end of a
-        transaction that is open in the log. Returns None if it has no such entry. size: bytes of the file.
-        end: the offset behind its last batch."""
+        """Return the finding that the last segment's .log file was cut, because the transaction index has an entry of a
+        transaction that is still open in the log; None if it has no such entry. size: bytes of the file. end: the
+        offset behind its last batch."""
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
 
@@ -471,7 +471,7 @@ class LogVerifier:
 
     @property
     def _known_end(self) -> int:
-        """Return the log end offset by the checkpoints; 0 if they have no entry for the partition."""
+        """Return the log end offset that the checkpoints state; 0 if they have no entry for the partition."""
         return max(self._known.ends.values(), default=0)
 
     def _with_order(
@@ -603,8 +603,8 @@ class LogVerifier:
         return [each for each in of_log if each not in parts]
 
     def _as_appended(self, path: Path, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """If a .log file ends with a copy of the next one, make the copy the cause of the findings behind it. Returns
-        the other findings."""
+        """If a .log file ends with a copy of the next one, make the copy the cause of the findings in its bytes, and of
+        those in later files that follow from it. Returns the other findings of the .log file."""
         overlaps = (each for each in of_log if each.kind == "offsets-overlap" and each.offset == following)
         overlap = next(overlaps, None)
         if overlap is None or following is None:
@@ -631,8 +631,8 @@ class LogVerifier:
         return [each for each in of_log if each is not overlap and not self._causes.takes(each)]
 
     def _find_tail(self, segment: SegmentFiles, of_log: list[Finding], cut: Finding | None, end: int) -> list[Finding]:
-        """If damage or a cut has lost the end of the segment, store that finding in `_tail`. Returns the other findings
-        in the segment's .log file."""
+        """If damage or a cut has lost the end of the segment, store the finding of that damage or cut in `_tail`.
+        Returns the other findings in the segment's .log file."""
         at_end = [each for each in of_log if each.severity == "error" and each.next_valid_position is None]
         if at_end and at_end[0].kind in TAIL_DAMAGE:
             self._tail = at_end[0], segment, end
@@ -695,8 +695,8 @@ class LogVerifier:
         *,
         is_cut: bool,
     ) -> list[Finding]:
-        """Return one finding in place of those of an index, if most entries fit no batch of a sound .log file; else
-        return `found`.
+        """Return one finding in place of `found`, the findings in an index, if most of its entries fit no batch of a
+        sound .log file; else return `found`. wrong: the number of entries that fit no batch.
 
         Either the index or the .log file is that of another segment: the .log file, if it does not end at the next
         segment and the index does not contradict itself; else the index.
@@ -774,8 +774,8 @@ class LogVerifier:
 
     def _returned_below(self) -> int | None:
         """Return the base offset of the segment below which Kafka had deleted all segments, although some are there
-        again; None if there is no such segment. The evidence is a gap below the first segment of which
-        leader-epoch-checkpoint has an entry: Kafka removes the entries below the log start offset."""
+        again; None if there is no such segment. The evidence is a gap right below the segment to which the first start
+        offset in leader-epoch-checkpoint belongs: Kafka removes the entries below the log start offset."""
         known = self._known
         if self._check.cleaned or known.gaps is Gaps.NORMAL or not known.epochs:
             return None
@@ -816,8 +816,8 @@ class LogVerifier:
         self._miss(self._known.directory, first, last if last >= 0 else None, "error", why, base=base)
 
     def _was_empty(self) -> bool:
-        """Return whether the only missing .log file is the first one, and had no batch when the broker was shut down:
-        the recovery point of a clean shutdown equals the log end offset, and no other file is evidence of a batch."""
+        """Return whether the only missing .log file is the one with base offset 0, and had no batch at a clean
+        shutdown: the recovery point is 0, no other file has an offset above 0, and the indexes have no entry."""
         if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
             return False
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
@@ -859,10 +859,10 @@ class LogVerifier:
     def _finish_normal_gap(self, directory: Path, first: int, until: int, log: Path, base: int | None) -> None:
         """Add the finding of a gap in a compacted log.
 
-        base: the base offset of a segment of which there is an index or a snapshot; None if there is no such file.
-        Compaction may have removed all batches below `base`. If there is only a snapshot, compaction may also have
-        removed those from `base` on; but the snapshot is evidence against that, since Kafka's start deletes the
-        snapshots of segments that the cleaner removed.
+        base: the base offset of a segment of which there is an index or a snapshot; None if there is no such file. That
+        no batch is left below `base` is normal after compaction. An index shows that the .log file with base offset
+        `base` is missing (an error). A snapshot alone makes this probable (a warning): the cleaner may have removed the
+        segment, but then Kafka's start would have deleted the snapshot.
         """
         if base is None or base > first:
             self._found.append(between(log, first, until - 1 if base is None else base - 1))
@@ -979,8 +979,8 @@ class LogVerifier:
         return self._snapshots[self._reached][0] if self._reached < len(self._snapshots) else None
 
     def _compare_snapshot(self) -> None:
-        """Compare the next snapshot with the producer state of the log: the check of the log has reached the snapshot's
-        offset."""
+        """Compare the next snapshot with the producer state of the log, now that the check of the log has reached the
+        snapshot's offset."""
         offset, snapshot = self._snapshots[self._reached]
         self._reached += 1
         if self._segments:
@@ -1009,8 +1009,8 @@ def _is_out_of_place(finding: Finding) -> bool:
 
 
 def _moved_to(position: int, noticed: Finding) -> Finding:
-    """Return the finding of a batch, changed to be about the batch before it, which has the wrong base offset that the
-    finding is due to. position: the byte where the batch before it begins."""
+    """Return the finding `noticed` of a batch, changed to be about the batch before it: the wrong base offset of that
+    earlier batch is the reason for the finding. position: the byte at which the earlier batch begins."""
     length = (noticed.position or 0) - position
     return replace(
         noticed,

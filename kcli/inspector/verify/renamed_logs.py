@@ -1,7 +1,7 @@
 """Finding the .log file of a missing segment under a name that Kafka does not read, or compressed under its own.
 
     lost+found/#131077       fsck puts files without a name there
-    <offset>.LOG             made by a copy over a file system without case
+    <offset>.LOG             made by a copy through a file system that does not keep upper and lower case apart
     <offset>.log.gz, .bak    made from the .log file by a log rotation or an operator
     <offset>.log             compressed in its place by a backup or an operator
     <offset>.<any text>      the whole file, beside an older or emptied one that has its name: a synchronization of two
@@ -10,13 +10,13 @@
     .rsync-partial/, .~tmp~/ rsync keeps incomplete files there
     <offset>.log.part        an incomplete or whole download, also as .partial, .crdownload, .tmp
 
-A file is the missing .log file if its batches have the missing offsets, by their headers: the last entry of the indexes
-that were left behind leads to one of these batches, or, if no index is left, the batches of one file or of several
-begin and end exactly where the log has a gap. A file is a longer version of the .log file with its base offset if it
-has every sound batch of that .log file, by offsets and CRC, and more; if that one has no sound batch, the file is a
-longer version if an index leads to its last batch, or if it ends where the next .log file begins. A file whose name
-contains that of the missing .log file, and that begins with the first batch but has no other of these proofs, is a part
-of it: its batches are kept.
+A file is the missing .log file if the headers of its batches have the missing offsets and one more condition holds: the
+last entry of the indexes that were left behind leads to one of these batches; or, if no index is left, the batches of
+one file or of several begin and end exactly where the log has a gap. A file is a longer version of the .log file with
+its base offset if it has every sound batch of that .log file, by offsets and CRC, and more; if that one has no sound
+batch, the file is a longer version if an index leads to its last batch, or if it ends where the next .log file begins.
+A file whose name contains that of the missing .log file, and that begins at the first missing offset but has no other
+of these proofs, is a part of the missing .log file: its batches are kept.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class RenamedLog(NamedTuple):
 
 
 def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
-    """Return the files that have the missing batches of a partition's log, by base offset; no file for a segment that
-    several files fit.
+    """Return the files that have the missing batches of a partition's log, in the order of their base offsets; no file
+    for a segment that several files fit.
 
     directory: the partition's directory. home: the log directory that contains it.
     """

@@ -124,7 +124,7 @@ def build_offset_map(
 ) -> bool:
     """Fill the map with the keys of the segments that have offsets in [start, stop). Returns whether it got full.
 
-    surveyed: a dict that gets the windows read, all of whose keys are in the map. Raises Uncleanable.
+    surveyed: a dict to which each window is added whose keys are all in the map. Raises Uncleanable.
     """
     transactions = CleanedTransactions()
     transactions.add_aborted(log.aborted(start, stop))

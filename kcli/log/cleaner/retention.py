@@ -40,7 +40,7 @@ def delete_old(log: CleanerLog, expired: list[StoredSegment], disk: Disk, target
 
 
 def _cut_leader_epochs(log: CleanerLog, disk: Disk, target: Path) -> None:
-    """Drop the epochs that ended before the log start from leader-epoch-checkpoint."""
+    """Remove from leader-epoch-checkpoint the epochs that end at or below the log start offset."""
     path = target / FileKind.LEADER_EPOCHS
     known = path if path.exists() else log.directory / FileKind.LEADER_EPOCHS
     if not known.exists():

@@ -76,7 +76,7 @@ class LiveSegments:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments' .log files that hold batches."""
+        """The size of all batches in the .log files, in bytes; preallocated space does not count."""
         return sum(segment.size for segment in self.all)
 
     def end_of(self, i: int, log_end_offset: int) -> int:
@@ -104,7 +104,7 @@ class LiveSegments:
         self.forget_places()
 
     def forget_places(self) -> None:
-        """Forget the cached places of offsets, as the log was truncated."""
+        """Drop the cached places of offsets (segment and byte), because the log was truncated."""
         self._places.clear()
 
     def read(

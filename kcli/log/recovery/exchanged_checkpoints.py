@@ -30,9 +30,9 @@ class ForeignCheckpoints(NamedTuple):
     """Foreign checkpoints in a log directory.
 
     kinds: the foreign checkpoints; after an exchange, also those that are foreign in `owner`. owner: the other log
-    directory that has most of the partitions in them; None if it is not known. is_exchanged: whether `owner` has
-    checkpoints of this directory in turn. forgets_start: whether Kafka's start forgets a log start offset. entries: the
-    number of entries in this directory's foreign checkpoints.
+    directory that has most of the partitions that these checkpoints list; None if it is not known. is_exchanged:
+    whether `owner` has checkpoints of this directory in turn. forgets_start: whether Kafka's start forgets a log start
+    offset. entries: the number of entries in this directory's foreign checkpoints.
     """
 
     kinds: Sequence[FileKind]
@@ -60,8 +60,8 @@ def foreign_checkpoints(
     home: Path, others: Sequence[Path], exists: Callable[[TopicPartition], bool]
 ) -> ForeignCheckpoints | None:
     """Return the foreign checkpoints in the log directory `home`; None if there are none. others: the other log
-    directories of its broker. exists: whether a partition may exist, and is not known to be deleted: a file of deleted
-    partitions alone is not foreign. Raises UnreadableInput."""
+    directories of its broker. exists: returns False for a partition that is known to be deleted. Checkpoints that list
+    fewer than ENTRIES_LEAST other partitions are no evidence. Raises UnreadableInput."""
     own = _partitions(home)
     found = {kind: names for kind in KINDS if (names := _entries(home, kind)) and not own & names}
     most = max(found.values(), key=len, default=set[TopicPartition]())

@@ -1,6 +1,6 @@
-"""Batches of another partition in a coordinator's log, by the keys of their records: bytes that were written into the
-wrong file. A coordinator writes only records of its own partition into a batch, so that the first record of a batch
-shows to which partition the batch belongs.
+"""Batches of another partition in a coordinator's log (bytes that were written into the wrong file), found by the keys
+of their records. A coordinator writes only records of its own partition into a batch, so that the first record of a
+batch shows to which partition the batch belongs.
 
 Kafka's start reads no keys: the coordinator loads such records together with its own. Transaction markers have no such
 key, and count as batches of the partition whose log has them.
@@ -56,7 +56,7 @@ class Run:
     """Batches of another partition, one behind the other: bytes [position, end) of a .log file. owner: the number of
     that partition. batches: their number. first_offset, last_offset: in the headers of the first and the last batch.
     own_end: the offset behind the last batch of the log's own partition before them. own_next: the base offset of the
-    own partition's next batch behind them. Each is None if there is no such batch."""
+    own partition's next batch behind them. own_end and own_next are None if there is no such batch."""
 
     position: int
     end: int
@@ -118,8 +118,8 @@ def _owner(topic: str, count: int, key: bytes) -> int | None:
 
 def lost_within(found: Iterable[Run], reached: int) -> tuple[int, int] | None:
     """Return the first and the last offset that the log's own partition lacks where it has these batches instead; None
-    if it lacks no offset there. reached: the log end offset by the checkpoints, 0 if they have no entry: offsets below
-    it that lie behind the partition's last batch count as missing."""
+    if it lacks no offset there. reached: the log end offset that the checkpoints state, 0 if they have no entry:
+    offsets below it that lie behind the partition's last batch count as missing."""
     lost = [
         (run.first_offset if run.own_end is None else run.own_end, reached if run.own_next is None else run.own_next)
         for run in found

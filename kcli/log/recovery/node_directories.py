@@ -50,7 +50,7 @@ def _none_is(_: PartitionDirectory) -> bool:
 
 
 class NodeDirectories:
-    """A log directory, and the other log directories of its broker (others); empty if these are not known.
+    """A log directory (directory), and the other log directories of its broker (others: empty if they are not known).
 
     metadata_home: the log directory in which the metadata log belongs; None if it is not known. is_stray(directory):
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
@@ -198,8 +198,8 @@ def log_directories_of(server: Mapping[str, str]) -> list[Path]:
 
 
 def metadata_home_of(server: Mapping[str, str]) -> Path | None:
-    """Return the log directory of the metadata log, by the entries of server.properties; None if they name no log
-    directory."""
+    """Return the log directory that the entries of server.properties name for the metadata log; None if they name no
+    log directory."""
     named = server.get("metadata.log.dir")
     return Path(named) if named else next(iter(log_directories_of(server)), None)
 

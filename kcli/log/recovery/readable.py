@@ -94,10 +94,10 @@ def in_place(
     left_out: Callable[[BatchRow], None] = lambda _: None,
     room: Room | None = None,
 ) -> Iterator[BatchRow]:
-    """Yield the batches of a .log file that consumers (and in its topic the coordinator) can read, in the order of the
-    file. A batch whose offsets are wrong, as its neighbours show, is not yielded; if `room` is given and its
-    neighbours, or the ends of the room, leave only one possible base offset, it is yielded with that one. With `room`,
-    a batch with a wrong length (kcli.log.recovery.batch_length) is also yielded, with the right size.
+    """Yield the batches of a .log file that consumers and, in a coordinator's topic, the coordinator can read, in the
+    order of the file. A batch is left out if its neighbours show that its offsets are wrong. But with `room` it is
+    yielded with the right base offset, if its neighbours, or the ends of the room, leave only one possible. With
+    `room`, a batch with a wrong length (kcli.log.recovery.batch_length) is yielded, too, with the right length.
 
     left_out: called with each batch that is not yielded and has a header. Raises UnreadableInput.
     """
@@ -135,8 +135,8 @@ def _with_resized(name: str, content: Content, home: Home, room: Room | None) ->
 
 
 def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> BatchRow | None:
-    """Return the batch with the right base offset, if that differs from its own in one bit and is the only possible
-    base offset; else None.
+    """Return the batch with the right base offset, if that differs from the present one in one bit and is the only
+    possible base offset; else None.
 
     No CRC covers a base offset. A base offset is the only possible one if exactly as many offsets as the batch spans
     are free between the batch before (or the beginning of the room) and `end`, where the next batch begins. A copy of
@@ -184,7 +184,7 @@ def first_unread(
     behind the log end offset; else None.
 
     following: the base offset of the next segment; None for the last one, whose damaged end a start cuts. reached: the
-    log end offset by the checkpoints; None if they have no entry. Raises UnreadableInput.
+    log end offset that the checkpoints state; None if they have no entry. Raises UnreadableInput.
     """
     end = -1
     before: BatchRow | None = None

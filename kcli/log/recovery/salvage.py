@@ -159,7 +159,7 @@ class Checked:
     decompressed content of compressed files with batches that no .log file has. unused: the files that salvage does not
     use, but reports. lost: the first and last offset of each range of offsets that no .log file of a segment has; last
     is None if it is not known. moved: by name, the .log files that salvage puts into the directories of other
-    partitions, each with words for what it is.
+    partitions, each with words that name the .log file to which its batches belong.
     """
 
     contradicted: Collection[str] = ()
@@ -349,8 +349,8 @@ def salvage(
     keep Kafka from starting. These other files are removed, and so are the indexes of the .log files: a start rebuilds
     them. replaced: the .log files that a swap file has replaced, by name; if one of these is also in `files`, its
     batches behind those of the swap file are restored. home: the partition; in the files that it names, batches of
-    other partitions are left out. reached: the log end offset by the checkpoints; None if they have no entry. Raises
-    UnreadableInput.
+    other partitions are left out. reached: the log end offset that the checkpoints state; None if they have no entry.
+    Raises UnreadableInput.
     """
     salvaged = Salvaged()
     for name in [each for each in view.names() if each in files and not is_log(each)]:
@@ -621,8 +621,8 @@ def _record_count(row: BatchRow) -> int:
 class _Rows:
     """The batches of a .log file that salvage may keep, in the order of their offsets.
 
-    is_ordered: whether the batches have that order in the file. claims: if they do not, the position, and the first and
-    last offset by the header, of each batch that is left out.
+    is_ordered: whether the batches have that order in the file. claims: if they do not, for each batch that is left out
+    its position, and the first and last offset in its header.
     """
 
     def __init__(self, name: str, home: Home, content: Content, room: Room) -> None:
@@ -663,8 +663,8 @@ class _Rows:
 
 
 class _Kept:
-    """The batches of one .log file that salvage keeps, as ranges of files, in order. name: the name of the .log file.
-    next_offset: the lowest offset that the next batch may have; limit: all offsets are below this one.
+    """The batches of one .log file that salvage keeps, as byte ranges of files, in order. name: the name of the .log
+    file. next_offset: the lowest offset that the next batch may have; limit: all offsets are below this one.
 
     out_of_order: the number of kept batches that come after others with higher offsets in the file. put_back: the kept
     batches whose base offset was corrected. end, is_copy: as in Room.

@@ -1,8 +1,8 @@
 """The range assignor: each member gets a run, consecutive partitions, of every topic that it subscribes to.
 
-Topics with equally many partitions and the same readers are split into the same runs, so a member has the same
-partitions of both, which joins of the topics need. Members are sorted by instance id, and those without one come after
-them by member id: a static member that rejoins under a new member id gets the same runs. The first
+Topics with equally many partitions and the same subscribers are split into the same runs. So a member has the same
+partition numbers of all of them, as joins of these topics need. Members are sorted by instance id, and those without
+one come after them by member id: a static member that rejoins under a new member id gets the same runs. The first
 `partitions % members` members get one partition more. Earlier assignments are ignored.
 
 Source: RangeAssignor.
@@ -17,7 +17,8 @@ from kcli.java.hashing import hash_order, java_order, size_for, uuid_hash
 
 
 def assign_runs(members: Members, topics: Topics) -> Assignment:
-    """Assign a run of each topic to each of its readers. topics: number of partitions by topic id."""
+    """Assign a run of each topic to each member that subscribes to the topic. topics: number of partitions by topic
+    id."""
     order = _in_order(members)
     readers = readers_by_topic(order, members)
     runs: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in order}
