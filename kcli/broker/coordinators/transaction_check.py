@@ -4,7 +4,8 @@
                                               by AddPartitionsToTxn or AddOffsetsToTxn
     Produce 12, TxnOffsetCommit 5             the coordinator adds the partition (KIP-890)
 
-A coordinator on another broker receives this request as AddPartitionsToTxn in a version for brokers (4 and later).
+If the coordinator is on another broker, this broker sends it an AddPartitionsToTxn request for the verification or the
+addition, in a version for brokers (4 and later).
 
 Once a batch is in the log, the transaction is open in that partition until its marker, and needs no verification. The
 coordinator's errors are translated for the producer: a transient one becomes NOT_ENOUGH_REPLICAS, after which old

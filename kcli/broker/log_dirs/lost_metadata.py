@@ -1,5 +1,5 @@
-"""Checks that keep a node from starting if it would take a partition that has records for a stray one, and rename its
-directory to -stray.
+"""Checks that keep a node from starting if its start would rename the directory of a partition with records to -stray
+by mistake: the partition was not deleted, but its metadata is lost.
 
 check_metadata: partitions of topics that a damaged metadata log no longer names
 

@@ -338,8 +338,8 @@ class LogManager:
         return "*" in cordoned or str(directory.path) in cordoned
 
     def _in_maker(self, work: Callable[[], None], what: str) -> None:
-        """Run `work` in the thread that creates logs. `work` handles I/O errors itself; other errors are logged as
-        `what`."""
+        """Run `work` in the thread that creates logs. `work` handles I/O errors itself; other errors are logged
+        with the words `what`."""
 
         def ended(done: Future[None]) -> None:
             if (error := done.exception()) is not None:

@@ -253,8 +253,8 @@ class Leadership:
         return follower is None or not follower.is_caught_up(log_end, now_ms, self._lag_max_ms())
 
     def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
-        """Return the change to the ISR `isr`, in the order of Kafka's hash set: the metadata log keeps this order, and
-        Kafka's tools print it."""
+        """Return the change that makes `isr` the ISR, which is pending from now on. isr: broker ids in ascending order,
+        as in Kafka's hash set: the metadata log keeps the order, and Kafka's tools print it."""
         brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
         self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
         return self.pending

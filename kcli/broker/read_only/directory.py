@@ -1,9 +1,10 @@
 """The partitions in the directories of a read-only broker.
 
-    a log directory      has partition directories, checkpoints, meta.properties, the metadata log: all its partitions
-    any other directory  has subdirectories with segments: each is a partition; a subdirectory without the name of a
-                         partition is partition 0 of a topic with the subdirectory's name
-    one with segments    is itself one partition
+    a log directory       each partition directory in it is a partition; checkpoints, meta.properties and the metadata
+                          log may lie beside them
+    any other directory   each subdirectory with segments is a partition; a subdirectory without the name of a partition
+                          is partition 0 of a topic with the subdirectory's name
+    one with segments     is itself one partition
 
 Left out are the directories -delete, -stray and -future, and tiered segments. Unreadable files are logged, and skipped.
 """

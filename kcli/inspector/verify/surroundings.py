@@ -69,7 +69,8 @@ class Gaps(Enum):
 
 @dataclass
 class ClusterMetadata:
-    """The metadata of a metadata log: its image, and facts from all its records. home: the log directory with the log.
+    """The metadata of a metadata log: its image, and facts from all its records. home: the log directory
+    that holds the metadata log.
 
     created: topics whose creation is in the log, not only in a snapshot. with_policy: topics that ever had a
     cleanup.policy. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the brokers' default
@@ -390,9 +391,9 @@ class Surroundings:
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:
-        """The future logs with which Kafka replaces current logs, each compared with its current log: by the absolute
-        path of the future log and by that of the current log, if these lie in this log directory. Logs that cannot be
-        read are left out."""
+        """The future logs with which Kafka replaces current logs, each compared with its current log. The keys are the
+        absolute paths of both logs, as far as they lie in this log directory. Logs that cannot be read are left
+        out."""
         from kcli.metadata_log.placement import futures_in
 
         if not self.is_broker or not futures_in([self.path, *self.node.others]):
@@ -449,8 +450,9 @@ class Surroundings:
     def _is_beside(self, other: Path) -> bool:
         """Return whether another directory is a log directory of the same node, and no copy of this one.
 
-        The other directory counts as a copy if it has the same directory.id, and at least half of the partitions of the
-        smaller of the two are in both, unless by the metadata log the two have different ids.
+        The other directory counts as a copy if both have the same directory.id in meta.properties, and at least half of
+        the partitions of the smaller one lie in both. It does not count as a copy if no partition lies in both, or if
+        `directory_ids` finds different directory.ids for the two in the metadata log.
         """
         meta = meta_of(other)
         if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
@@ -473,8 +475,9 @@ class Surroundings:
 
     @cached_property
     def refused(self) -> Mapping[Path, str]:
-        """The reasons that keep Kafka from starting with this log directory, apart from the logs of its partitions, by
-        the path of the file or directory. Empty if files cannot be read, which another check reports."""
+        """The reasons that keep Kafka from starting with this log directory, by the path of the file or directory.
+        Reasons in the logs of topics' partitions are left out. Empty if files cannot be read, which another check
+        reports."""
         from kcli.log.recovery.run import Recovery
         from kcli.metadata_log.recovery import MetadataRecovery
 
