@@ -57,8 +57,8 @@ def register_broker(
     kraft_version: int = 0,
     has_session: bool = False,
 ) -> list[Record]:
-    """Return the records of a broker's registration: after the broker has started, or again by the same incarnation.
-    The last record is its RegisterBrokerRecord.
+    """Return the records of a broker's registration, when the broker has started or when the same incarnation registers
+    again. The last record is the broker's RegisterBrokerRecord.
 
     broker: with its new epoch, which is the offset that the first of these records will have; a registered incarnation
     keeps its epoch. previous_epoch: the epoch that the broker had at its last clean shutdown, NO_EPOCH if it knows

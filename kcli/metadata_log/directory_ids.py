@@ -1,8 +1,8 @@
 """The directory.id that the metadata log has for each log directory of a node. The id of a directory is
 
     right       if meta.properties has it, the node has registered it, and no other log directory of the node has it
-    decided     if the directory has no right id, this id is registered, and the metadata log places in it more than
-                half of the partitions that lie in the directory
+    decided     if the directory has no right id, the node has registered the id, and the metadata log places in the id
+                more than half of the partitions that lie in the directory
     not known   if no id is right or decided, or if the same id would be decided for two directories
 
 No two directories get the same id, and no directory gets an id that is in the meta.properties of another one.

@@ -52,7 +52,7 @@ It may not while it is fenced or in controlled shutdown."""
 
 
 class Clock(Protocol):
-    """Has fetched_ms, the time, in ms, of a fetch session's last Fetch; see Follower.rest."""
+    """An object of a fetch session, for Follower.rest. fetched_ms: the time, in ms, of the session's last Fetch."""
 
     fetched_ms: int
 

@@ -210,8 +210,9 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: by the path at
-        which a file belongs, the path at which it lies. Empty if files cannot be read, which another check reports."""
+        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: the path at
+        which a file belongs -> the path at which it lies. Empty if files cannot be read, which another check
+        reports."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
@@ -513,21 +514,21 @@ class Surroundings:
 
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:
-        """The partitions' directories of which Kafka would lose sound batches, or at which it would fail, if it started
-        without the clean-shutdown marker. None if files cannot be read. The directory of the metadata log is left out,
-        since each start recovers it."""
+        """The directories of the partitions of which Kafka would lose sound batches, or at which its start would fail,
+        if it started without the clean-shutdown marker. None if files cannot be read. The directory of the metadata log
+        is left out, since each start recovers it."""
         found = self._harmed(clean=False)
         return None if found is None else found - {METADATA_DIRECTORY}
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
-        """The partitions' directories, with that of the metadata log, of which Kafka's next start loses sound batches,
-        or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""
+        """The directories of the partitions, the metadata log included, of which Kafka's next start loses sound
+        batches, or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""
         return self._harmed(clean=None)
 
     def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
-        """Return the partitions' directories of which Kafka's start loses sound batches, or at which it fails; None if
-        files cannot be read. clean: as in Recovery."""
+        """Return the directories of the partitions of which Kafka's start loses sound batches, or at which it fails;
+        None if files cannot be read. clean: as in Recovery."""
         from kcli.log.recovery.run import Recovery
 
         try:
