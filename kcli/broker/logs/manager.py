@@ -168,7 +168,7 @@ class LogManager:
 
     def _take(self, loadings: list[DirectoryLoading]) -> None:
         """Add a Partition for each loaded log. Delete the logs of partitions that the metadata no longer has, and the
-        directories -delete. Raises LogDirsRefused if a partition lies in two log directories."""
+        directories with names that end in -delete. Raises LogDirsRefused if a partition lies in two log directories."""
         homes: dict[TopicPartition, LogDir] = {}
         for each in loadings:
             for path in each.deleted:

@@ -6,7 +6,8 @@
                           is partition 0 of a topic with the subdirectory's name
     one with segments     is itself one partition
 
-Left out are the directories -delete, -stray and -future, and tiered segments. Unreadable files are logged, and skipped.
+Directories with names that end in -delete, -stray or -future are left out, and so are tiered segments. Unreadable files
+are logged, and skipped.
 """
 
 from __future__ import annotations
