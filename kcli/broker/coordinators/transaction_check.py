@@ -209,7 +209,8 @@ async def _send_to_coordinator(
 
 
 def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
-    """Return the error code, or another one in its place if the client's version does not know it."""
+    """Return the error code for the client: INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED, and INVALID_TXN_STATE
+    in place of TRANSACTION_ABORTABLE if the client does not know that code."""
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code == ErrorCode.TRANSACTION_ABORTABLE and not client.supports_abortable:

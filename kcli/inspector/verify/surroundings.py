@@ -159,7 +159,7 @@ class Surroundings:
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
-        """The partitions that the metadata log assigns to this log directory but whose directory is missing here, has
+        """The partitions that the metadata log assigns to this log directory but whose directory is missing, has
         the id of a deleted topic, or has no batch while another directory has the partition's records."""
         placement = self._placement(self.registered_directory_id if self.properties is None else None)
         return [] if placement is None or not self.is_broker else list(placement.missing())
@@ -319,8 +319,8 @@ class Surroundings:
 
     @property
     def has_all_directories(self) -> bool:
-        """Whether all log directories of the node are known, each with a directory.id: either server.properties names
-        them, or one of the known directories has an id that the node has not registered, as after a new directory was
+        """Whether all log directories of the node are known, each with a directory.id. They are if server.properties
+        names them, or if a known directory has an id that the node has not registered: that directory was then
         formatted in place of a lost one."""
         from kcli.metadata.partition import to_uuid
 
