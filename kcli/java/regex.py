@@ -153,7 +153,7 @@ def _unquoted(pattern: str) -> str:
 class _Frame:
     """A group that is not closed yet, or the whole pattern, and whether its alternatives may match the empty text.
 
-    captures: whether it is, or contains, a capturing group. last_captures: the same for the last piece in it.
+    captures: whether the group is a capturing group, or contains one. last_captures: the same for its last piece.
     """
 
     captures: bool = False

@@ -97,8 +97,8 @@ def _is_segment(path: Path) -> bool:
 
 
 def _is_partition(path: Path) -> bool:
-    """Whether a directory is a partition's. If it has the name of a partition, it must be empty or have any file of a
-    partition; with another name it must have a segment."""
+    """Whether a directory is a partition's. If it has the name of a partition, it must be empty or have at
+    least one file of a partition; with another name it must have a segment."""
     try:
         entries = _entries(path)
     except UnreadableInput as error:
