@@ -161,8 +161,9 @@ def parse_messages(data: bytes | memoryview) -> tuple[Message, ...]:
 def unwrap(message: Message, *, limit: int = compression.DEFAULT_LIMIT) -> tuple[Message, ...]:
     """Return the messages inside a wrapper, with absolute offsets; for any other message, a tuple of that message.
 
-    limit: the most bytes that the value may decompress to. Raises FormatError, with a position from the start of the
-    compressed bytes; the fault of an inner message has no position, its reason names the byte after decompression.
+    limit: the most bytes that the value may decompress to. Raises FormatError. Its position is counted from
+    the start of the compressed bytes; for a fault of an inner message it is None, and the reason has the position in
+    the decompressed messages.
     """
     if message.codec == compression.NONE:
         return (message,)

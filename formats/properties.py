@@ -5,7 +5,7 @@ r"""Properties: `meta.properties` of a log directory and `partition.metadata` of
       cluster.id         of the cluster that the directory belongs to; required in version 1
       node.id            of the node that the directory belongs to; required in version 1
       directory.id       22 characters of base64: the id of the log directory (KIP-858), optional
-    partition.metadata   two lines `name: value`; Kafka ignores the names and what follows
+    partition.metadata   two lines `name: value`; Kafka ignores the names and any further lines
       version            0; Kafka reads any version from 0 on
       topic_id           22 characters of base64 (KIP-516)
 
@@ -139,8 +139,8 @@ def parse_partition_metadata(data: bytes) -> PartitionMetadata:
 
 
 def _value_in(name: str, line: str, position: int) -> str:
-    """Return the value in a line `name: value`, whatever the name in it. Java's `split(":\\s+")` must find two parts in
-    the line; empty parts behind them do not count. Raises BadValue."""
+    """Return the value in a line `name: value`, whatever the name in it. Java's `split(":\\s+")` must return two parts
+    of the line; it drops empty parts at the end. Raises BadValue."""
     parts = _COLON.split(line)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class BatchRow(NamedTuple):
-    """A row of BatchTable, in the order of BATCH_COLUMNS. All int64; batches.pxd describes each."""
+    """A row of BatchTable: its fields, all int64, in the order of BATCH_COLUMNS. batches.pxd describes each field."""
 
     position: int  # byte in the file where the batch begins
     start: int  # the same byte in the window
@@ -63,7 +63,7 @@ POSITION, START, SIZE, BASE_OFFSET, LAST_OFFSET, MAGIC, ATTRIBUTES, MAX_TIMESTAM
 
 
 class RecordRow(NamedTuple):
-    """A row of RecordTable, in the order of RECORD_COLUMNS. All int64; records.pxd describes each."""
+    """A row of RecordTable: its fields, all int64, in the order of RECORD_COLUMNS. records.pxd describes each field."""
 
     offset: int
     timestamp: int  # ms since 1970

@@ -277,7 +277,7 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
 
 def _kafka_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
     """Yield the file at a path, even if its name has no known type; for a directory, the files in it of `file_type`
-    (None: logs)."""
+    (None: .log files)."""
     if path.is_dir():
         yield from input_files(path, file_type)
     else:

@@ -100,8 +100,8 @@ def guard(parameter: Any) -> None:
     """Make a parameter of a command refuse values that no command can use.
 
     These are an empty path, which would stand for the current directory, an integer beyond int64, a float that is
-    not finite, which Kafka's formats and protocol cannot have, and a name that is not UTF-8; paths and the texts of
-    AS_BYTES may have any bytes."""
+    not finite, which Kafka's formats and protocol cannot have, and a name that is not UTF-8. Paths, and the texts of
+    the parameters in AS_BYTES, need not be UTF-8."""
     own: Callable[..., Any] | None = parameter.callback
     is_path = isinstance(parameter.type, TyperPath)
     is_name = not is_path and parameter.name not in AS_BYTES

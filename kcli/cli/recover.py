@@ -303,8 +303,8 @@ class _Show:
             self._has_next = self._has_next or each.set_aside is not None or bool(each.lost and current)
 
     def _of_transactions(self) -> None:
-        """Show each transaction for which __transaction_state contradicts the producer state of a partition that the
-        start does not change."""
+        """Show each transaction for which __transaction_state contradicts the producer state of a partition, unless
+        the start changes that partition."""
         if self._recovery.is_partition or any(map(_is_of_coordinator, self._harmed)):
             return
         from kcli.inspector.transaction_state import unfit
@@ -769,9 +769,10 @@ def _mending_words(row: Row) -> str:
 
 
 def _end_of_promoted(row: Row, compared: Compared, directory: Path, aside: Path | None) -> Row:
-    """Return the fields to replace in a partition's row of offsets if the start puts a future log in the place of the
-    current one; {} if they stay, and for other rows. directory: that of the log in the row, the future or the current
-    one. aside: the directory of the two that salvage makes a stray; None if it makes neither a stray."""
+    """Return the fields that change in the row with a partition's offsets if the start puts a future log in the place
+    of the current log; {} if none change, and for a row of another kind. directory: that of the row's log, which is the
+    future or the current log. aside: the directory of the future or the current log if salvage makes it a stray; None
+    if it makes neither a stray."""
     promotion = compared.promotion
     if promotion.is_resumed:
         return {}
@@ -816,8 +817,8 @@ def _lost_ranges(row: Row) -> str:
 
 
 def _aside_words(row: Row) -> str:
-    """Return the end of a sentence about lost offsets: only the deleted log has them, and which of the two logs salvage
-    keeps as a stray."""
+    """Return the end of a sentence about lost offsets: that only the deleted log has them, and which log, the future or
+    the current one, salvage keeps as a stray."""
     words = ", which the deleted log alone has"
     if row["salvage_sets_aside"] is None:
         return words

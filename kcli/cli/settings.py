@@ -97,8 +97,8 @@ def _metadata_log_dir(home: Path, server: Mapping[str, str]) -> Path:
 
 
 def _image(log_directory: Path) -> tuple[MetadataImage | None, UnreadableInput | None]:
-    """Return the image of a log directory's metadata log, and the first damage in that log (None without damage); a
-    damaged log gives the image of the records that can be read. Both are None if there is no metadata log. Raises
+    """Return the image of a log directory's metadata log, and the first damage in that log (None without damage). For a
+    damaged log, the image is that of the records that can be read. Both are None if there is no metadata log. Raises
     UnreadableInput."""
     if not (log_directory / METADATA_DIRECTORY).is_dir():
         return None, None  # without a metadata log the slow import is not needed

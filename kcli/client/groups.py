@@ -239,8 +239,8 @@ class Groups:
 
 
 def _metadata(described: confluent_kafka.TopicPartition) -> str:
-    """Return the metadata string of a committed offset. confluent-kafka 2.16 returns bytes beyond the string's end, up
-    to the next zero byte."""
+    """Return the metadata string of a committed offset. confluent-kafka 2.16 may append bytes that lie behind the
+    string in memory; from the first of these that is not UTF-8 on, they are cut off."""
     try:
         return described.metadata or ""
     except UnicodeDecodeError as error:

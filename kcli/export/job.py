@@ -161,10 +161,10 @@ class TopicOutcome:
 class Outcome:
     """The result of this run.
 
-    manifest: the whole table, all increments. files, dead_letters, damage: of this run only. finished_earlier: whether
-    an interrupted commit of an earlier run was finished first. superseded: the number of records that --latest-by-key
-    leaves out. lost: (topic, partition, first, last) of offsets that were deleted before this increment could read
-    them.
+    manifest: of the whole table, with all increments. files, dead_letters, damage: of this run only. finished_earlier:
+    whether an interrupted commit of an earlier run was finished first. superseded: the number of records that
+    --latest-by-key leaves out. lost: (topic, partition, first, last) of offsets that were deleted before this increment
+    could read them.
     """
 
     manifest: Manifest

@@ -3,7 +3,7 @@
     decoder              option                          key                        payload
     offsets              --offsets-decoder               {"type":..,"data":{..}}    {"version":..,"data":{..}}
     transaction-log      --transaction-log-decoder         or: Unknown record type    or <DELETE> for a tombstone,
-    share-group-state    --share-group-state-decoder       or: Error at offset        nothing behind an error
+    share-group-state    --share-group-state-decoder       or: Error at offset        nothing if the key is an error
     cluster-metadata     --cluster-metadata-decoder      nothing                    {"type":..,"version":..,"data":{..}}
     remote-log-metadata  --remote-log-metadata-decoder   nothing                    Java's toString of the metadata
 

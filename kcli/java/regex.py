@@ -5,9 +5,12 @@ reference to a group within the pattern, and no possessive quantifier: a pattern
 what Java reads in a way of its own (nested classes, \\b, \\p, flags other than a leading (?i), the repetition of a
 group that captures and may be empty).
 
-    .             all but a line break          $        the end of the text
-    \\d \\w \\s     of ASCII                      (?i)     of ASCII
-    (?<name>x)    a group, for ${name}          \\Q..\\E   as it is
+    .             any character but a line break
+    $             the end of the text
+    \\d \\w \\s     ASCII digits; ASCII letters, digits and _; ASCII white space
+    (?i)          ignore the case of ASCII letters
+    (?<name>x)    a capturing group, which ${name} in a replacement refers to
+    \\Q..\\E       the text in between, literally
 
 Source: java.util.regex.Pattern, Matcher.appendReplacement.
 """
@@ -150,7 +153,7 @@ def _unquoted(pattern: str) -> str:
 class _Frame:
     """A group that is not closed yet, or the whole pattern, and whether its alternatives may match the empty text.
 
-    captures: whether it is, or contains, a capturing group. last_captures: the same for the last piece in it.
+    captures: whether the group is a capturing group, or contains one. last_captures: the same for its last piece.
     """
 
     captures: bool = False

@@ -146,7 +146,7 @@ def _node(child: Child) -> Answer:
 
 
 def memory_bytes(pid: int) -> int | None:
-    """Return the memory of a process in bytes, in which each page counts in proportion to the processes that share it
+    """Return the memory of a process in bytes, to which a page that n processes share contributes an nth of its size
     (Pss); None if /proc does not show it."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

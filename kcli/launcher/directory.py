@@ -51,7 +51,7 @@ class ClusterRequest:
     nodes: number of brokers; listen: the first broker's address; None if not given. controllers: number of separate
     controllers, 0 for combined roles. file: the server.properties of --config, which applies to all nodes, except for
     the configurations that the launcher sets for each node (A_NODES_OWN). options: configurations of all nodes, which
-    override those of the file. secure: all listeners are those of `kcli.launcher.secured`.
+    override those of the file. secure: whether all listeners use SASL_SSL (`kcli.launcher.secured`).
     """
 
     nodes: int | None

@@ -118,7 +118,7 @@ def _check_factor(partition: Partition, target: tuple[int, ...]) -> None:
 
 def _cancel(image: MetadataImage, topic: Topic, number: int, defaults: Mapping[str, str]) -> Change:
     """Return the change that cancels a reassignment: it restores the replicas without the adding ones. If only adding
-    replicas are in the ISR, this takes an unclean leader election, which the topic's configuration must allow."""
+    replicas are in the ISR, this needs an unclean leader election, which the topic's configuration must allow."""
     partition = topic.partitions[number]
     adding = partition.adding_replicas
     if not adding and not partition.removing_replicas:

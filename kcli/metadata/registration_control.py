@@ -57,8 +57,8 @@ def register_broker(
     kraft_version: int = 0,
     has_session: bool = False,
 ) -> list[Record]:
-    """Return the records of a broker's registration: after the broker has started, or again by the same incarnation.
-    The last record is its RegisterBrokerRecord.
+    """Return the records of a broker's registration, when the broker has started or when the same incarnation registers
+    again. The last record is the broker's RegisterBrokerRecord.
 
     broker: with its new epoch, which is the offset that the first of these records will have; a registered incarnation
     keeps its epoch. previous_epoch: the epoch that the broker had at its last clean shutdown, NO_EPOCH if it knows
@@ -168,8 +168,8 @@ def fence_broker(image: MetadataImage, broker_id: int, broker_properties: Mappin
 def begin_controlled_shutdown(
     image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]
 ) -> list[Record]:
-    """Return the records that begin a broker's controlled shutdown: it loses the leadership and the ISR of its
-    partitions. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
+    """Return the records that begin a broker's controlled shutdown: it gives up the leadership of its partitions
+    and leaves their ISRs. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     records = [] if broker.in_controlled_shutdown else [_change(broker, 1, inControlledShutdown=1)]
     return [*records, *broker_leaves_isrs(image, broker_id, broker_properties)]
@@ -188,8 +188,8 @@ def cordon_directories(image: MetadataImage, broker_id: int, directories: Sequen
 def directories_offline(
     image: MetadataImage, broker_id: int, directories: Collection[UUID], broker_properties: Mapping[str, str]
 ) -> list[Record]:
-    """Return the records for failed log directories of a broker: its replicas in them lose leadership and ISR. Raises
-    Refused(BROKER_ID_NOT_REGISTERED)."""
+    """Return the records for failed log directories of a broker: its replicas in these directories give up
+    leadership and leave the ISR. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     failed = [each for each in broker.directories if each in directories]
     if image.metadata_version < levels.DIRECTORIES or not failed:

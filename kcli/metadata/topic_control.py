@@ -34,9 +34,9 @@ class TopicContext:
     """The configuration and the state that the controller has beside the image.
 
     num_partitions, replication_factor: the defaults. broker_properties: server.properties with the brokers' dynamic
-    configurations, under the brokers' names. remote_storage: whether tiered storage is enabled. new_id: returns a new
-    topic id. charge(n): charges n partitions to create or delete to the client's quota; returns False if the quota
-    refuses them.
+    configurations, by the names that brokers use (log.retention.ms). remote_storage: whether tiered storage is
+    enabled. new_id: returns a new topic id. charge(n): charges n partitions to create or delete to the client's quota;
+    returns False if the quota refuses them.
     """
 
     num_partitions: int = 1

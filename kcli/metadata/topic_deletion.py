@@ -42,7 +42,7 @@ def delete_topics(
     context: TopicContext,
     rights: Rights = ALL_RIGHTS,
 ) -> Result[list[TopicAnswer]]:
-    """Delete topics. topics: the name or the id of each topic, and None for the other.
+    """Delete topics. topics: the name and id of each topic; the one that the request lacks is None.
 
     The answer about a topic that the request may not describe is the same whether it exists or not, unless the request
     knows its id.

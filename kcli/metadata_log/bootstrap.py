@@ -2,7 +2,7 @@
 If the file
 
     is missing                           Kafka uses metadata.version alone, at its latest level
-    has no batch for metadata.version    Kafka does not start
+    has no record of metadata.version    Kafka does not start
     has an unreadable batch or record    Kafka does not start
     has a wrong CRC, an incomplete batch at the end, or no header or footer: Kafka reads the records all the same
 

@@ -1,14 +1,14 @@
 """The directory.id that the metadata log has for each log directory of a node. The id of a directory is
 
     right       if meta.properties has it, the node has registered it, and no other log directory of the node has it
-    decided     if the directory has no right id, this id is registered, and the metadata log places in it more than
-                half of the partitions that lie in the directory
+    decided     if the directory has no right id, the node has registered the id, and the metadata log places in the id
+                more than half of the partitions that lie in the directory
     not known   if no id is right or decided, or if the same id would be decided for two directories
 
 No two directories get the same id, and no directory gets an id that is in the meta.properties of another one.
 Partitions that the metadata log places in the right or decided id of another directory do not count: somebody has moved
-them. A partition that lies in several directories (all but one are copies) counts only for a directory that has no
-partition which lies in that directory alone. Source: KIP-858.
+them. If a partition lies in several directories, all but one are copies: such partitions count only for a directory
+all of whose partitions lie in other directories, too. Source: KIP-858.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def _most(votes: Collection[UUID]) -> UUID | None:
 
 
 def _withdraw(sure: dict[Path, UUID], own: Mapping[Path, UUID | None]) -> None:
-    """Remove from `sure` each decided id that another directory has in its meta.properties and is to keep. sure: the
-    right and the decided ids. own: the id in each meta.properties. Both by log directory."""
+    """Remove from `sure` each decided id that another directory has in its meta.properties, unless that directory
+    gets another id. sure: the right and the decided ids. own: the id in each meta.properties. Both by log directory."""
     while True:
         after = {path: sure.get(path, each) for path, each in own.items()}
         holders = Counter(after.values())

@@ -31,8 +31,8 @@ LEADER_EPOCH: Final = BATCH_COLUMNS.index("leader_epoch")
 
 
 class LastBatches(NamedTuple):
-    """The ids in the last segment of a partition that has sound batches: the highest producer id, and the leader epoch
-    of the last batch; -1 if there is none."""
+    """The highest producer id, and the leader epoch of the last batch, in the partition's last segment with a sound
+    batch; both -1 if no segment has one."""
 
     producer_id: int = -1
     leader_epoch: int = -1
@@ -75,8 +75,8 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
 
 
 def last_batches(partition: Path) -> LastBatches:
-    """The ids in the last segment with a sound batch. The segments before it need not be read: producer snapshots have
-    their producer ids."""
+    """Return the LastBatches of a partition. The segments before its last one with a sound batch need not be read, as
+    the producer snapshots have their producer ids."""
     try:
         logs = [(name.base_offset or 0, path) for path, name in _parsed(partition) if name.kind is FileKind.LOG]
     except OSError:  # recovery reports this error when it plans this partition

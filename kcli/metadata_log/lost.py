@@ -327,8 +327,8 @@ def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | 
 
 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
-    """Yield a line for each damage at which Kafka's start cuts the log. If Kafka cuts nothing, yield a line for the
-    first segment that it removes; further segments get no line, as their removal follows from a cut."""
+    """Yield a line for each damage at which Kafka's start cuts a .log file. If it cuts none, but removes segments,
+    yield a line for the first of them. No other removal has a line, as Kafka removes all segments behind the damage."""
     from kcli.log.recovery.loader import EventKind  # imported late: starting a broker does not need it
 
     losses = [event for event in plan.events if event.is_loss]

@@ -1,7 +1,8 @@
 """The files of a metadata log, replayed into an image without a broker: the latest snapshot, then the log after it.
 
     around_damage       damage is skipped: the latest snapshot that is whole and agrees with the log is read, then every
-                        record that can be read; without such a snapshot, only the log, if it begins at offset 0
+                        record of the log that can be read; if there is no such snapshot, the readable part of the
+                        latest damaged one is read first, unless the log has all records below that one's offset
     not around_damage   as Kafka's start does: the latest snapshot is read, then the log up to the first damage, at
                         which Kafka's start cuts the log
 
@@ -94,10 +95,11 @@ def _apply(image: MetadataImage, name: str, record: MetadataRecord, on_error: Er
 def _around_damage(
     directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the latest snapshot that is whole and agrees with the log, and the offset after it.
+    """Return the image of the latest snapshot that is whole and agrees with the log, and the offset from which on the
+    log is to be replayed.
 
-    If there is no such snapshot, return the image of the readable part of the latest damaged snapshot, unless the log
-    has all records below its offset.
+    If there is no such snapshot, return the image of the readable part of the latest damaged snapshot. But if there is
+    none either, or if the log has all records below that snapshot's offset, return `image` as it is, and 0.
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):

@@ -1,6 +1,6 @@
 """The voters. A replica is a node's id and the id of its log's directory (KIP-853); static voters have only ids.
 
-    key          a key without a directory id stands for that node, whatever its directory
+    key          a node id and a directory id; without a directory id it stands for the node, whatever its directory
     endpoints    host and port by listener
     versions     the levels of kraft.version that the voter supports
 

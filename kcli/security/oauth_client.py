@@ -82,7 +82,8 @@ def client_token(text: str) -> ClientToken:
 
 
 def check_extension(name: str, value: str) -> None:
-    """Raise InvalidToken for an extension that no login can have."""
+    """Raise InvalidToken if a SASL extension is not valid: its name is `auth` or not of letters, or its value is not
+    printable ASCII."""
     if name == _AUTH or not is_extension(name, value):
         raise InvalidToken(f"extension {name!r} is none: letters but `auth`, and a value of printable ASCII")
 

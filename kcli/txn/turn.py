@@ -52,7 +52,7 @@ class Shard:
 
     def check_version(self, client_version: int) -> None:
         """Raises Refused UNSUPPORTED_VERSION if the client uses transaction version 1 or higher and the cluster's
-        transaction.version is 0, whose records have no field for the client's version."""
+        transaction.version is 0: the records of transactions then have no field for the client's version."""
         if client_version and not self.version():
             raise Refused(ErrorCode.UNSUPPORTED_VERSION)
 

@@ -3,9 +3,10 @@
     transactional id   the coordinator's state of it: producer, state, timeout, the partitions of its transaction
     producer           a partition's state of it: epoch, last batch, the first offset of its open transaction
 
-A transaction hangs in a partition if it is open there and no coordinator will end it there: its producer id belongs to
-no transactional id, or the coordinator's state of that transactional id lacks the partition. Only transactions older
-than transaction.max.timeout.ms can hang: the producer of a younger one may still add the partition at its coordinator.
+A transaction hangs in a partition if it is open in the partition's log, and no coordinator will end it: its producer
+id belongs to no transactional id, or the coordinator's state of that transactional id lacks the partition. Only
+transactions older than transaction.max.timeout.ms can hang: the producer of a younger one may still add the partition
+at its coordinator.
 Names of states are Kafka's own, times are epoch ms. Source: TransactionsCommand in Kafka's tools; KIP-664.
 """
 

@@ -1,6 +1,7 @@
 """AlterReplicaLogDirs (34): move replicas of this broker to other log directories (KIP-113). v2 flexible.
 
-The response comes once the moves have begun; DescribeLogDirs shows their progress as future logs.
+The response comes once the moves have begun; until a move is done, DescribeLogDirs lists its new log as a
+future log, with its lag.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (69): consumer groups with their members, and the current and target assignment of each.
 
-v0 KIP-848. v1 the kind of each member (KIP-1099).
+v0 KIP-848. v1 the member type, classic or consumer (KIP-1099).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ListOffsets (2): the start or end offset of a partition, or the offset of the first record at or after a timestamp.
 
     timestamp   -1 latest, -2 earliest, -3 the record with the largest timestamp (v7), -4 earliest in the local
-                log (v8), -5 the last in tiered storage (v9), -6 the first to be uploaded there (v11); else a time in ms
-                since 1970
+                log (v8), -5 the last in tiered storage (v9), -6 the first that is not uploaded there yet (v11);
+                else a time in ms since 1970
 
 v2 isolation level: with read_committed, latest is the last stable offset. v4 leader epochs. v5 OFFSET_NOT_AVAILABLE. v6
 flexible. v10 a time limit for tiered storage (KIP-1075). -3: KIP-734, -4: KIP-405, -5: KIP-1005, -6: KIP-1023.

@@ -130,8 +130,8 @@ class BrokerConfig:
             raise InvalidConfig(self.resolved.hide(str(error))) from None
 
     def _unknown_listeners(self) -> list[str]:
-        """Return a warning for each configuration with the prefix of an unknown listener: none of this node's, of
-        controller.listener.names or of listener.security.protocol.map."""
+        """Return a warning for each configuration with the prefix of an unknown listener: one that is neither in
+        listeners nor in controller.listener.names nor in listener.security.protocol.map."""
         setting = "listener.security.protocol.map"
         mapped = parse_protocol_map(setting, self.static.get(setting, ""))
         known = {each.listener for each in self.listeners} | {*self.controller_listener_names, *mapped}
@@ -254,7 +254,8 @@ class BrokerConfig:
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
         """The advertised controller listeners of this node; empty if the node is not a controller. A listener that
-        advertised.listeners leaves out has its address in `listeners`; if that is a wildcard address, it has no host.
+        advertised.listeners leaves out is advertised with its address in listeners, and without a host if that address
+        is 0.0.0.0.
 
         Source: KafkaConfig.effectiveAdvertisedControllerListeners.
         """

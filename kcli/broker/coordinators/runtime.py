@@ -110,7 +110,7 @@ class Work(NamedTuple):
     """What the group coordinator or the transaction coordinator adds to the runtime.
 
     make(number): returns a new state machine for that partition.
-    act(message, number): carries out a message of that partition's state machine.
+    act(message, number): carries out a message of that partition's state machine, an instruction such as WriteMarkers.
     follow(changes): returns the requests that every state machine gets after these changes of the metadata.
     base_sequence: the base sequence of every batch, also of batches with a producer id: coordinators do not count
     sequences.
@@ -374,8 +374,8 @@ class Coordinator:
         return self._next_token
 
     def _do(self, shard: _Shard, step: Callable[[int], Outcome], request: Any = None) -> None:
-        """Run one step of the state machine; append and replay the step's records, send its responses, act on its
-        messages, and set the timer for the next deadline."""
+        """Run one step of the state machine; append and replay the step's records, send its responses, carry out
+        its messages, and set the timer for the next deadline."""
         outcome = NOTHING
         now_ms = self.context.clock.now_ms()
         try:
@@ -407,7 +407,7 @@ class Coordinator:
         self._expect(shard)
 
     def _release(self, shard: _Shard, outcome: Outcome) -> None:
-        """Send the responses of an outcome whose records are committed, and act on its messages."""
+        """Send the responses of an outcome whose records are committed, and carry out its messages."""
         for token, response in outcome.answers:
             future = shard.waiting.get(token)
             if future is not None and not future.done():

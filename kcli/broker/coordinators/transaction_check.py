@@ -4,7 +4,8 @@
                                               by AddPartitionsToTxn or AddOffsetsToTxn
     Produce 12, TxnOffsetCommit 5             the coordinator adds the partition (KIP-890)
 
-A coordinator on another broker receives this request as AddPartitionsToTxn in a version for brokers (4 and later).
+If the coordinator is on another broker, this broker sends it an AddPartitionsToTxn request for the verification or the
+addition, in a version for brokers (4 and later).
 
 Once a batch is in the log, the transaction is open in that partition until its marker, and needs no verification. The
 coordinator's errors are translated for the producer: a transient one becomes NOT_ENOUGH_REPLICAS, after which old
@@ -208,7 +209,8 @@ async def _send_to_coordinator(
 
 
 def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
-    """Return the error code, or another one in its place if the client's version does not know it."""
+    """Return the error code for the client: INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED, and INVALID_TXN_STATE
+    in place of TRANSACTION_ABORTABLE if the client does not know that code."""
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code == ErrorCode.TRANSACTION_ABORTABLE and not client.supports_abortable:

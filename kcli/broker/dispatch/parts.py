@@ -6,8 +6,8 @@ request, and the responses are merged into one.
 
 Items with the same name go into the same part, since some handlers refuse duplicates, or let the last one count. Of
 more than two such items only the first and the last are handled; of an API whose duplicates all get the same result
-(`once`), only the first. So the response to a long request lacks the results of repeated items, which the response to a
-short request has, as in Kafka.
+(`once`), only the first. So the response to a long request lacks the results of repeated items. The response to a short
+request has them, as Kafka's response to any request has.
 """
 
 from __future__ import annotations

@@ -47,8 +47,9 @@ RETIRED_AT_ONCE: Final = 1000
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """A partition of a Fetch. topic: its topic, as the request refers to it. sent_high_watermark, sent_log_start:
-    within a session, the high watermark and the log start offset in the last response, -1 before the first."""
+    """A partition of a Fetch. topic: its topic, by id or by name as in the request. sent_high_watermark,
+    sent_log_start: within a session, the high watermark and the log start offset in the last response, -1 before the
+    first."""
 
     topic: TopicKey
     index: int
@@ -91,7 +92,7 @@ class FetchedPartition:
 class Session:
     """One client's fetch session. epoch: the session epoch of the next request. with_ids: whether its requests name
     topics by id. tracker: knows the changed partitions, None before the first read. terms: isolation level, rack,
-    version and Authorization.terms of the last request; if any of these changes, the next request reads all partitions
+    version and Authorization.terms of the last request; if a request changes any of these, all partitions are read
     again. held: how many of the session's partitions are counted in FetchSessions.held."""
 
     id: int

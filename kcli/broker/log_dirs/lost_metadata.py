@@ -1,5 +1,5 @@
-"""Checks that keep a node from starting if it would take a partition that has records for a stray one, and rename its
-directory to -stray.
+"""Checks that keep a node from starting if its start would rename the directory of a partition with records to -stray
+by mistake: the partition was not deleted, but its metadata is lost.
 
 check_metadata: partitions of topics that a damaged metadata log no longer names
 
@@ -12,7 +12,7 @@ check_metadata: partitions of topics that a damaged metadata log no longer names
 This check is only for a node that is the only voter, as other nodes fetch missing records from the quorum. After a
 clean shutdown, a log without damage is trusted, as in Kafka.
 
-check_partition_metadata: partitions that have lost their partition.metadata. Kafka takes them for partitions without
+check_partition_metadata: partitions that have lost their partition.metadata. Kafka assumes that they have no
 records, as it writes that file before the first record, and renames them whatever the metadata log contains. kcli
 renames such a partition only if it has no records: a crash between the creation of the directory and that of
 partition.metadata may leave it.

@@ -168,7 +168,7 @@ class LogManager:
 
     def _take(self, loadings: list[DirectoryLoading]) -> None:
         """Add a Partition for each loaded log. Delete the logs of partitions that the metadata no longer has, and the
-        directories -delete. Raises LogDirsRefused if a partition lies in two log directories."""
+        directories with names that end in -delete. Raises LogDirsRefused if a partition lies in two log directories."""
         homes: dict[TopicPartition, LogDir] = {}
         for each in loadings:
             for path in each.deleted:
@@ -338,8 +338,8 @@ class LogManager:
         return "*" in cordoned or str(directory.path) in cordoned
 
     def _in_maker(self, work: Callable[[], None], what: str) -> None:
-        """Run `work` in the thread that creates logs. `work` handles I/O errors itself; other errors are logged as
-        `what`."""
+        """Run `work` in the thread that creates logs. `work` handles I/O errors itself; other errors are logged
+        with the words `what`."""
 
         def ended(done: Future[None]) -> None:
             if (error := done.exception()) is not None:

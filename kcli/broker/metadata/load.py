@@ -62,7 +62,7 @@ class Replay:
                 self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
                 self.last_timestamp_ms = batch.timestamp_ms
                 self.bytes_since_snapshot += batch.size_bytes
-        # Kafka starts despite repeated batches and gaps, but not if a batch ends behind the log end
+        # Kafka starts despite repeated batches and gaps, but not if a batch has offsets beyond the log end offset
         if highest > log.log_end_offset + 1:
             reason = f"offset {highest:,} is beyond the log's end, {log.log_end_offset:,}"
             raise UnreadableInput(str(highest_path), reason)

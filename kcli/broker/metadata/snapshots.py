@@ -50,7 +50,7 @@ class Snapshots:
             else:
                 self.ids.append(SnapshotId(name.base_offset, name.epoch))
         self.ids.sort()
-        # check this before the snapshot replaces the log
+        # refuse the start before the latest snapshot replaces a log that ends below it
         if self.latest is not None and self.path(self.latest).is_dir():
             raise StartRefused(f"{self.directory.name}/{self.latest.file_name}", "the latest snapshot is a directory")
         if log_start_offset and not self.ids:

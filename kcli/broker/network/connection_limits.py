@@ -47,7 +47,7 @@ class ConnectionLimits:
         self._totals: Counter[bool] = Counter()
         self._per_listener: Counter[str] = Counter()
         self._per_host: Counter[str] = Counter()
-        # listener -> its rate of new connections; False, True -> as in _totals
+        # a listener, or True or False as in _totals -> the rate of new connections
         self._rates: dict[str | bool, Rate] = {}
         self._host_rates: dict[str, Rate] = {}
         self._quotas: dict[str, float] = {}

@@ -43,8 +43,8 @@ class HandshakeFailed(KcliError):
 
 
 class Handshakes:
-    """The TLS handshakes of one event loop that are under way. buffers: for the TlsSockets that they result in. most:
-    the greatest number of handshakes that have memory of OpenSSL's at a time."""
+    """The TLS handshakes of one event loop that are under way. buffers: those of the TlsSockets that `accept` and
+    `connect` return. most: the greatest number of handshakes that have memory of OpenSSL's at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffers: TlsBuffers, *, most: int = HANDSHAKES_MAX) -> None:
         self._loop, self._buffers, self._most = loop, buffers, most

@@ -52,7 +52,7 @@ It may not while it is fenced or in controlled shutdown."""
 
 
 class Clock(Protocol):
-    """Has fetched_ms, the time, in ms, of a fetch session's last Fetch; see Follower.rest."""
+    """An object of a fetch session, for Follower.rest. fetched_ms: the time, in ms, of the session's last Fetch."""
 
     fetched_ms: int
 
@@ -227,7 +227,7 @@ class Leadership:
     # changes of the ISR
 
     def expansion(self, follower: Follower, high_watermark: int, own_epoch: int) -> IsrChange | None:
-        """Return the change that adds the follower to the ISR, which is pending from now on; None if the follower has
+        """Make the change that adds the follower to the ISR pending, and return it. Return None if the follower has
         not caught up or may not join, or if another change is pending. own_epoch: this broker's broker epoch."""
         if (
             self.pending is not None
@@ -241,7 +241,7 @@ class Leadership:
         return change
 
     def shrinking(self, log_end: int, now_ms: int, own_epoch: int) -> IsrChange | None:
-        """Return the change that removes the lagging followers from the ISR, which is pending from now on; None if no
+        """Make the change that removes the lagging followers from the ISR pending, and return it. Return None if no
         follower lags or another change is pending. own_epoch: this broker's broker epoch."""
         if self.pending is not None:
             return None
@@ -253,8 +253,8 @@ class Leadership:
         return follower is None or not follower.is_caught_up(log_end, now_ms, self._lag_max_ms())
 
     def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
-        """Return the change to the ISR `isr`, in the order of Kafka's hash set: the metadata log keeps this order, and
-        Kafka's tools print it."""
+        """Make the change to `isr` as the new ISR pending, and return it. isr: broker ids in ascending order, as in
+        Kafka's hash set: the metadata log keeps the order, and Kafka's tools print it."""
         brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
         self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
         return self.pending
@@ -276,8 +276,8 @@ class Leadership:
         return True
 
     def refused(self, change: IsrChange, code: ErrorCode) -> bool:
-        """Drop the pending change after an error in REVERTING; keep it pending after any other error. Return whether to
-        send the change again: not after an error in WAITING."""
+        """Drop the pending change after an error in REVERTING; keep it pending after any other error. Return True if
+        the change is to be sent again: it is still pending, and the error is not in WAITING."""
         if change is not self.pending:
             return False
         if code in REVERTING:

@@ -4,8 +4,9 @@
                   raises an error with the reason
     log           is the replica's log, opened or created at its first use
     lane          lets compiled code append plain Produce requests to the leader's log without calling this object
-    append        as the leader: the high watermark follows at once if this replica is the only one in the ISR, else
-                  with the Fetches of its followers (kcli.broker.replication); as a follower
+    append        append_as_leader: the high watermark follows at once if this replica is the only one in the ISR, else
+                  with the Fetches of its followers (kcli.broker.replication); append_as_follower: batches that were
+                  fetched from the leader
     watch         calls a function at every change that lets a consumer read more, and at the end of the replica;
                   watch_end: at changes that concern a follower
     wait          waits until the high watermark has passed an offset
@@ -469,10 +470,10 @@ class Partition:
         self._wake()
 
     def delete_records(self, offset: int) -> int:
-        """Move the log start offset forward to `offset`, at most the high watermark. Return the low watermark, which
-        rises only when the followers have moved their log start offsets.
+        """Move the log start offset forward to `offset`. Return the low watermark, which rises only when the followers
+        have moved their log start offsets.
 
-        Raises OffsetOutOfRange, LogFailed, OSError.
+        Raises OffsetOutOfRange if `offset` is above the high watermark, LogFailed, OSError.
         """
         log = self.log
         if log.delete_records(offset):

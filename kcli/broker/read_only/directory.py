@@ -1,11 +1,13 @@
 """The partitions in the directories of a read-only broker.
 
-    a log directory      has partition directories, checkpoints, meta.properties, the metadata log: all its partitions
-    any other directory  has subdirectories with segments: each is a partition; a subdirectory without the name of a
-                         partition is partition 0 of a topic with the subdirectory's name
-    one with segments    is itself one partition
+    a log directory       each partition directory in it is a partition; checkpoints, meta.properties and the metadata
+                          log may lie beside them
+    any other directory   each subdirectory with segments is a partition; a subdirectory without the name of a partition
+                          is partition 0 of a topic with the subdirectory's name
+    one with segments     is itself one partition
 
-Left out are the directories -delete, -stray and -future, and tiered segments. Unreadable files are logged, and skipped.
+Directories with names that end in -delete, -stray or -future are left out, and so are tiered segments. Unreadable files
+are logged, and skipped.
 """
 
 from __future__ import annotations
@@ -95,8 +97,8 @@ def _is_segment(path: Path) -> bool:
 
 
 def _is_partition(path: Path) -> bool:
-    """Whether a directory is a partition's. If it has the name of a partition, it must be empty or have any file of a
-    partition; with another name it must have a segment."""
+    """Whether a directory is a partition's. If it has the name of a partition, it must be empty or have at
+    least one file of a partition; with another name it must have a segment."""
     try:
         entries = _entries(path)
     except UnreadableInput as error:

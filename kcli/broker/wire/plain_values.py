@@ -34,8 +34,9 @@ def message(cls: type, value: Mapping[str, Any]) -> Any:
 
 @cache
 def _fields(cls: type) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the converter of each field's plain value, None if the plain value needs no conversion; and empty values
-    (False, an empty array) of those booleans and arrays to which kio gives no default."""
+    """Return two dicts by field name: the converters of plain values, None for a field whose plain value needs no
+    conversion; and the empty values (False, an empty array) of those booleans and arrays that have no default in
+    kio."""
     types = hints(cls)
     required = [field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING]
     defaults: dict[str, Any] = {name: False for name in required if types[name] is bool}

@@ -1,6 +1,7 @@
 """The topics that consumers subscribe to, from the ConsumerProtocolSubscription in their JoinGroup metadata.
 
-    metadata   version int16, message of that version; parsed as version 0, which has the topics and begins all versions
+    metadata   version int16, message of that version; parsed as version 0, since the fields of version 0, the topics
+               among them, come first in every version
 
 Source: ConsumerProtocol, ClassicGroup.computeSubscribedTopics.
 """

@@ -78,8 +78,8 @@ def find_group(turn: Turn, group_id: str, records: list[Pair], *, may_create: bo
     """Return the consumer group of that id. If there is none and `may_create` is set, return a new group, or one
     upgraded from a classic group.
 
-    The records that replace a classic group are added to `records`. The shard has a new group only once its records are
-    replayed. Raises GroupError GROUP_ID_NOT_FOUND.
+    The records that replace a classic group are added to `records`. A new group is in `turn.shard` only once its
+    records are replayed. Raises GroupError GROUP_ID_NOT_FOUND.
     """
     group = turn.shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):

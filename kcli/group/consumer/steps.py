@@ -33,7 +33,7 @@ from kcli.group.turn import Turn
 
 def note(group: ConsumerGroup, old: ConsumerMember, member: ConsumerMember, records: list[Pair]) -> bool:
     """Add the member's record to `records` if the member differs from `old`, its state before the request. Return
-    whether the topic names that it subscribes to have changed."""
+    whether the topic names that the member subscribes to have changed."""
     if member == old:
         return False
     records.append(member_record(group.id, member))

@@ -188,7 +188,8 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
     batch begins.
 
     index.interval.bytes at the time of writing is not known, but it is less than the distance between any two adjacent
-    entries. Closing a log restarts the count of bytes, so the finding has severity "info".
+    entries. The finding has severity "info", as a sound index may lack an entry, too: a log that is closed and opened
+    again begins anew to count the bytes since the last entry.
     """
     positions = [offsets.fields(number)[1] for number in range(min(offsets.count, ENTRIES_COMPARED))]
     interval = min((b - a for a, b in pairwise(positions)), default=INTERVAL_BYTES)
@@ -199,9 +200,9 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
 
 
 def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: int) -> Iterator[Finding]:
-    """Yield a finding if an index has no entries but should have some: the time index of a segment with timestamps,
-    and the offset index beside a time index of CLOSINGS_MANY or more entries. max_timestamp: the segment's largest, ms;
-    -1 without any."""
+    """Yield a finding if an index has no entries but should have some: the time index of a segment with timestamps; or
+    the offset index, if the time index has at least CLOSINGS_MANY entries (closing a log may add one to the time index
+    alone). max_timestamp: the largest timestamp in the segment, in ms; -1 if there is none."""
     if times.count == 0 and max_timestamp >= 0:
         if times.size == 0:
             yield _missing(times, "warning", "the segment's largest timestamp")

@@ -44,8 +44,8 @@ class NextStart(Enum):
 
 
 def of_segment(known: Known, until: int | None) -> NextStart:
-    """Return what Kafka does with a segment when it starts. until: the base offset of the next segment; None for the
-    active segment."""
+    """Return what Kafka does with a segment when it starts. known: what other files say about the partition. until:
+    the base offset of the next segment; None for the active segment."""
     if known.home is None:
         return NextStart.RECOVERS
     if until is not None and until <= known.ends.get(FileKind.RECOVERY_POINTS, 0):

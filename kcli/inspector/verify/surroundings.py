@@ -69,7 +69,8 @@ class Gaps(Enum):
 
 @dataclass
 class ClusterMetadata:
-    """The metadata of a metadata log: its image, and facts from all its records. home: the log directory with the log.
+    """The metadata of a metadata log: its image, and facts from all its records. home: the log directory
+    that holds the metadata log.
 
     created: topics whose creation is in the log, not only in a snapshot. with_policy: topics that ever had a
     cleanup.policy. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the brokers' default
@@ -158,7 +159,7 @@ class Surroundings:
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
-        """The partitions that the metadata log assigns to this log directory but whose directory is missing here, has
+        """The partitions that the metadata log assigns to this log directory but whose directory is missing, has
         the id of a deleted topic, or has no batch while another directory has the partition's records."""
         placement = self._placement(self.registered_directory_id if self.properties is None else None)
         return [] if placement is None or not self.is_broker else list(placement.missing())
@@ -209,8 +210,9 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: by the path at
-        which a file belongs, the path at which it lies. Empty if files cannot be read, which another check reports."""
+        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: the path at
+        which a file belongs -> the path at which it lies. Empty if files cannot be read, which another check
+        reports."""
         from kcli.log.recovery.exchanged_names import exchanged_by_keys
 
         try:
@@ -317,8 +319,8 @@ class Surroundings:
 
     @property
     def has_all_directories(self) -> bool:
-        """Whether all log directories of the node are known, each with a directory.id: either server.properties names
-        them, or one of the known directories has an id that the node has not registered, as after a new directory was
+        """Whether all log directories of the node are known, each with a directory.id. They are if server.properties
+        names them, or if a known directory has an id that the node has not registered: that directory was then
         formatted in place of a lost one."""
         from kcli.metadata.partition import to_uuid
 
@@ -390,9 +392,9 @@ class Surroundings:
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:
-        """The future logs with which Kafka replaces current logs, each compared with its current log: by the absolute
-        path of the future log and by that of the current log, if these lie in this log directory. Logs that cannot be
-        read are left out."""
+        """The future logs with which Kafka replaces current logs, each compared with its current log. The keys are the
+        absolute paths of both logs, as far as they lie in this log directory. Logs that cannot be read are left
+        out."""
         from kcli.metadata_log.placement import futures_in
 
         if not self.is_broker or not futures_in([self.path, *self.node.others]):
@@ -449,8 +451,9 @@ class Surroundings:
     def _is_beside(self, other: Path) -> bool:
         """Return whether another directory is a log directory of the same node, and no copy of this one.
 
-        The other directory counts as a copy if it has the same directory.id, and at least half of the partitions of the
-        smaller of the two are in both, unless by the metadata log the two have different ids.
+        The other directory counts as a copy if both have the same directory.id in meta.properties, and at least half of
+        the partitions of the smaller one lie in both. It does not count as a copy if no partition lies in both, or if
+        `directory_ids` finds different directory.ids for the two in the metadata log.
         """
         meta = meta_of(other)
         if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
@@ -473,8 +476,9 @@ class Surroundings:
 
     @cached_property
     def refused(self) -> Mapping[Path, str]:
-        """The reasons that keep Kafka from starting with this log directory, apart from the logs of its partitions, by
-        the path of the file or directory. Empty if files cannot be read, which another check reports."""
+        """The reasons that keep Kafka from starting with this log directory, by the path of the file or directory.
+        Reasons in the logs of topics' partitions are left out. Empty if files cannot be read, which another check
+        reports."""
         from kcli.log.recovery.run import Recovery
         from kcli.metadata_log.recovery import MetadataRecovery
 
@@ -510,21 +514,21 @@ class Surroundings:
 
     @cached_property
     def harmed_without_marker(self) -> frozenset[str] | None:
-        """The partitions' directories of which Kafka would lose sound batches, or at which it would fail, if it started
-        without the clean-shutdown marker. None if files cannot be read. The directory of the metadata log is left out,
-        since each start recovers it."""
+        """The directories of the partitions of which Kafka would lose sound batches, or at which its start would fail,
+        if it started without the clean-shutdown marker. None if files cannot be read. The directory of the metadata log
+        is left out, since each start recovers it."""
         found = self._harmed(clean=False)
         return None if found is None else found - {METADATA_DIRECTORY}
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
-        """The partitions' directories, with that of the metadata log, of which Kafka's next start loses sound batches,
-        or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""
+        """The directories of the partitions, the metadata log included, of which Kafka's next start loses sound
+        batches, or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""
         return self._harmed(clean=None)
 
     def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
-        """Return the partitions' directories of which Kafka's start loses sound batches, or at which it fails; None if
-        files cannot be read. clean: as in Recovery."""
+        """Return the directories of the partitions of which Kafka's start loses sound batches, or at which it fails;
+        None if files cannot be read. clean: as in Recovery."""
         from kcli.log.recovery.run import Recovery
 
         try:

@@ -98,8 +98,8 @@ def _lacking(
     *,
     keeps_all: bool,
 ) -> list[int]:
-    """Return the sorted offsets of the records that a `.log.swap` file should have, and that none has: records with a
-    value, of a key without a later record. The cleaner removes such a record only if its transaction was aborted.
+    """Return the sorted offsets of the records that compaction keeps and that no `.log.swap` file has: records with a
+    value, each the last record of its key. Records of transactions are left out, as the cleaner removes aborted ones.
 
     keeps_all: whether the topic was never compacted; then the offsets of all records that no `.log.swap` file has are
     returned. Returns an empty list if a file cannot be read.

@@ -27,8 +27,8 @@ def unread_file(error: UnreadableInput) -> Finding:
 
 
 def _permission(path: Path) -> tuple[str, str]:
-    """Return the next step, in words and as a command, if a permission is lacking. It is about the outermost directory
-    above the path that kcli may not list or enter; if kcli may enter all, about the path."""
+    """Return the next step, in words and as a command, if a permission is lacking. Of the directories above the
+    path, it is about the outermost one that kcli may not list or enter; if there is none, about the path itself."""
     closed = next((each for each in reversed(path.parents) if not os.access(each, os.R_OK | os.X_OK)), path)
     own, around = closed.stat(), closed.parent.stat()
     if (own.st_uid, own.st_gid) != (around.st_uid, around.st_gid):

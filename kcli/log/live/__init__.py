@@ -4,8 +4,8 @@
     validator        a leader's checks of one batch, its offsets, its conversion to the topic's codec
     producer_check   a leader's checks of a producer's epoch, sequence and transaction
     producer_recall  batches of a producer that its snapshot left out, read back from the log
-    verification     the first batch that a producer tried in a transaction which its coordinator has yet to confirm
-    producers        the producers' state with every append, its snapshots, transactions not yet replicated
+    verification     the lowest sequence that a producer tried to append before its transaction was verified (KIP-890)
+    producers        the producers' state, updated with every append; its snapshots; transactions not yet replicated
     segments         the segments in order: finds the region of a file for a Fetch, the first record with a timestamp
     segment          one segment: append, find an offset, roll, truncate
     index            one offset or time index, written through the disk and searched over a memory map

@@ -2,12 +2,12 @@
 
     loader          the steps of a start, in order: .deleted, .cleaned, .swap, indexes, unclean segments, producers
     segment         one segment as a start loads it: sanity check, recovery batch by batch, indexes built anew
-    metadata_start  the further steps of the metadata log: log and snapshots are made to agree
+    metadata_start  the further steps for the metadata log, which make its log and its snapshots agree
     salvage         the sound batches behind damage, which Kafka would lose
     foreign         a .log file that was copied from another partition's directory: finding that partition
     plan            one partition: the start simulated on a view, with or without salvage
     apply           the files of the view written to a copy, or the directory's files changed to those of the view
-    node_directories  a log directory beside the others of its broker: what a start finds across them
+    node_directories  all log directories of a broker: the checks of a start that compare them
     run             all partitions of a log directory, with its checkpoints: `kcli recover`
     backup          the tar file of what recovery in place cuts
 

@@ -45,7 +45,7 @@ class LoadEnd:
 
     @property
     def outcome(self) -> str:
-        """What Kafka does after the end of the load, in words."""
+        """What Kafka does after a load that ends early, in words."""
         return f"Kafka starts, and its {self.coordinator} coordinator {_OUTCOMES[self.coordinator]}"
 
 

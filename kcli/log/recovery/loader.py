@@ -99,7 +99,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How a partition is loaded: offsets come from the checkpoints of the log directory, sizes from the topic."""
+    """How a partition is loaded. The offsets come from the checkpoints of the log directory, the sizes from the topic's
+    configurations."""
 
     now_ms: int
     clean: bool = False
@@ -351,8 +352,9 @@ class LogLoader:
             self._lost_by_swap(segment.base_offset, recovered.next_offset)
 
     def _lost_by_swap(self, base: int, end: int) -> None:
-        """Mark records as lost: the segment `base`, which came from a swap file, is cut at offset `end`, so that the
-        records from this offset on in the .log files that the swap file has replaced are in no file any more."""
+        """Mark records as lost because the segment with base offset `base` is cut at offset `end`. If the segment came
+        from a swap file, the .log files that the swap file replaced had the records from `end` on, too; now no file has
+        them."""
         if base not in self._swapped:
             return
         behind = min((each for each in self._swapped if each > base), default=LONG_MAX)

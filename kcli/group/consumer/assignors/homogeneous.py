@@ -1,8 +1,9 @@
 """The uniform assignor for members with the same topics: as even as possible, and members keep their partitions.
 
-1. The quota of a member is `partitions // members` partitions, and one more as long as the remainder lasts. The member
-   keeps its partitions up to its quota; the others become unassigned. If a member keeps fewer, and enough members come
-   after it to get all of the remainder, its quota does not include the one more.
+1. The quota of a member is `partitions // members` partitions, and one extra partition as long as the remainder of
+   that division lasts. The member keeps its partitions up to its quota; its other partitions become unassigned. A
+   member that keeps fewer partitions than its quota gets no extra partition if there are enough members after it to
+   get the whole remainder.
 2. Unassigned partitions fill up the members below their quotas: first those that no member had, topic by topic, then
    those that became unassigned in step 1, member by member.
 
