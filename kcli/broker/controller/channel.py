@@ -174,7 +174,8 @@ class ControllerChannel:
         return channel
 
     def leader_changed(self) -> None:
-        """Close the channels, so that requests that wait for the former active controller are sent to the new one."""
+        """Close the connections to the former active controller, so that `call` and `forward` send the requests that
+        wait for its responses to the new one."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()

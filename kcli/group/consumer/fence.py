@@ -1,5 +1,5 @@
 """Removal of members that leave a consumer group or miss a deadline. The group then gets a new group epoch; but if only
-classic members remain, it becomes a classic group.
+classic members remain, it becomes a classic group (if group.consumer.migration.policy allows it).
 
     timer     the member must
     session   send a heartbeat within its session timeout

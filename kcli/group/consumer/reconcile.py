@@ -30,7 +30,7 @@ class Step:
     epoch, target: the assignment epoch and the member's target assignment. reads(topic_id): whether the member
     subscribes to the topic. reads_any: whether it subscribes to any topic. has_changed: whether its subscription has
     changed. is_owned(topic_id, partition): whether any member owns the partition. owned: the partitions that the member
-    reports.
+    reports as its own; None if its request does not have the field.
     """
 
     epoch: int

@@ -70,8 +70,8 @@ def overwritten_state(
     written over them: those with other records in the same .log file. Returns None if the partition lacks no offset
     around the batches of other partitions, or if the file has no group or transactional id.
 
-    directory: that of the partition, as it is before salvage. reached: the log end offset by the checkpoints. Raises
-    UnreadableInput.
+    directory: that of the partition, as it is before salvage. reached: the offset that the log had reached according to
+    the checkpoints. Raises UnreadableInput.
     """
     names: set[str] = set()
     runs: list[Run] = []
