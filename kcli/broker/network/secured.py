@@ -103,7 +103,7 @@ def cluster_key(cluster_id: str, secret_key: str) -> bytes:
 @dataclass(frozen=True, slots=True)
 class SecuredListener:
     """A listener that is not PLAINTEXT. tls: None without TLS. sasl: None if clients do not log in by SASL. endpoint:
-    from which the keys that verify OAUTHBEARER tokens are fetched; None if no keys are fetched."""
+    where the keys that verify OAUTHBEARER tokens are fetched; None if no keys are fetched."""
 
     tls: TlsContext | None
     mapping: PrincipalMapping

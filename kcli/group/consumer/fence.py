@@ -104,7 +104,7 @@ def load(turn: Turn, group_id: str, member: ConsumerMember) -> None:
 
 
 def await_revocation(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """Start the timer within which the member must revoke partitions, so that it can leave its member epoch."""
+    """Start the timer within which the member must revoke partitions, before it can advance to another member epoch."""
     key = _revoke_key(group_id, member.id)
     turn.after(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, member.epoch))
 

@@ -42,8 +42,8 @@ class Step:
     owned: Owned
 
     def take(self, member: ConsumerMember) -> ConsumerMember:
-        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH if the member is in state UNKNOWN
-        and does not report that it owns no partitions."""
+        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH if the member is in state UNKNOWN,
+        unless its request says that it owns no partitions."""
         if member.state is MemberState.STABLE:
             if member.epoch != self.epoch:
                 return self._next(member, member.epoch)

@@ -333,7 +333,7 @@ class Verification:
 
     def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:
         """Return the findings in a directory. If it has a future log with which Kafka replaces the current log, the
-        findings that follow from that are left out, and the finding about the future log counts them."""
+        findings that follow from the replacement are left out, and the finding about the future log counts them."""
         promoted = None if around is None else _promoted(path, around)
         if promoted is None:
             return found
@@ -350,8 +350,8 @@ class Verification:
         return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
-        """Yield the findings in a subdirectory. is_left: whether its parent is a partition's directory, in which Kafka
-        reads no subdirectories."""
+        """Yield the findings in a subdirectory. below: collects the facts about the subdirectories of its parent.
+        is_left: whether the parent is a partition's directory, in which Kafka reads no subdirectories."""
         found = (each for each in self._directory(path, depth + 1, below) if not below.causes.takes(each))
         yield from (left_over(each, path.parent) for each in found) if is_left else found
 
@@ -1083,8 +1083,8 @@ def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> 
 
 
 def _promoted(path: Path, around: Surroundings) -> Compared | None:
-    """The comparison of the future log in a directory with the current log that Kafka replaces with it; None if the
-    directory has no such future log, or if Kafka resumes its move and loses no offsets."""
+    """Return the comparison of the future log in a directory with the current log that Kafka's start replaces with it;
+    None if the directory has no such future log, or if Kafka resumes the move of that log and loses no offsets."""
     compared = around.promotions.get(path.absolute())
     if compared is None or (compared.promotion.is_resumed and not compared.lost):
         return None

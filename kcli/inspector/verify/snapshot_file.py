@@ -63,8 +63,9 @@ class SnapshotFile:
         return self._finding("snapshot-offset", None, expected, f"offset {offset:,}", offset=offset)
 
     def against(self, offset: int, check: LogCheck, first_base: int) -> Iterator[Finding]:
-        """Yield a finding for each contradiction between the snapshot and the log below its offset, see
-        kcli.log.snapshot_check."""
+        """Yield a finding for each contradiction between the snapshot and the log below its offset (see
+        kcli.log.snapshot_check). offset: the one in the file's name. first_base: the base offset of the log's first
+        segment."""
         for number, expected, found in contradictions(self.entries, offset, check, first_base):
             finding = self._finding("snapshot-state", None, expected, found)
             if number is not None:

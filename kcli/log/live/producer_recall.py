@@ -17,8 +17,8 @@ LOOKED_AT_BYTES = 8 << 20
 
 
 def recall(segments: LiveSegments, producers: ProducerTable, producer_id: int) -> bool:
-    """Read from the log the producer's batches before its oldest one in `producers`, and add them there, until it has
-    five or LOOKED_AT_BYTES have been read. Returns whether a batch was added."""
+    """Read from the log the producer's batches before its oldest one in `producers`, and add them to `producers`, until
+    five batches of the producer are known or LOOKED_AT_BYTES have been read. Returns whether a batch was added."""
     known = producers.last_batches(producer_id)
     if not known or len(known) == PRODUCER_BATCHES_KEPT:
         return False

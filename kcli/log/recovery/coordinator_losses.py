@@ -30,8 +30,11 @@ RECORDS_AT_ONCE = 4096
 @dataclass(frozen=True, slots=True)
 class LostState:
     """The groups or transactional ids of which a coordinator loses records. what: "group", "transactional id" or "share
-    group"; names: the group ids or transactional ids, sorted. offsets: the first and the last offset of lost records
-    that cannot be read, which may be records of any of the names; None if the names are those in the lost records."""
+    group"; names: the group ids or transactional ids, sorted.
+
+    offsets: None if the lost records can be read, and have these names. Otherwise the first and the last offset of lost
+    records that cannot be read: each of the names may have lost some of them.
+    """
 
     what: str
     names: tuple[str, ...]

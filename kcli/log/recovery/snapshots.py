@@ -140,8 +140,8 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
 def unfounded_transactions(
     segments: Mapping[int, RecoverySegment], ongoing: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return, as (first offset, producer id), the transactions that are open by a producer table (ongoing) but not in
-    the log.
+    """Return, as (first offset, producer id), those transactions among the open ones of a producer table (`ongoing`)
+    that are not open in the log.
 
     segments: the segments of the log, by base offset. The log is read only from the first of the transactions on. If
     that part is damaged or has gaps, or if the log begins behind the first transaction, nothing is returned. Raises
