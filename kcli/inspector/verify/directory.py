@@ -802,7 +802,8 @@ class _Contents:
     def swaps(self) -> list[SegmentFiles]:
         """Return the `.swap` segments that have a .log file, and that Kafka's start renames into place.
 
-        It deletes `.swap` segments at or above the output of an unfinished cleaning (`.cleaned`): these are left out.
+        The `.swap` segments at or above the output of an unfinished cleaning (`.cleaned`) are left out, because the
+        start deletes them.
         """
         swaps: dict[int, SegmentFiles] = {}
         deleted_from = first_cleaned(name for _, name in self.leftovers)
@@ -873,7 +874,7 @@ def _foretold(
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
     """Return the longer versions of .log files that lie beside them under other names. In `contents`, each longer
-    version that is not compressed replaces the .log file."""
+    version that is not in a compressed file (such as .gz) replaces the .log file."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):

@@ -174,7 +174,7 @@ class LiveOffsetIndex(LiveIndex):
 
 
 class LiveTimeIndex(LiveIndex):
-    """The time index: each entry has the largest timestamp so far and its offset."""
+    """The time index: each entry has the largest timestamp up to then, and the last offset of the batch that has it."""
 
     entry = TIME_ENTRY
 

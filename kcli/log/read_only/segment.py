@@ -323,7 +323,7 @@ class ReadOnlySegment:
 
 
 def _transactions(columns: Columns, count: int) -> list[tuple[int, int]]:
-    """Return the transactions of the first `count` batches, as in Found."""
+    """Return the transactions of the first `count` batches: the producer id and first offset of each among them."""
     attributes = columns["attributes"][:count]
     if not any(each & TRANSACTIONAL for each in set(attributes)):
         return []

@@ -70,8 +70,8 @@ def overwritten_state(
     home: Home, directory: Path, misdirected: Iterable[Misdirected], reached: int
 ) -> LostState | None:
     """Return the groups or transactional ids that may have lost records because batches of other partitions were
-    written over them: those with other records in the same .log file. Returns None if the partition lacks no offset
-    around the batches of other partitions, or if the file has no group or transactional id.
+    written over them: all those that have other records in the same .log file. Returns None if the partition lacks no
+    offset around the batches of other partitions, or if the file has no group or transactional id.
 
     directory: that of the partition, as it is before salvage. reached: the offset that the log had reached according to
     the checkpoints. Raises UnreadableInput.
