@@ -140,8 +140,8 @@ def _is_guessed(finding: Finding) -> bool:
 
 
 def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = None) -> PartitionPlan | None:
-    """Return the plan of Kafka's next start; None if files cannot be read (other checks report those errors). clean: as
-    in Recovery."""
+    """Return the plan of Kafka's next start; None if files cannot be read (other checks report those errors).
+    clean: whether to plan a start after a clean shutdown; None: the clean-shutdown marker decides."""
     from kcli.log.recovery.run import Recovery, no_configs
 
     now_ms = time.time_ns() // 1_000_000
@@ -266,9 +266,9 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
-    """Return the words that follow an event of the start in the text of a finding: that the event deletes the segments
-    behind the file, and which offsets are lost with it, if there are sound batches among them. Return "" if neither is
-    so. number: the index of the event in the plan.
+    """Return the words that end a finding's sentence about an event of Kafka's start: that the start also deletes the
+    segments behind the file, and which offsets are lost, if sound batches are among them. Return "" if neither is so.
+    number: the index of the event in the plan.
 
     A cut also loses the offsets of the segments behind the file, which Kafka's start then removes. Offsets below the
     latest snapshot of the metadata log are not lost.
