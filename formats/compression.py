@@ -122,8 +122,8 @@ def inflated(codec: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """Return the input bytes of one step, a function that returns a decompression object for the next member (with the
-    interface of zlib's), and the exception that the object raises for damage."""
+    """Return three things: how many input bytes to decompress in one step; a function that returns a decompression
+    object for the next member, with the interface of zlib's; and the exception that this object raises for damage."""
     from isal import isal_zlib
 
     return GZIP_STEP, lambda: isal_zlib.decompressobj(wbits=31), isal_zlib.IsalError  # type: ignore[return-value]  # stub error

@@ -5,8 +5,8 @@
     readable = access.among(call, READ, TOPIC)           `name in readable` for many resources
     access.operations(call, TOPIC, name)                 the authorized operations, for a response
 
-Without an authorizer every operation is allowed. Every decision of the authorizer is audited (audit.py). A check passes
-log_denied=False if its denial does not yet refuse the request, because another check may still allow it.
+Without an authorizer every operation is allowed. Every decision of the authorizer is audited (audit.py). A handler
+calls with log_denied=False where a denial does not refuse the request yet, because a later check may allow it.
 
 Source: AuthHelper; KIP-430.
 """
@@ -63,7 +63,7 @@ class Denied(KcliError):
 
 
 class _Everything:
-    """A container in which every name is."""
+    """A container that contains every name."""
 
     def __contains__(self, _: object) -> bool:
         return True

@@ -201,7 +201,7 @@ def remove(
 ) -> None:
     """Remove the ACLs of principals for resources, or with --force all ACLs of the resources.
 
-    Without a principal and --force the command only shows the ACLs that it would remove.
+    Without a principal and without --force the command only shows the ACLs that it would remove.
     """
     chosen = given.options()
     filters = chosen.removed()

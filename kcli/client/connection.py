@@ -42,8 +42,8 @@ Client = TypeVar("Client", AdminClient, Consumer, Producer)
 def check_properties(properties: Mapping[str, str]) -> None:
     """Raise UsageError for a property that librdkafka does not know, or whose value it refuses.
 
-    To make no client, each property is given to librdkafka together with a second one, which has an empty name:
-    librdkafka checks properties in order and always refuses that second one.
+    No client is made for the check: each property is given to librdkafka together with a second one, which has an empty
+    name. librdkafka checks properties in order, and always refuses the second one.
     """
     for name, value in properties.items():
         if name == TOKEN_AUTH:

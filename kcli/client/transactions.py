@@ -173,14 +173,14 @@ class Transactions:
                     )
 
     def abort(self, place: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
-        """Abort a producer's transaction in one partition, by its leader. Raises KcliError."""
+        """Let the partition's leader abort a producer's transaction in that partition. Raises KcliError."""
         marker = place, producer_id, producer_epoch, coordinator_epoch
         error = _send(transaction_wire.abort, self._leader(place), *marker)
         if error != ErrorCode.NONE:
             raise _refused(str(place), error)
 
     def fence(self, transactional_id: str) -> None:
-        """Abort the open transaction of a transactional id and fence its producer, by its coordinator. Raises
+        """Let the coordinator of a transactional id abort its open transaction and fence its producer. Raises
         KcliError."""
         deadline = time.monotonic() + self._timeout_s
         while (error := self._fenced(transactional_id)) in PASSING and time.monotonic() < deadline:

@@ -2,7 +2,8 @@
 
     kcli_manifest   1, the version of this layout
     id              of this export; an incremental STATE names it
-    options         the options of the export (columns, formats, isolation, layout...), with which --check reads again
+    options         the options of the export (columns, formats, isolation, layout...), with which --check reads the
+                    sources again
     columns         [name, Arrow type] of each column of the files; the columns of `layout` are in the paths instead
     files           path, increment, bytes, crc32c, records, and per partition its records and first and last offset
     sources         for each part of a segment that was read: path, bytes [start, stop), crc32c, records, first and last

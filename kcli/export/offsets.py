@@ -5,8 +5,8 @@
     last stable offset   the first offset of the oldest open transaction; open transactions come from the latest sound
                          producer snapshot and from the batches above it
 
-A batch is sound if its CRC, magic and header are right, so that a consumer accepts it; another file is sound if it can
-be parsed and its checksum, if it has one, is right. Source: UnifiedLog, ProducerStateManager.
+A batch is sound if its CRC, magic and header are right, so that a consumer accepts it; a checkpoint, index or snapshot
+is sound if it can be parsed and its checksum, if it has one, is right. Source: UnifiedLog, ProducerStateManager.
 """
 
 from __future__ import annotations

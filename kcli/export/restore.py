@@ -166,7 +166,8 @@ class _PartitionWriter:
     def write(self, scratch: Path, topic_id: str | None) -> Restored:
         """Write the segments, then recover the log. Raises UnreadableInput, DoubledOffset, OSError.
 
-        scratch: a directory for run files. topic_id: for partition.metadata, None for no such file.
+        scratch: a directory for the temporary files in which rows are sorted by offset. topic_id: the id to write into
+        partition.metadata; None to write no such file.
         """
         topic, number = self._partition
         self._disk.make_directory(self._directory)

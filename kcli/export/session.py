@@ -99,8 +99,8 @@ def needs(*modules: str) -> None:
 def _checked_master(master: str) -> str:
     """Return the master URL to give to Spark; `local[N]` becomes `local[N,4]`, so that Spark retries a failed task.
 
-    A standalone master (spark://host:port) is connected to here, because Spark takes 90 s to report one that does not
-    answer, with another error. Raises UsageError for an unknown master, SparkFailed if no standalone master answers.
+    For a standalone master (spark://host:port), connect to it first: if it does not answer, Spark takes 90 s to fail,
+    and then names another cause. Raises UsageError for an unknown master, SparkFailed if no standalone master answers.
     """
     if re.fullmatch(r"local(\[(\d+|\*)\])?", master):
         cores = "1" if master == "local" else master[6:-1]

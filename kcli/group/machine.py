@@ -168,7 +168,7 @@ class GroupMachine:
             groups[group_id] = classic_group(group_id, record.value)
 
     def _replay_consumer(self, record: Record) -> None:
-        """Apply a record of a consumer group; the first record, of any type but no tombstone, creates the group. A
+        """Apply a record of a consumer group. The first record that is not a tombstone creates the group. A
         tombstone for a group that does not exist, or that is no consumer group any more, changes nothing."""
         group_id, groups = record.key["groupId"], self._shard.groups
         group = groups.get(group_id)

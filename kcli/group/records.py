@@ -111,8 +111,8 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def read_commit(record: Pair, record_offset: int) -> tuple[str, TopicPartition, CommittedOffset] | None:
-    """Return group, partition and offset of an offset commit in the common form of `offset_value`; None for all other
-    records, which `parse` reads. record_offset: the offset of the record itself."""
+    """Return group, partition and offset of an offset commit whose value has the form that `offset_value` reads, as
+    most have; None for all other records, which `parse` reads. record_offset: the offset of the record itself."""
     key, value = record
     if key is None or value is None:
         return None

@@ -64,7 +64,8 @@ def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: 
 
 
 def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_size: int, notes: Notes) -> Iterator[str]:
-    """Yield the result of the check by which a broker decides at its start whether to rebuild an index."""
+    """Check an index as a broker does when it starts, to decide whether to rebuild it. Yield the line for an index that
+    passes; add the error of any other to `notes`."""
     if last_offset < base_offset:
         notes.errors.append(BadValue(f"last offset {last_offset:,} is less than the base offset {base_offset:,}"))
     elif length % entry_size:

@@ -60,5 +60,5 @@ class Notes:
     complaints: dict[str, list[str]] = field(default_factory=dict)
 
     def complain(self, title: str, *lines: str) -> None:
-        """Add lines under a title."""
+        """Add lines to the mismatches under this title."""
         self.complaints.setdefault(title, []).extend(lines)

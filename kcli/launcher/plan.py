@@ -113,7 +113,7 @@ def plan(
     names: ListenerNames,
     options: Mapping[str, str],
 ) -> list[NodePlan]:
-    """Return the nodes, by id.
+    """Return the nodes, in the order of their ids.
 
     home: the cluster's directory. brokers, controllers: node id -> an address for each of the listeners. options:
     configurations of all nodes.

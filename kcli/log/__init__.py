@@ -15,7 +15,7 @@ What the packages share:
     disk                 writes  makes every change to a disk, so that tests can make any of them fail, tear or get lost
     source               reads   the bytes of one file by position, or of a pipe
     segment_reader       reads   a source as windows of whole batches, and the damage in between
-    legacy_message       reads   the offsets of a message of magic 0 or 1, those inside of a compressed one among them
+    legacy_message       reads   the offsets of a message of magic 0 or 1, also of the messages in a compressed one
     batch_records        -       the records of a window as columns
     stored_batches       reads   the batches of a segment with their records, one by one: for small logs
     coordinator_records  reads   every record of a partition of __consumer_offsets or __transaction_state

@@ -1,4 +1,4 @@
-"""Files of a log directory that are symbolic links to one file, as programs make them that store equal files only once.
+"""Files of a log directory that are symbolic links to one file, such as a program makes that stores equal files once.
 
     .log files, indexes, snapshots  Kafka writes into them in place, through a link: the file changes under every name
     active offset, time index       Kafka makes them log.index.size.max.bytes long when it starts, filled with zeros
@@ -65,8 +65,8 @@ class LinkedFile:
 
     @property
     def outcome(self) -> str:
-        """In words, why Kafka does not start with the file; else what it does to the file; else what deleting one of
-        the names does."""
+        """Return, in words, why Kafka does not start with the file (`refusal`); if it starts, what it does to the file;
+        if it does not write into the file, what deleting one of the names does."""
         if self.refusal is not None:
             return self.refusal
         if self.is_written:
@@ -167,8 +167,8 @@ def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
 
 
 def start_with_links(home: Path) -> tuple[list[StartRefused], list[StartRefused]]:
-    """Return two lists: the reason why Kafka does not start because links share files, and, if it starts, how it
-    damages the shared files. At most one of the lists has an item. Raises UnreadableInput."""
+    """Return two lists, of which at most one has an item: in the first, the reason why Kafka does not start because
+    links share files; in the second, if Kafka starts, how it damages the shared files. Raises UnreadableInput."""
     files = [each for each in linked_files(home) if each.is_written]
     if not files:
         return [], []

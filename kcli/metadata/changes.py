@@ -20,7 +20,7 @@ class Changes:
     """The keys of everything that has changed; the image has the new values. Deleted topics, which the image no longer
     has, are kept in `topics_deleted`.
 
-    A topic that was created and deleted since is in neither `topics_created` nor `topics_deleted`; a topic that was
+    A topic that was created and then deleted is in neither `topics_created` nor `topics_deleted`; a topic that was
     deleted and created again, with a new id, is in both. partitions: (topic id, number) of every partition of an
     existing topic that is new or has changed.
     """

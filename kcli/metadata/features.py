@@ -46,7 +46,7 @@ FIRST_LEVELS: Final = {ELR_VERSION: (1, 26), "group.version": (1, 22), "transact
 
 
 class UpgradeType(IntEnum):
-    """Whether an update may lower a level, by its number in the protocol."""
+    """Whether an update may lower a level; the values are the numbers in UpdateFeatures."""
 
     UNKNOWN = 0
     UPGRADE = 1

@@ -445,6 +445,7 @@ def _different(old: Mapping[K, object], new: Mapping[K, object]) -> set[K]:
 
 
 def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
-    """Return the quota entity of these names by entity type, in a canonical order, so that equal entities are equal."""
+    """Return the quota entity with these names, given by entity type. It has them in a fixed order, so that it equals
+    any other entity with the same names."""
     known = [(each, names[each]) for each in QUOTA_TYPES if each in names]
     return *known, *sorted((name, value) for name, value in names.items() if name not in QUOTA_TYPES)

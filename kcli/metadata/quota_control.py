@@ -159,7 +159,7 @@ def _invalid(message: str) -> Refused:
 
 
 class MatchType(IntEnum):
-    """The condition of a filter component on an entity's name, by its number in the protocol."""
+    """The condition of a filter component on an entity's name; the values are the numbers in DescribeClientQuotas."""
 
     EXACT = 0
     DEFAULT = 1

@@ -138,8 +138,8 @@ class Controls:
 
 
 def in_records(records: Records, end_offset: int | None = None) -> Iterator[tuple[int, ControlRecord]]:
-    """Yield the control records of whole batches, with their offsets, up to the batch at end_offset. Raises FormatError
-    for damaged records."""
+    """Yield the control records of whole batches, with their offsets; of the batches below `end_offset` only, if it is
+    given. Raises FormatError for damaged records."""
     data, position = bytes(records), 0
     while position + HEADER_BYTES <= len(data):
         base_offset, length, attributes, count = _HEADER(data, position)

@@ -17,7 +17,7 @@ from kcli.log.config import InvalidConfig, Type, Validator, Value, invalid, pars
 
 
 class ConfigType(IntEnum):
-    """The type of a configuration, by its number in DescribeConfigs."""
+    """The type of a configuration; the values are the numbers in DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1

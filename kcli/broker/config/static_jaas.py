@@ -1,5 +1,5 @@
-"""Java's static JAAS configuration: the file that Java's system property java.security.auth.login.config names. As for
-Kafka, the property is set in the environment variable KAFKA_OPTS.
+"""Java's static JAAS configuration: the file that Java's system property java.security.auth.login.config names. The
+property is set with -D in the environment variable KAFKA_OPTS, as it is for Kafka.
 
     <listener, lower case>.KafkaServer    the entries of one listener
     KafkaServer                           the entries of the listeners without a section of their own

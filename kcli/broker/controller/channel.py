@@ -105,9 +105,9 @@ class ControllerChannel:
         return await self._call_leader(api, PURPOSES.get(api, api), here, there, timeout_s)
 
     async def forward(self, call: Call) -> Answer:
-        """Return the active controller's response to a client's request, or a response with REQUEST_TIMED_OUT. Raises
-        HangUp, which closes the client's connection, if the controller's response to the Envelope is
-        INVALID_REQUEST."""
+        """Return the active controller's response to a client's request, or an error response: REQUEST_TIMED_OUT
+        without a response in time, UNKNOWN_SERVER_ERROR if the response to the Envelope is an error. Raises HangUp,
+        which closes the client's connection, if that error is INVALID_REQUEST."""
 
         is_long = has_long_list(call.request)
 
@@ -174,7 +174,8 @@ class ControllerChannel:
         return channel
 
     def leader_changed(self) -> None:
-        """Close the channels, so that requests that wait for the former active controller are sent to the new one."""
+        """Close the connections to the former active controller. `call` and `forward` then send requests that waited
+        for its response again, to the new active controller."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()

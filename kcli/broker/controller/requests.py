@@ -103,7 +103,8 @@ class ControllerRequests:
     async def assign_replicas(
         self, broker_id: int, broker_epoch: int, assignments: Assignments, timeout_s: float
     ) -> None:
-        """Report the log directories of replicas. The metadata log shows which of them the controller has recorded."""
+        """Report to the controller in which log directories this broker's replicas are (AssignReplicasToDirs). The
+        response is not returned: the metadata log shows which replicas' directories the controller has recorded."""
         try:
             if (here := self._here) is not None:
                 await here.assign_replicas(broker_id, broker_epoch, assignments)

@@ -72,7 +72,8 @@ class _QueuedMarker(NamedTuple):
 
 class Markers:
     """Writes the markers of ended transactions. local: writes markers to the partitions that this broker leads.
-    written(message, number): called when all markers of a transaction are written."""
+    written(message, number): called when all markers of a transaction are written; number: the transaction's partition
+    of __transaction_state."""
 
     def __init__(
         self, transactions: Coordinator, local: LocalMarkers, written: Callable[[WriteMarkers, int], None]
@@ -116,8 +117,8 @@ class Markers:
 
     def _marker(self, ending: _Ending) -> Marker | None:
         """Return the transaction's marker with the current coordinator epoch; None if this broker is no longer the
-        coordinator (the new coordinator writes the markers once it has loaded), or if a later message has replaced this
-        one."""
+        coordinator (the new coordinator writes the markers once it has loaded), or if a later WriteMarkers message has
+        replaced that of `ending`."""
         message = ending.message
         if self._endings.get(message.transactional_id) is not ending:
             return None

@@ -37,8 +37,8 @@ class Complaints:
         self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def add(self, what: str, kind: str, detail: str = "") -> None:
-        """Log `what: kind, detail`; or only count the warning if one of its kind was logged less than COMPLAINT_S
-        ago."""
+        """Log `what: kind`, followed by `detail`; or only count the warning if one of its kind was logged less than
+        COMPLAINT_S ago."""
         key, counts = (what, kind), "since the last such line"
         if key not in self._kinds and len(self._kinds) >= KINDS_MAX:
             key, counts = (what, ""), "for this and other reasons since the last such line"

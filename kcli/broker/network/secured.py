@@ -45,7 +45,7 @@ COUNTED_EVERY_MS: Final = 1000
 class Users:
     """The data of the node that the SASL mechanisms read. credentials: returns the UserScramCredentialRecords of the
     metadata image, by mechanism code and user name; empty until the image is loaded. tokens: the delegation tokens,
-    None if they are not enabled. decoy_key: the result of `cluster_key`, for ScramUsers."""
+    None if they are not enabled. decoy_key: the key for the salts of unknown users (see `cluster_key`)."""
 
     now_ms: Callable[[], int]
     credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
@@ -103,7 +103,7 @@ def cluster_key(cluster_id: str, secret_key: str) -> bytes:
 @dataclass(frozen=True, slots=True)
 class SecuredListener:
     """A listener that is not PLAINTEXT. tls: None without TLS. sasl: None if clients do not log in by SASL. endpoint:
-    from which the keys that verify OAUTHBEARER tokens are fetched; None if no keys are fetched."""
+    where the keys that verify OAUTHBEARER tokens are fetched; None if no keys are fetched."""
 
     tls: TlsContext | None
     mapping: PrincipalMapping

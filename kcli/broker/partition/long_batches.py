@@ -38,7 +38,8 @@ def long_batches(batches: Batches) -> Batches:
 
 
 async def check_apart(batches: Batches, now_ms: int) -> Checked:
-    """Check the batches in threads, one after the other. Return place -> the checked batch or its refusal."""
+    """Check the batches in threads, one after the other. Return, by the place of each batch in the request, the checked
+    batch or the error with which it is refused."""
     outcome: dict[Place, CheckedBatch | AppendRefused] = {}
     left = REQUEST_LIMIT
     for place, (records, rules) in batches.items():

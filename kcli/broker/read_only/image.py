@@ -36,8 +36,8 @@ def replay(directory: Path) -> MetadataImage:
 
 
 def show_what_is_there(image: MetadataImage, found: Mapping[TopicPartition, FoundPartition], node_id: int) -> None:
-    """Change the image so that this node leads the partitions on its disks. Partitions that this node leads by the
-    metadata log but that are not on its disks get no leader."""
+    """Change the image so that this node leads the partitions on its disks. A partition whose leader in the metadata
+    log is this node, but that is not on its disks, gets no leader."""
     by_topic: dict[str, dict[int, FoundPartition]] = {}
     for (name, number), each in found.items():
         by_topic.setdefault(name, {})[number] = each

@@ -98,7 +98,7 @@ class ReadOnlyMetadata:
 
     @property
     def kraft_version(self) -> int:
-        """The level of kraft.version for a single static voter, even if the metadata log has a higher level."""
+        """0, the level of kraft.version with static voters, even if the metadata log has a higher level."""
         return 0
 
     @property

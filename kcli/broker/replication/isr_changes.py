@@ -4,7 +4,8 @@ time.
     AlterPartition v3   topics by id; the ISR with the broker epoch of each replica, so that a broker that has
                         registered again, perhaps without its log, does not join the ISR by its former state (KIP-903)
 
-A request without response is sent again: the controller recognises a change that it has made by the partition epoch.
+A request without response is sent again. If the controller has made the change already, it recognises this by the
+request's partition epoch.
 Source: DefaultAlterPartitionManager; KIP-497, KIP-704.
 """
 
@@ -74,8 +75,8 @@ class IsrChanges:
             self._task = None
 
     async def _send(self, sent: dict[TopicIdPartition, tuple[Partition, IsrChange]]) -> bool:
-        """Send the changes and handle the response. Changes that must be sent again are added to the queue again.
-        Return whether there are no such changes."""
+        """Send the changes, and apply the response to their partitions. Add the changes that must be sent again to the
+        queue. Return True if there are none."""
         if not sent:
             return True
         try:
@@ -108,8 +109,9 @@ class IsrChanges:
             self._waiting.setdefault(key, each)
 
     def _take(self, partition: Partition, change: IsrChange, answer: PartitionData | None) -> bool:
-        """Set the partition's ISR to the one in the response to its change; after an error drop the change or keep it
-        pending. Return False if the change is to be sent again."""
+        """Set the partition's ISR to the one in `answer`, the controller's answer to the change. If the answer is an
+        error, drop the change or keep it pending. Return False if the change is to be sent again, as it also is without
+        an answer."""
         leadership = partition.leadership
         if leadership is None or answer is None:
             return leadership is None

@@ -46,7 +46,7 @@ def json_program(
 
     strict: a text with a field that the type lacks does not decode. headers: the Schema Registry prefixes that may come
     before the texts. header: their kind, SCHEMA_ID or NO_HEADER of formats.kernels.payload.payloads. Raises SchemaError
-    for a type that no JSON text decodes to, as a map whose keys are not strings.
+    for a type that no JSON text decodes to, such as a map whose keys are not strings.
     """
     names = []
     for node in root.walk():

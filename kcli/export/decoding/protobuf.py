@@ -164,9 +164,9 @@ def _main_file(compiled: bytes) -> FileDescriptor:
 
 
 def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
-    """Return the descriptor of the payloads' message. start: their Schema Registry prefix, whose message indexes select
-    it; b"": payloads without a prefix have the message that the spec names, or else the only one of the schema. Raises
-    SchemaError."""
+    """Return the descriptor of the payloads' message. start: the payloads' Schema Registry prefix, whose message
+    indexes select the message; b"" for payloads without a prefix, whose message is the one that the spec names, else
+    the only one of the schema. Raises SchemaError."""
     assert source.compiled is not None
     file = _main_file(source.compiled)
     if start:

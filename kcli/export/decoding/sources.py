@@ -39,7 +39,7 @@ class RegisteredSchema:
 class SchemaSource:
     """A schema with the text of all schemas that it refers to, so that workers need no registry for it.
 
-    imports: (name, text) of the schemas referred to, each after those that it refers to itself. folder: a local
+    imports: (name, text) of the schemas referred to, each after the schemas that it refers to. folder: a local
     directory with further files that a schema file imports; None for a schema from a registry. compiled: the schema's
     serialized FileDescriptorSet (Protobuf), None before `prepare`. message: the name of the Protobuf message to decode,
     None if the spec does not name one.

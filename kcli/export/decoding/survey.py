@@ -20,8 +20,8 @@ from kcli.export.decoding.unify import unify
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The survey of some payloads. headers: their distinct Schema Registry prefixes. json: the common type of JSON
-    texts."""
+    """What some payloads say about the type that they decode to. headers: their distinct Schema Registry prefixes.
+    json: the common type of JSON texts."""
 
     headers: frozenset[bytes] = frozenset()
     json: pa.DataType = field(default_factory=pa.null)

@@ -1,5 +1,5 @@
 """Removal of members that leave a consumer group or miss a deadline. The group then gets a new group epoch; but if only
-classic members remain, it becomes a classic group.
+classic members remain, it becomes a classic group (if group.consumer.migration.policy allows it).
 
     timer     the member must
     session   send a heartbeat within its session timeout
@@ -104,7 +104,7 @@ def load(turn: Turn, group_id: str, member: ConsumerMember) -> None:
 
 
 def await_revocation(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """Start the timer within which the member must revoke partitions, so that it can leave its member epoch."""
+    """Start the timer within which the member must revoke partitions, before it can advance to another member epoch."""
     key = _revoke_key(group_id, member.id)
     turn.after(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, member.epoch))
 

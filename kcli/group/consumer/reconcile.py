@@ -30,7 +30,7 @@ class Step:
     epoch, target: the assignment epoch and the member's target assignment. reads(topic_id): whether the member
     subscribes to the topic. reads_any: whether it subscribes to any topic. has_changed: whether its subscription has
     changed. is_owned(topic_id, partition): whether any member owns the partition. owned: the partitions that the member
-    reports.
+    reports as its own; None if its request does not have the field.
     """
 
     epoch: int
@@ -42,8 +42,8 @@ class Step:
     owned: Owned
 
     def take(self, member: ConsumerMember) -> ConsumerMember:
-        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH if the member is in state UNKNOWN
-        and does not report that it owns no partitions."""
+        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH if the member is in state UNKNOWN,
+        unless its request says that it owns no partitions."""
         if member.state is MemberState.STABLE:
             if member.epoch != self.epoch:
                 return self._next(member, member.epoch)

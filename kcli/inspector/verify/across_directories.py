@@ -187,7 +187,7 @@ def _names(partitions: Sequence[TopicPartition]) -> str:
 
 
 def _is_first(one: Path, other: Path) -> bool:
-    """Whether a finding about two log directories belongs to `one`: its path sorts first."""
+    """Whether the path of `one` sorts before that of `other`, so that a finding about both is yielded for `one`."""
     return str(one.resolve()) < str(other.resolve())
 
 

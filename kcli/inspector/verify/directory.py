@@ -94,8 +94,14 @@ Logs = dict[TopicPartition, LogBounds]
 
 class LogsFound(NamedTuple):
     """The .log files of a partition that have other names or lie in other directories, and those of other partitions in
-    its directory. renamed, lost: as in LogVerifier. right_names, outdated: as in OddFiles. foreign, moved, elsewhere:
-    the directory's entries in `copies`, `moved` and `found` of MisplacedLogs. replaced: as in Placed."""
+    its directory.
+
+    renamed: the partition's .log files under other names. lost: the first and last offset of each range that no .log
+    file under its own name has. right_names: by odd name, the name that Kafka would give. outdated: files that Kafka's
+    start has made under such a right name. foreign, moved: by name, the files copied and moved from other partitions,
+    each with the other partition's file in words. elsewhere: by right name, the partition's .log files in other
+    directories. replaced: by name, the files of segments that the cleaner has replaced, each with words for what it is.
+    """
 
     renamed: Sequence[RenamedLog] = ()
     lost: Sequence[tuple[int, int | None]] = ()
@@ -327,7 +333,7 @@ class Verification:
 
     def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:
         """Return the findings in a directory. If it has a future log with which Kafka replaces the current log, the
-        findings that follow from that are left out, and the finding about the future log counts them."""
+        findings that follow from the replacement are left out, and the finding about the future log counts them."""
         promoted = None if around is None else _promoted(path, around)
         if promoted is None:
             return found
@@ -344,8 +350,8 @@ class Verification:
         return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
-        """Yield the findings in a subdirectory. is_left: whether its parent is a partition's directory, in which Kafka
-        reads no subdirectories."""
+        """Yield the findings in a subdirectory. below: collects the facts about the subdirectories of its parent.
+        is_left: whether the parent is a partition's directory, in which Kafka reads no subdirectories."""
         found = (each for each in self._directory(path, depth + 1, below) if not below.causes.takes(each))
         yield from (left_over(each, path.parent) for each in found) if is_left else found
 
@@ -557,8 +563,9 @@ class Verification:
         contents: _Contents,
         inside: _Inside,
     ) -> list[Finding]:
-        """Return the findings of a partition's directory (some of `own` are kept in `inside` instead), and add the
-        facts about the partition to `inside`, for the checks of the log directory."""
+        """Return the findings of a partition's directory. Add the facts about the partition to `inside`, for the checks
+        of the log directory, and move to it those findings that may have a cause in the log directory. own: the
+        findings in the directory's files."""
         if name.state in ("", "future") and verifier.bounds is not None and not _is_behind(path, name, inside.around):
             inside.logs.setdefault(TopicPartition(name.topic, name.partition), verifier.bounds)
         if name.state != "":
@@ -620,8 +627,8 @@ class Verification:
 
 
 def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
-    """Return the partition of a coordinator's directory; None for any other directory, and if the topic's number of
-    partitions is not known."""
+    """Return the partition whose directory has this name, if its topic is that of a coordinator; None for any other
+    directory, and if the topic's number of partitions is not known."""
     if name.topic not in INTERNAL_TOPICS or name.state not in {"", "future"}:
         return None
     count = around.partition_count(name.topic)
@@ -643,9 +650,9 @@ class _Inside:
 
     around: what the files of the log directory say about its partitions; None if the directory is no log directory.
     metadata_damage, short, of_emptied: findings of damage in the metadata log, of logs that end too early, and of files
-    that a copy has left empty; none of these is yielded before every partition is verified. apple_doubles: AppleDouble
-    files (macOS). harmed: the partitions with errors in their own files. causes: the causes of findings in several
-    partitions.
+    that a copy to a full disk has left empty; none of these is yielded before every partition is verified.
+    apple_doubles: AppleDouble files (macOS). harmed: the partitions with errors in their own files. causes: the causes
+    of findings in several partitions.
     """
 
     def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
@@ -693,8 +700,8 @@ class _Inside:
         return [_after_damage(each, self.around.path) for each in findings if each not in damage]
 
     def keep_emptied(self, findings: list[Finding]) -> list[Finding]:
-        """Move the findings of files that a copy has left empty to `of_emptied`, because the incomplete copy is the one
-        cause of all of them. Return the other findings."""
+        """Move the findings of files that a copy to a full disk has left empty to `of_emptied`, because the incomplete
+        copy is the one cause of all of them. Return the other findings."""
         self.of_emptied += (each for each in findings if each.path in self._emptied)
         return [each for each in findings if each.path not in self._emptied]
 
@@ -709,7 +716,7 @@ class _Inside:
 
 
 def _emptied(around: Surroundings | None) -> Collection[str]:
-    """Return the paths of the files that a copy has left empty; none if the files cannot be read."""
+    """Return the paths of the files that a copy to a full disk has left empty; none if files cannot be read."""
     try:
         return set() if around is None or not around.is_broker else set(map(str, around.emptied_files))
     except (UnreadableInput, OSError):  # another check reports this error
@@ -718,7 +725,7 @@ def _emptied(around: Surroundings | None) -> Collection[str]:
 
 def _after_damage(finding: Finding, log_directory: Path) -> Finding:
     """Return a finding in a log directory whose metadata log is damaged. The finding of a damaged quorum-state is
-    returned with salvage as the next step: without that file alone, Kafka would start and lose metadata."""
+    returned with salvage as the next step: if only that file were removed, Kafka would start and lose metadata."""
     if finding.kind != "quorum-state-content":
         return finding
     action = "salvage leaves the file out, and keeps the metadata: without the file alone Kafka starts, and loses some"
@@ -769,7 +776,7 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of segments with a suffix such as .swap, under their names without the suffix."""
+        """Add the files of `missed`, which have a suffix such as .swap, as if they had their names without it."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)
@@ -795,7 +802,8 @@ class _Contents:
     def swaps(self) -> list[SegmentFiles]:
         """Return the `.swap` segments that have a .log file, and that Kafka's start renames into place.
 
-        The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
+        The `.swap` segments at or above the output of an unfinished cleaning (`.cleaned`) are left out, because the
+        start deletes them.
         """
         swaps: dict[int, SegmentFiles] = {}
         deleted_from = first_cleaned(name for _, name in self.leftovers)
@@ -866,7 +874,7 @@ def _foretold(
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
     """Return the longer versions of .log files that lie beside them under other names. In `contents`, each longer
-    version that is not compressed replaces the .log file."""
+    version that is not in a compressed file (such as .gz) replaces the .log file."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):
@@ -905,9 +913,9 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
 
 
 def _follows_from_metadata(finding: Finding) -> bool:
-    """Return whether the finding is a consequence of damage in the metadata log: it is about a stray, or a warning
-    about a missing partition. The lost records may have deleted the topic of such a partition: not even a checkpoint
-    has an entry of it."""
+    """Return whether the finding is a consequence of damage in the metadata log: it is that of a stray, whose topic the
+    lost records may have created; or that of a missing partition, whose topic they may have deleted, if the finding is
+    only a warning, since no checkpoint has an offset of the partition."""
     is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
     return finding.kind == "partition-stray" or is_unknown
 
@@ -1053,9 +1061,9 @@ def _is_resumed(path: Path, around: Surroundings | None) -> bool:
 
 
 def _is_foretold(path: Path, around: Surroundings | None) -> bool:
-    """Whether the findings in a directory say what Kafka's next start does with its log: only for a log that is served.
-    Left out are a future log that the operator should move away, and one whose move Kafka resumes: what the start cuts
-    from it, Kafka then copies to it again."""
+    """Whether the findings in a directory are to say what Kafka's next start does with the log in it. True only for a
+    log that is served after the start; False for a future log that the operator should move away, and for one whose
+    move Kafka resumes, since Kafka then copies again what the start cuts off."""
     name = parse_directory(path.absolute().name)
     if name is None or not _is_served(path, name, around):
         return False
@@ -1076,8 +1084,8 @@ def _is_behind(path: Path, name: DirectoryName, around: Surroundings | None) -> 
 
 
 def _promoted(path: Path, around: Surroundings) -> Compared | None:
-    """The comparison of the future log in a directory with the current log that Kafka replaces with it; None if the
-    directory has no such future log, or if Kafka resumes its move and loses no offsets."""
+    """Return the comparison of the future log in a directory with the current log that Kafka's start replaces with it;
+    None if the directory has no such future log, or if Kafka resumes the move of that log and loses no offsets."""
     compared = around.promotions.get(path.absolute())
     if compared is None or (compared.promotion.is_resumed and not compared.lost):
         return None

@@ -25,7 +25,7 @@ class Finding:
     valid_...: the number of sound batches before and behind the position, and their bytes; only in a .log file.
     next_valid_position: the byte where the next sound batch begins, None if there is none. consequences: the number of
     findings by kind that follow from this one, and are not reported themselves. refuses_start: whether Kafka does not
-    start with it.
+    start with the file as it is.
     """
 
     path: str
@@ -125,8 +125,9 @@ METADATA_LOG = "__cluster_metadata-0/"
 
 
 def rank(finding: Finding) -> tuple[int, int]:
-    """Sort key, the worst first: severity, then what keeps Kafka from starting, then how much the kind loses. Errors in
-    the metadata log come before others, as Kafka reads it first and they concern all partitions."""
+    """Return the key by which findings are sorted, the worst first: by severity; then those that keep Kafka from
+    starting; then by kind, in the order of how much each kind loses. Errors in the metadata log come before those in
+    other logs, as Kafka reads it first and they concern all partitions."""
     severity = SEVERITIES.index(finding.severity)
     if finding.refuses_start:
         return severity, -2 if METADATA_LOG in finding.path else -1

@@ -183,8 +183,7 @@ def _is_damaged(home: Path) -> bool:
 
 
 def control_types(batch: bytes) -> tuple[list[int], str | None]:
-    """Return the types of the control records in a batch, and the reason for which they cannot be parsed (None if they
-    can)."""
+    """Return the types of the control records in a batch, and why they cannot be parsed (None if they can)."""
     from formats import control_record, record_batch
     from formats.errors import FormatError
 

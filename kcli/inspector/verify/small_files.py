@@ -87,8 +87,8 @@ def _lacks_cluster_id(data: bytes) -> bool:
 
 def _without_cluster_id(finding: Finding, path: Path) -> Finding:
     """Return the finding of a meta.properties without cluster.id. If the other log directories of the node, in the same
-    parent directory, agree on the cluster.id, the finding has the command that appends the line; other files do not
-    have the id."""
+    parent directory, agree on the cluster.id, the finding has the command that appends the line; no other file of this
+    log directory has the cluster.id."""
     mine = read_properties(path)
     beside = [each for each in sorted(path.absolute().parent.parent.glob(f"*/{path.name}")) if each.is_file()]
     ids: dict[str, Path] = {}

@@ -41,8 +41,8 @@ class SnapshotFile:
                 self.entries = tuple(ENTRY.unpack_all(data[HEADER.size :]))
 
     def reached(self, offset: int) -> int:
-        """Return the offset that, by this file, the log had reached; 0 if the file is damaged. offset: the one in the
-        file's name."""
+        """Return the offset that the log had reached according to this file; 0 if the file is damaged. offset: the one
+        in the file's name."""
         return 0 if self._error is not None else reached_by(self.entries, offset)
 
     def alone(self) -> Iterator[Finding]:
@@ -63,8 +63,9 @@ class SnapshotFile:
         return self._finding("snapshot-offset", None, expected, f"offset {offset:,}", offset=offset)
 
     def against(self, offset: int, check: LogCheck, first_base: int) -> Iterator[Finding]:
-        """Yield a finding for each contradiction between the snapshot and the log below its offset, see
-        kcli.log.snapshot_check."""
+        """Yield a finding for each contradiction between the snapshot and the log below its offset (see
+        kcli.log.snapshot_check). offset: the one in the file's name. first_base: the base offset of the log's first
+        segment."""
         for number, expected, found in contradictions(self.entries, offset, check, first_base):
             finding = self._finding("snapshot-state", None, expected, found)
             if number is not None:

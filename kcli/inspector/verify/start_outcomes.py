@@ -1,4 +1,4 @@
-"""What Kafka's next start does with the damage in a partition's logs, by the plan that `kcli recover` makes of it.
+"""What Kafka's next start does with the damage in a partition's log, according to the plan that `kcli recover` makes.
 
 What happens to a damaged file depends on the recovery point, the clean-shutdown marker and the batches before the
 damage. One plan of the start gives the outcome for all findings of the partition.
@@ -140,8 +140,8 @@ def _is_guessed(finding: Finding) -> bool:
 
 
 def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = None) -> PartitionPlan | None:
-    """Return the plan of Kafka's next start; None if files cannot be read (other checks report those errors). clean: as
-    in Recovery."""
+    """Return the plan of Kafka's next start; None if files cannot be read (other checks report those errors).
+    clean: whether to plan a start after a clean shutdown; None: the clean-shutdown marker decides."""
     from kcli.log.recovery.run import Recovery, no_configs
 
     now_ms = time.time_ns() // 1_000_000
@@ -163,9 +163,10 @@ def _is_cut(finding: Finding) -> bool:
 def _cut_before_clean_start(
     finding: Finding, plan: PartitionPlan, after_crash: PartitionPlan | None, around: Surroundings
 ) -> Finding:
-    """Return the finding that a .log file has lost batches, changed for a clean start. If that start hides batches of
-    the file (END_HIDDEN), the finding says so. Else only its next step changes: the command shows that start; or, for a
-    segment before the last, which a clean start does not check, what salvage keeps.
+    """Return the finding that a .log file has lost batches, changed for a broker whose next start is a clean one. If
+    that start hides batches of the file (END_HIDDEN), the finding says so. Otherwise only its command changes: for the
+    last segment, to the command that shows the clean start; for an earlier segment, which a clean start does not check,
+    to the one that shows what salvage keeps.
 
     plan: that of the clean start. after_crash: that of a start without the clean-shutdown marker; None where files
     cannot be read.
@@ -190,8 +191,8 @@ def _cut_before_clean_start(
 
 
 def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Finding:
-    """Return a finding with what Kafka's start, by its plan, does at the bytes of the finding. is_next: whether the
-    plan is that of the broker's next start, because the log directory is known."""
+    """Return a finding with what Kafka's start, according to `plan`, does at the bytes of the finding. is_next: whether
+    the plan is that of the broker's next start, because the log directory is known."""
     if not _is_guessed(finding):
         return finding
     path, is_metadata = Path(finding.path), plan.options.is_metadata
@@ -233,8 +234,9 @@ def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surrou
 
 
 def _with_marker_step(finding: Finding, around: Surroundings) -> Finding:
-    """Return the finding with the next step: to remove the clean-shutdown marker, where the start without it harms no
-    partition; else salvage, with the reason in the action."""
+    """Return the finding with a command as its next step: it removes the clean-shutdown marker, if a start without the
+    marker harms no partition; otherwise it salvages, and the finding's `action` names the partitions that such a start
+    would harm."""
     directory, action = Path(finding.path).parent, finding.action
     harmed = around.harmed_without_marker
     if harmed is None:
@@ -264,8 +266,9 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
-    """Return the end of a sentence which says what offsets an event loses, if sound batches are among them, and that it
-    deletes the segments behind the file; "" if it does neither. number: the index of the event in the plan.
+    """Return the words that end a finding's sentence about an event of Kafka's start: that the start also deletes the
+    segments behind the file, and which offsets are lost, if sound batches are among them. Return "" if neither is so.
+    number: the index of the event in the plan.
 
     A cut also loses the offsets of the segments behind the file, which Kafka's start then removes. Offsets below the
     latest snapshot of the metadata log are not lost.

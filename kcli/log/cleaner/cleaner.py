@@ -24,7 +24,7 @@ from kcli.log.retention import deletable
 
 @dataclass(slots=True)
 class Cleaning:
-    """The result of cleaning a partition. selection: the part that could be cleaned before the first pass.
+    """The result of cleaning a partition. selection: the part of the log to clean, as chosen before the first pass.
     bytes_before, bytes_after: the size of all segments' .log files. retired: the segments that retention deleted."""
 
     selection: Selection

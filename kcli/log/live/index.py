@@ -5,8 +5,8 @@
               index is written first, as Kafka counts an empty one as damaged if the offset index has entries
     lookups   the first one maps the file; waiting entries are written before, as the map shows only written entries
 
-Kafka lets an index grow to full size again when a log with its segment is opened. Source: AbstractIndex, OffsetIndex,
-TimeIndex. What the entries are: formats.offset_index, formats.time_index.
+When Kafka opens a log, it extends the indexes of the active segment to their full size again. Source: AbstractIndex,
+OffsetIndex, TimeIndex. What the entries are: formats.offset_index, formats.time_index.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class LiveOffsetIndex(LiveIndex):
 
 
 class LiveTimeIndex(LiveIndex):
-    """The time index: each entry has the largest timestamp so far and its offset."""
+    """The time index: each entry has the largest timestamp up to then, and the last offset of the batch that has it."""
 
     entry = TIME_ENTRY
 

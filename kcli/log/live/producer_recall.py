@@ -1,9 +1,9 @@
-"""The batches of a producer that its snapshot left out, read back from the log.
+"""The batches of a producer that the producer snapshot left out, read back from the log.
 
-A snapshot has only the last batch of each producer. A producer that had several batches in flight when the broker
-stopped sends all of them again, and the state from the snapshot does not show that the earlier ones are duplicates.
-Kafka answers them with OUT_OF_ORDER_SEQUENCE_NUMBER, at which some clients fail. Before kcli answers so, it reads the
-headers of the producer's batches before the oldest known one.
+A producer snapshot has only the last batch of each producer. A producer that had several batches in flight when the
+broker stopped sends all of them again, and the state from the snapshot does not show that the earlier ones are
+duplicates. Kafka answers them with OUT_OF_ORDER_SEQUENCE_NUMBER, at which some clients fail. Before kcli answers so, it
+reads the headers of the producer's batches before the oldest known one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ LOOKED_AT_BYTES = 8 << 20
 
 
 def recall(segments: LiveSegments, producers: ProducerTable, producer_id: int) -> bool:
-    """Read from the log the producer's batches before its oldest one in `producers`, and add them there, until it has
-    five or LOOKED_AT_BYTES have been read. Returns whether a batch was added."""
+    """Read from the log the producer's batches before its oldest one in `producers`, and add them to `producers`, until
+    five batches of the producer are known or LOOKED_AT_BYTES have been read. Returns whether a batch was added."""
     known = producers.last_batches(producer_id)
     if not known or len(known) == PRODUCER_BATCHES_KEPT:
         return False

@@ -117,7 +117,8 @@ class LiveProducers(ProducerStateManager):
             }
 
     def start_moved(self, log_start_offset: int) -> None:
-        """Update the state after the log start offset has moved to `log_start_offset`."""
+        """Let the state begin at the new log start offset: drop the ended transactions whose markers are below it, and
+        count the batches below it as included in the state."""
         self.replicated_to(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset

@@ -105,8 +105,8 @@ class ReadOnlyLog:
         self._checkpoint_start_offset = log_start_offset
         self._guard = Lock()
         self._segments: list[ReadOnlySegment] = []
-        # the directory's modification time (ns) when it was listed; and 1 if that time was old enough then for an equal
-        # time at the next call to mean an unchanged directory, else 0
+        # the directory's modification time (ns) when it was listed; and 1 if a change after the listing would certainly
+        # have changed that time, so that an equal time means an unchanged directory; else 0
         self._listed: tuple[int, int] | None = None
         self._open: _OpenTransactions | None = None
         self._peeked: tuple[ReadOnlySegment, int] | None = None

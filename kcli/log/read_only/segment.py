@@ -257,8 +257,9 @@ class ReadOnlySegment:
         return count
 
     def end_of_transaction(self, producer: int, offset: int) -> tuple[int, int] | None:
-        """Return how the producer's transaction with a record at `offset` ends: offset and kind (ABORT, COMMIT, LOST)
-        of the event; None if it does not end in this segment."""
+        """Return how the producer's transaction with a record at `offset` ends: the offset and kind of the event, which
+        is a marker (ABORT, COMMIT), or a batch that shows that the marker is missing (LOST). Return None if the
+        transaction does not end in this segment."""
         survey = self.survey()
         begin = bisect_right(survey.event_offsets, offset) if survey.is_ordered else 0
         for at, producer_id, kind in survey.events(begin):
@@ -322,7 +323,7 @@ class ReadOnlySegment:
 
 
 def _transactions(columns: Columns, count: int) -> list[tuple[int, int]]:
-    """Return the transactions of the first `count` batches, as in Found."""
+    """Return the transactions of the first `count` batches: the producer id and first offset of each among them."""
     attributes = columns["attributes"][:count]
     if not any(each & TRANSACTIONAL for each in set(attributes)):
         return []

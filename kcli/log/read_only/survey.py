@@ -105,8 +105,8 @@ class Survey:
         return Piece(self._starts[i], self._stops[i], self._firsts[i], self._lasts[i], self._times[i])
 
     def judge(self, window: Window) -> None:
-        """Decode all records of the next window, and note the batches that no client can read in `unreadable`, up to
-        UNREADABLE_MAX of them. Call it before `add`, which leaves them out."""
+        """Decode all records of the next window. Add the positions of the batches that no client can read to
+        `unreadable`, until it has UNREADABLE_MAX. To be called before `add`, which leaves these batches out."""
         records = RecordTable(RECORDS_AT_ONCE)
         for _ in decode(window, records):
             pass

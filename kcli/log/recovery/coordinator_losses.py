@@ -30,8 +30,11 @@ RECORDS_AT_ONCE = 4096
 @dataclass(frozen=True, slots=True)
 class LostState:
     """The groups or transactional ids of which a coordinator loses records. what: "group", "transactional id" or "share
-    group"; names: the group ids or transactional ids, sorted. offsets: the first and the last offset of lost records
-    that cannot be read, which may be records of any of the names; None if the names are those in the lost records."""
+    group"; names: the group ids or transactional ids, sorted.
+
+    offsets: None if the lost records can be read, and have these names. Otherwise the first and the last offset of lost
+    records that cannot be read: each of the names may have lost some of them.
+    """
 
     what: str
     names: tuple[str, ...]
@@ -67,11 +70,11 @@ def overwritten_state(
     home: Home, directory: Path, misdirected: Iterable[Misdirected], reached: int
 ) -> LostState | None:
     """Return the groups or transactional ids that may have lost records because batches of other partitions were
-    written over them: those with other records in the same .log file. Returns None if the partition lacks no offset
-    around the batches of other partitions, or if the file has no group or transactional id.
+    written over them: all those that have other records in the same .log file. Returns None if the partition lacks no
+    offset around the batches of other partitions, or if the file has no group or transactional id.
 
-    directory: that of the partition, as it is before salvage. reached: the log end offset by the checkpoints. Raises
-    UnreadableInput.
+    directory: that of the partition, as it is before salvage. reached: the offset that the log had reached according to
+    the checkpoints. Raises UnreadableInput.
     """
     names: set[str] = set()
     runs: list[Run] = []

@@ -58,8 +58,8 @@ class _Ended(NamedTuple):
     """Evidence in a file (source) that a producer's transaction that began below `offset` had ended by then.
 
     last: if the file is a producer snapshot, the producer's last offset and epoch in the snapshot; None if it is a
-    transaction index. In the latter case the producer's next transaction begins at `offset` by the index, and a batch
-    of the log must confirm this.
+    transaction index. In the latter case the index says that the producer's next transaction begins at `offset`, and
+    a batch of the log must confirm this.
     """
 
     offset: int
@@ -276,8 +276,8 @@ class _Search:
             self._gap(_Missing(max(first, base), last, name, row.position, before, is_known=True))
 
     def end(self) -> None:
-        """Note all offsets behind the last batch of the log as missing, and write the markers that, by the evidence,
-        were among them. To be called after the last `read`."""
+        """Note all offsets behind the last batch of the log as missing, and write the markers that were among them
+        according to the evidence. To be called after the last `read`."""
         before = self._before
         if before is not None and before.last_offset < OFFSET_MAX:
             self._settle_ended(before.last_offset + 1)
@@ -291,8 +291,8 @@ class _Search:
         return _Missing(first, last, self._log, self._end_position, before, is_known)
 
     def _gap(self, gap: _Missing) -> None:
-        """Note a range of missing offsets, and write the abort markers that, by the transaction indexes, were among
-        them."""
+        """Note a range of missing offsets, and write the abort markers that were among them according to the
+        transaction indexes."""
         self._gaps.append(gap)
         if len(self._gaps) > GAPS_MAX:
             del self._gaps[: GAPS_MAX // 2]
@@ -321,8 +321,8 @@ class _Search:
             self._next_aborted += 1
 
     def _settle_ended(self, offset: int, row: BatchRow | None = None) -> None:
-        """Write commit markers for the open transactions that, by the evidence, had ended at or below `offset`. row:
-        the batch that begins at `offset`."""
+        """Write commit markers for the open transactions that the evidence shows to have ended at or below `offset`.
+        row: the batch that begins at `offset`."""
         ended = self._known.ended
         while self._next_ended < len(ended) and ended[self._next_ended].offset <= offset:
             each = ended[self._next_ended]

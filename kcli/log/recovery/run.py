@@ -107,11 +107,11 @@ class Recovery:
                  salvage cannot, or need not, write one
     metadata_log the files of the metadata log that salvage makes anew, by name; empty if it makes none
     left_out     the files of the log directory that salvage leaves out
-    exchanged_by_keys  the .log files that were exchanged, known by the keys in them: by the path at which a file
-                 belongs, the path at which it is now
+    exchanged_by_keys  the .log files that two partitions have exchanged, as the keys of their records show: by the path
+                 where each file belongs, the path where it is now
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
-    keeps_all    returns whether a partition's topic was never compacted, by the metadata log
-    count        returns the number of partitions of a topic, by the metadata log; 0 if that is not known
+    keeps_all    returns whether a partition's topic was never compacted, according to the metadata log
+    count        returns the number of partitions of a topic in the metadata log; 0 if that is not known
     node         the other log directories of the broker; None if there are none, or they are not known
     looks_around whether to look through the whole log directory for `refusals`, `passed_over` and `failures`; without
                  it these stay empty, and a partition's plan is the same
@@ -325,8 +325,9 @@ class Recovery:
         return self._with_identity(planned, self.identities.get(directory.path))
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
-        """Return the partition of a coordinator's directory; None for any other directory, for a directory of which all
-        files may be another partition's, and if the topic's number of partitions is not known."""
+        """Return the partition of the directory, if its topic is that of a coordinator; None for any other one, for a
+        directory of which all files may be another partition's, and if the topic's number of partitions is not
+        known."""
         name = directory.name
         is_moved = directory.path in self.identities or directory.path in self.in_the_place
         is_exchanged = any(directory.path in {place.parent, log.parent} for place, log in self.exchanged.items())

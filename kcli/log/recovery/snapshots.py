@@ -92,8 +92,8 @@ def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[Produce
 
 
 def reached_by_snapshots(directory: Path) -> int:
-    """Return the offset that, by its producer snapshots, the log of a partition's directory had reached; 0 without a
-    sound snapshot. A file that cannot be read is no evidence."""
+    """Return the offset that a partition's log had reached according to its producer snapshots; 0 without a sound
+    snapshot. A file that cannot be read is no evidence."""
     reached = 0
     for path in directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}"):
         parsed = parse(path.name)
@@ -118,9 +118,11 @@ def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str
 
 
 def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: int) -> dict[tuple[int, int], int]:
-    """Return, as (first offset, producer id), the open transactions that have, by a transaction index of the view, an
-    abort marker at or behind offset `end`, each with the offset of that marker: the log has lost its end. ongoing: the
-    open transactions. end: the log end offset. Raises UnreadableInput, StartRefused."""
+    """Return, by (first offset, producer id), the offsets of the abort markers that open transactions have in the
+    transaction indexes of the view, at or behind the log end offset: the log has lost these markers with its end.
+
+    ongoing: the open transactions. end: the log end offset. Raises UnreadableInput, StartRefused.
+    """
     found: dict[tuple[int, int], int] = {}
     for name in view.names() if ongoing else ():
         if not name.endswith(FileKind.TXN_INDEX):
@@ -138,8 +140,8 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
 def unfounded_transactions(
     segments: Mapping[int, RecoverySegment], ongoing: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return, as (first offset, producer id), the transactions that are open by a producer table (ongoing) but not in
-    the log.
+    """Return, as (first offset, producer id), those transactions among the open ones of a producer table (`ongoing`)
+    that are not open in the log.
 
     segments: the segments of the log, by base offset. The log is read only from the first of the transactions on. If
     that part is damaged or has gaps, or if the log begins behind the first transaction, nothing is returned. Raises

@@ -139,9 +139,10 @@ class _Loads:
 
         least loaded -> |       | <- most loaded, without readers that are excluded
 
-    `next_least` returns a reader that is to gain a partition, `next_most` one that is to lose a partition. Each of the
-    two returns the readers of one load in turn; then the load of all of these has changed by one, and they are returned
-    in turn again, together with the readers that have had the new load before.
+    `next_least` returns a reader that is to gain a partition, `next_most` one that is to lose a partition. `next_least`
+    returns all readers of the least load, one after the other. Each of them has then gained a partition, so that they
+    are returned again together with the readers that had this higher load before. `next_most` does the same from the
+    most load downwards.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:
