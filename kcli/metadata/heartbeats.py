@@ -158,7 +158,8 @@ class Heartbeats:
         return State.UNFENCED, State.UNFENCED
 
     def _lowest_active_offset(self, image: MetadataImage) -> int:
-        """The lowest offset up to which all active brokers, neither fenced nor shutting down, have replayed the log."""
+        """The lowest of the offsets up to which the brokers that are neither fenced nor shutting down have replayed the
+        metadata log."""
         active = [each.id for each in image.brokers.values() if not each.fenced and not self.is_shutting_down(each.id)]
         return min((self._known.get(each, _Known()).metadata_offset for each in active), default=OFFSET_MAX)
 

@@ -620,8 +620,8 @@ class MetadataRecovery:
                 self.strays.append(each)
 
     def _look_for_topic_ids(self, lost: LostMetadata) -> None:
-        """Add the strays of a node whose metadata the other voters may know better: whatever that is, a start renames a
-        directory without a topic id."""
+        """Add to `strays` the directories without a topic id, which Kafka's start renames to -stray whatever the
+        metadata is. Used in a quorum, where other voters may have records that this node lacks."""
         directories = LogDirectory(self.directory).partitions()
         found = [each for each in lost.strays(directories, None) if isinstance(each, Stray)]
         self.strays += [each for each in found if each.topic_id is None]

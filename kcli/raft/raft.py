@@ -2,8 +2,8 @@
 
     start(now_ms)                       enter the state that follows from quorum-state and the log; an only voter then
                                         leads
-    handle(token, request, now_ms)      handle a request of another node; the outcome with its answer, of this or a
-                                        later call, has the token
+    handle(token, request, now_ms)      handle a request of another node; the answer comes with the same token, in the
+                                        Outcome of this call or of a later one
     answered(send, answer, now_ms)      handle the answer to a request of this node; None: there will be no answer
     tick(now_ms)                        do what is due: the time of deadline_ms() has come
     append(batches, now_ms)             on the leader: append batches of records to the log

@@ -1,8 +1,8 @@
 """EndTxn: commit or abort, in two steps.
 
-    prepare   a record has the decision to commit or abort, which is final
+    prepare   a record is appended with the decision to commit or abort, which is final
     markers   the broker writes them to the transaction's partitions, and retries until all are written
-    complete  a record has the completed transaction; the next transaction may begin
+    complete  a record is appended that the transaction is complete; the next transaction may begin
 
 The client is answered after the prepare record. With transaction versions 0 and 1 (before KIP-890), the coordinator
 recognizes a repeated EndTxn by the transaction's state alone; with version 2 by the epoch of the request, which is one

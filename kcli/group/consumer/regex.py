@@ -3,8 +3,8 @@
 All regular expressions of a group are resolved together, by a timer right after the heartbeat that finds a resolution
 due: when a member brings a new expression, when topics were created, and every
 group.consumer.regex.refresh.interval.ms, but never twice within ten seconds. Members get partitions of the new topics
-with one of their next heartbeats. Topics that the client of the first heartbeat may not describe are left out, for all
-members of the group.
+with one of their next heartbeats. Topics are left out, for all members of the group, if the client whose heartbeat
+started the timer may not describe them.
 
 Source: GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpressionsResult), TopicRegexResolver.
 """

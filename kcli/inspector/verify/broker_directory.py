@@ -250,8 +250,8 @@ def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[s
 
 
 def or_exchanged(short: Finding, around: Surroundings) -> Finding:
-    """Return the finding that a log ends too early. If the log's directory may have exchanged names with others, the
-    finding's advice says so: in that case no offsets are lost."""
+    """Return `short`, the finding that a log ends too early. If the log's directory may have exchanged names with
+    others, the action of the returned finding says so, too: in that case no offsets are lost."""
     directory = Path(short.path).parent
     for each in around.exchanged_names:
         if not each.is_certain and directory in each.paths:
@@ -264,12 +264,12 @@ def or_exchanged(short: Finding, around: Surroundings) -> Finding:
 def wrong_checkpoints(
     around: Surroundings, logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[tuple[Finding, set[str]]]:
-    """Yield the finding of a checkpoint whose offsets all lie behind the ends of the logs, though no other file says
-    that the logs were longer; with the finding, the names of the directories of these logs.
+    """Yield a finding for each checkpoint whose offsets are all above the end offsets of their logs, though no other
+    file says that the logs were longer; with the finding, the names of the directories of these logs.
 
-    If only some offsets of a checkpoint lie behind the ends, the logs have lost records, and nothing is yielded. After
-    an unclean shutdown all may lie behind because unsynced bytes are lost: then the finding is yielded only if each
-    offset is at least twice the log's end.
+    If only some offsets of a checkpoint are above the ends, these logs have lost records, and nothing is yielded. After
+    an unclean shutdown all logs may have lost unsynced bytes: then the finding is yielded only if each offset is at
+    least twice the end offset of its log.
     """
     checkpoints = (
         (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
@@ -761,10 +761,10 @@ def _blocked(path: Path, reached: int, expected: str) -> Finding:
 
 
 def _future_finding(path: Path, future: Path, end: int, reached: int, expected: str) -> Finding:
-    """Return the finding of a missing partition that a -future directory has up to offset `end`, exclusive.
+    """Return the finding of a missing partition of which a -future directory has the records below offset `end`.
 
     path: the missing directory. future: the directory with -future. reached: the offset that the partition's log had
-    reached by the checkpoints.
+    reached by the checkpoints. expected: the words of the finding about the missing directory.
     """
     lost = f"; {offsets_text(end, reached - 1)} lost" if reached > end else ""
     return Finding(
@@ -970,8 +970,8 @@ def transaction_findings(
 
 
 def contradicting_record(home: Path) -> Iterator[Finding]:
-    """Yield the finding that the metadata log begins behind all snapshots; if it does not, that of its first record
-    that contradicts the records before it, if there is one. home: the directory __cluster_metadata-0."""
+    """Yield at most one finding: that the metadata log begins above the offsets of all snapshots; or else its first
+    record that contradicts the records before it. home: the directory __cluster_metadata-0."""
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.metadata_start import NO_SNAPSHOT
     from kcli.log.recovery.plan import plan

@@ -357,7 +357,9 @@ def _reordered(segments: Sequence[SegmentFiles], targets: Mapping[int, int]) -> 
 def _swapped(
     named: Mapping[int, SegmentFiles], cycle: list[int], moved: Mapping[int, list[tuple[Path, Path]]]
 ) -> Finding:
-    """Return the finding of a cycle of files, each of which should have the name of the next."""
+    """Return the finding of .log files that have exchanged their names: each should have the name of the next one in
+    the cycle. cycle: the offsets in their names. moved: by such an offset, the renames (old, new) of the segment's
+    files."""
     path = named[cycle[0]].files[FileKind.LOG]
     others = ", ".join(log_name(base) for base in cycle[1:])
     pairs = [pair for base in cycle for pair in moved[base]]
@@ -469,8 +471,8 @@ def _under(
 def _fits(segment: SegmentFiles, base: int) -> bool:
     """Return whether the indexes beside a .log file fit it if its base offset is `base`.
 
-    The last entry of the offset index decides. If there is none, the first entry of the time index decides, which may
-    belong to any batch.
+    The last entry of the offset index decides. If there is none, the first entry of the time index decides: some batch
+    must end at its offset and, unless it is the first batch, have its timestamp as the largest.
     """
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 

@@ -460,7 +460,7 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments' .log files that hold batches."""
+        """The size of all segments' .log files in bytes."""
         return self._segments.size
 
     @property
@@ -611,7 +611,8 @@ class PartitionLog:
         return removals
 
     def delete_records(self, offset: int) -> bool:
-        """Move the log start offset forward to `offset`. Returns whether it moved. Raises OffsetOutOfRange."""
+        """Move the log start offset forward to `offset`. Returns whether it moved: False if it is at `offset` or above
+        already. Raises OffsetOutOfRange if `offset` is above the high watermark."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"offset {offset:,} is above the high watermark {self.high_watermark:,}")
         if offset <= self.log_start_offset:

@@ -31,8 +31,9 @@ from kcli.protocol.topic_partition import TopicPartition
 @dataclass(frozen=True, slots=True)
 class ExchangedNames:
     """Directories that have exchanged their names. Each of `paths` has the records of the partition in the name of the
-    next path, and the last one has those of the partition in the first name. expected, found: what the first directory
-    should have and what it has, in words. is_certain: whether no other explanation is possible."""
+    next path, and the last one has those of the partition in the first name. expected, found: which records or which
+    log end the first directory should have and which it has, in words. is_certain: whether no other explanation is
+    possible."""
 
     paths: tuple[Path, ...]
     expected: str
@@ -177,8 +178,8 @@ class _LogEnds:
             )
 
     def _contradicts(self, partition: TopicPartition, path: Path) -> bool:
-        """Return whether a checkpoint or a file in the directory contradicts one of two assumptions: that it is the
-        directory of `partition`, and that its log is complete."""
+        """Return whether a checkpoint, or a file in the directory `path`, contradicts the assumption that this is the
+        directory of `partition` and that its log is complete."""
         bounds = log_bounds(path)
         assert bounds is not None, "its end is that of the partition"
         first, end = bounds

@@ -174,8 +174,9 @@ def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | Non
 
 
 def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
-    """Return the plan with salvage of a partition with files that cannot be read, without the events that lose records
-    and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but fails."""
+    """Return the plan with salvage of a partition that has unreadable files (`readable`), without the events that lose
+    records and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but
+    fails, and so loses nothing."""
     events = [
         (event, lost)
         for event, lost in zip(planned.events, planned.lost, strict=True)
