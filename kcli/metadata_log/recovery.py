@@ -393,9 +393,9 @@ class MetadataRecovery:
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:
-        """The comparison of each future log that Kafka's start puts in the place of a current log with that log, by the
-        path of each of the two logs that lies in `directory`. Logs that cannot be read, which the recovery reports
-        itself, are not compared. Raises UnreadableInput."""
+        """The comparisons of future logs with the current logs that Kafka's start replaces by them: by path, for each
+        of the two logs that lies in `directory`. Logs that cannot be read, which the recovery reports itself, are not
+        compared. Raises UnreadableInput."""
         homes = [self.directory, *self.node.others]
         if not (self.is_log_directory and futures_in(homes) and self._readable.topics):
             return {}

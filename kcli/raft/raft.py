@@ -162,7 +162,7 @@ class Raft:
 
     @property
     def is_following(self) -> bool:
-        """Whether the node fetches from a leader which it does not know to have resigned."""
+        """Whether the node fetches from a leader, and has not learned that this leader has resigned."""
         return isinstance(self._core.state, Follower)
 
     @property
@@ -306,8 +306,8 @@ class Raft:
         return self._finish(now_ms)
 
     def stand_for_election(self, now_ms: int) -> Outcome:
-        """Begin an election at once, unless this node has fetched from the leader that it follows. Voters that have a
-        leader refuse the pre-vote, which ends the election."""
+        """Begin an election at once, unless this node has fetched from the leader that it follows. If other voters have
+        a leader, they refuse the pre-vote, and the election ends."""
         core, state = self._core, self._core.state
         if isinstance(state, Resigned) and not core.is_shutting_down:
             core.to_unattached(next_epoch(state.epoch), now_ms)

@@ -3,8 +3,8 @@
     meta.properties                   the broker does not start if this file is missing, or is that of another node
     directories                       the broker does not start if a directory has a name that is no partition's
     .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running. If
-                                      it is that of an earlier stop than the last, Kafka's start recovers no log though
-                                      it should, or the whole directory is an old copy
+                                      an earlier stop than the last wrote it, it or the whole directory is an old copy,
+                                      and Kafka's start recovers no log though it should
     partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
     end of the metadata log           if it ends before the record of the broker's registration, the metadata log is an
                                       old copy, or has lost its end
@@ -157,7 +157,7 @@ def shared_files(home: Path) -> Iterator[Finding]:
 
 
 def linked(home: Path) -> Iterator[Finding]:
-    """Yield one finding for all files of a log directory that have a second name in it, by symbolic links."""
+    """Yield one finding for all files of a log directory that symbolic links give a second path in that directory."""
     try:
         files = linked_files(home)
     except UnreadableInput:  # the checks of the partitions report this error
@@ -404,7 +404,8 @@ class BrokerDirectory:
             yield from self._directory_id(path, properties)
 
     def _configured_node(self, path: Path, node: int, configured: int) -> Finding:
-        """Return the finding of a node.id that is not that of server.properties, with which Kafka does not start."""
+        """Return the finding of the node.id `node` in the meta.properties at `path`, which is not the node.id
+        `configured` of server.properties: Kafka does not start with it."""
         finding = replace(
             _meta("node", path, f"node.id {configured}, as server.properties has it", ""),
             found=f"node.id {node}: Kafka does not start with it",
@@ -493,8 +494,9 @@ class BrokerDirectory:
         """Return the finding of a directory whose topic id no topic has, although a topic has the name of the
         directory.
 
-        The id is that of a deleted topic, or of one whose creation the metadata log lacks: the directory must not get
-        another id, unless its log ends exactly at the recovery point of the partition in its name.
+        right: the id of the topic in the directory's name. The directory's own id is that of a deleted topic, or of one
+        whose creation the metadata log lacks: the directory must keep it, unless its log ends exactly at the recovery
+        point of the partition in its name.
         """
         metadata, around = self._around.metadata, self._around
         assert metadata is not None, "it has the topic"
@@ -532,8 +534,8 @@ class BrokerDirectory:
     def _others_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Iterator[Finding]:
         """Yield the finding of a directory whose topic id is not that of the topic in its name.
 
-        If the topic with that id has no directory for this partition, the directory's name is taken to be wrong; else
-        its partition.metadata.
+        right: the id of the topic in the directory's name. If the topic with the directory's own id lacks the directory
+        of the partition with this number, the directory's name is taken to be wrong; else its partition.metadata.
         """
         image, path = self._around.image, found.path / FileKind.PARTITION_METADATA
         assert image is not None, "the metadata log has another id"
@@ -603,7 +605,8 @@ class BrokerDirectory:
         return replace(rename, found=found, action=action, command=next_steps.dump(paths[0]))
 
     def _exchanged(self, partition: TopicPartition) -> list[TopicPartition]:
-        """A cycle of directories that have exchanged their names, by their topic ids, beginning with `partition`.
+        """The partitions whose directories have exchanged their names, by the topic ids in the directories, beginning
+        with `partition`.
 
         Each directory should have the name of the next one in the list. Empty if there is no cycle.
         """
@@ -924,8 +927,8 @@ def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findin
 
 
 def _search_newer(around: Surroundings) -> str:
-    """The command that finds log directories with the directory.id of this one; if that is not known, the log
-    directories of any broker."""
+    """The command that finds log directories with the directory.id of this one; if that id is not known, all log
+    directories below the parent directory of this one."""
     properties = around.properties
     if properties is None or properties.directory_id is None:
         return next_steps.search(around.path.absolute().parent, FileKind.META_PROPERTIES)

@@ -138,10 +138,10 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
     """Return each segment that once replaced others in a cleaning, with those of the replaced segments that are in the
     directory again.
 
-    The replacing segment has batches beyond the base offsets of the others. Either it has, at the offsets of the
-    others, only what the cleaner leaves of their batches. Or its indexes fit its name and reach beyond the base offsets
-    of the others, and these end below the active segment, which the cleaner does not replace: such indexes do not
-    result from one batch with a wrong base offset.
+    A segment has replaced others if its batches reach beyond their base offsets, and one of two conditions holds. At
+    the offsets of the others it has only what the cleaner leaves of their batches. Or its indexes fit its name and
+    reach beyond the base offsets of the others, none of which is the active segment, as the cleaner does not replace
+    that one; a single batch with a wrong base offset does not lead to such indexes.
     """
     found = []
     left = sorted(segments, key=lambda each: each.base)
@@ -383,8 +383,9 @@ def _swapped(
 
 
 def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans: Mapping[int, SegmentFiles]) -> Placed:
-    """Give files with wrong names their true base offsets, one by one: each has the offsets of a segment without a
-    file, or of another file."""
+    """Return the segments with their true base offsets, and a finding for each file with a wrong name. A file that has
+    the offsets of a correctly named one is a copy, and is left out; any other has the offsets of a missing .log
+    file."""
     placed, wrong, used = [], [], set()
     for segment in segments:
         true = held.get(segment.base)

@@ -460,7 +460,7 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """The size of all segments' .log files in bytes."""
+        """The bytes that batches take up in all segments' .log files, without preallocated bytes."""
         return self._segments.size
 
     @property

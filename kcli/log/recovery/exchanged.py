@@ -34,7 +34,7 @@ most files: if an offset index has no entry, the .log file is rarely larger."""
 
 
 def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path]:
-    """Return the exchanged logs: by the path at which a .log file belongs, the path at which it is now."""
+    """Return the exchanged logs: path at which a .log file belongs -> path at which it is now."""
     places = [
         path
         for each in directories

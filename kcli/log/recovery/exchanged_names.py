@@ -66,9 +66,9 @@ def exchanged_names(home: LogDirectory, counts: Mapping[str, int]) -> list[Excha
 
 
 def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Path, Path]:
-    """Return the .log files of coordinators' partitions that were exchanged without their indexes, by the keys in the
-    files: by the path at which a file belongs, the path at which it is now. The indexes cannot show this exchange: if
-    the batches of two partitions have equal sizes, they fit the indexes of both. counts: as in exchanged_names. Raises
+    """Return the .log files of coordinators' partitions that were exchanged without their indexes, as the keys in the
+    files show: path at which a file belongs -> path at which it is now. The indexes cannot show this exchange: if the
+    batches of two partitions have equal sizes, they fit the indexes of both. counts: as in exchanged_names. Raises
     UnreadableInput."""
     found: dict[Path, Path] = {}
     for topic, paths in _by_topic(home).items():
