@@ -120,8 +120,9 @@ class TaskReport:
     """The result of one task.
 
     files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: a report for
-    each split that the task read. failure: the error that ended the task, None for success. surveys: those of the keys
-    and of the values that the task read (see decoding/survey.py). columns: (name, type) of the table's columns.
+    each split that the task read. failure: the error that ended the task, None for success. surveys: what the keys, and
+    what the values, that a survey task read say about their types (decoding/survey.py). columns: (name, type) of the
+    table's columns.
     """
 
     files: list[StagedFile] = field(default_factory=list)

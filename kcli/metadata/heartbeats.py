@@ -176,7 +176,8 @@ class Heartbeats:
 def heartbeat(
     image: MetadataImage, heartbeats: Heartbeats, beat: Heartbeat, broker_properties: Mapping[str, str], now_ms: float
 ) -> Result[HeartbeatAnswer]:
-    """Handle a heartbeat: return the records of the broker's changes, and the answer.
+    """Return the records of the changes that a heartbeat leads to, and the answer to it. broker_properties: the
+    properties of this controller, which set the defaults of topic configurations.
 
     If the answer is that the broker is in controlled shutdown, the caller must call `begin_controlled_shutdown` with
     the offset of the last record. Raises Refused(STALE_BROKER_EPOCH).

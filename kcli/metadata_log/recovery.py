@@ -308,8 +308,8 @@ class MetadataRecovery:
 
     @property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The logs of coordinators' partitions that were exchanged, as the keys in them show: for each path at which a
-        log belongs, the path at which that log lies. Raises UnreadableInput."""
+        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: path at which a
+        file belongs -> path at which it is now. Raises UnreadableInput."""
         return exchanged_by_keys(LogDirectory(self.directory), self._partition_counts) if self.is_log_directory else {}
 
     @property
@@ -393,7 +393,7 @@ class MetadataRecovery:
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:
-        """The comparisons of future logs with the current logs that Kafka's start replaces by them: by path, for each
+        """The comparisons of future logs with the current logs that Kafka's start replaces by them: by the path of each
         of the two logs that lies in `directory`. Logs that cannot be read, which the recovery reports itself, are not
         compared. Raises UnreadableInput."""
         homes = [self.directory, *self.node.others]

@@ -248,7 +248,7 @@ class Raft:
         raise AssertionError(f"{type(answer).__name__} does not answer {type(request).__name__}")
 
     def tick(self, now_ms: int) -> Outcome:
-        """Do what is due by now."""
+        """Send the requests and take the decisions that are due at `now_ms`: time-outs, elections, retries, fetches."""
         return self._finish(now_ms)
 
     def deadline_ms(self) -> int | None:
@@ -276,7 +276,8 @@ class Raft:
         return self._finish(now_ms)
 
     def upgrade_kraft_version(self, epoch: int, level: int, now_ms: int, *, validate_only: bool = False) -> Outcome:
-        """Raise kraft.version to `level`, unless it has that level. Raises NotLeader, InvalidUpdateVersion."""
+        """Raise kraft.version to `level`, unless it has that level. validate_only: append no records. Raises NotLeader
+        if this node does not lead `epoch`; InvalidUpdateVersion."""
         membership.upgrade_kraft_version(self._core, epoch, level, now_ms, validate_only=validate_only)
         return self._finish(now_ms)
 

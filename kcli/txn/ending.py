@@ -50,8 +50,9 @@ def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProd
 def _prepare(
     turn: Turn, transactional_id: str, transaction: Transaction, state: State, version: int, new_producer_id: int
 ) -> Transaction:
-    """Append the record of the prepared transaction, and have its markers written. Return the transaction in the state
-    that it will have when it is completed."""
+    """Append the record of the prepared transaction, and have its markers written. state: PrepareCommit or
+    PrepareAbort. version: the transaction version. Return the transaction in the state that it will have when it is
+    completed."""
     prepared = transaction.prepared(state, version, new_producer_id, turn.now_ms)
     turn.write(transactional_id, prepared)
     turn.write_markers(transactional_id, prepared)

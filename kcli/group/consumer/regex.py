@@ -78,8 +78,8 @@ def _resolve_later(
     *,
     is_unknown: bool,
 ) -> None:
-    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. is_unknown:
-    whether the member brings an expression that no other member has."""
+    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. describable: as in
+    `update_regex`. is_unknown: whether the member brings an expression that no other member has."""
     shard, key = turn.shard, _key(group.id)
     if (not is_unknown and not group.subscriptions.regexes) or shard.timers.is_scheduled(key):
         return

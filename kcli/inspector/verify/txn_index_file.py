@@ -128,7 +128,9 @@ class TxnIndexCheck:
     def end(self, *, breaks: int, reaches: int) -> Iterator[Finding]:
         """Yield findings for the remaining entries, which have no marker in the log.
 
-        breaks: LogCheck.breaks at the end of the segment. reaches: the offset behind the segment's last batch.
+        breaks: LogCheck.breaks at the end of the segment; if it has risen within the segment, markers may be lost
+        there, and only entries that end at or above `reaches` make findings. reaches: the offset behind the segment's
+        last batch.
         """
         yield from self._flush()
         if self._size > MOST_BYTES or self._zeros is not None:

@@ -642,8 +642,8 @@ class PartitionLog:
         return self._remove(due)
 
     def _remove(self, segments: list[LiveSegment], *, keep_snapshots: bool = False) -> list[Removal]:
-        """Take segments out of the log, and give their files the suffix `.deleted`. Returns the removals of these
-        files."""
+        """Take segments out of the log, and give their files the suffix `.deleted`. keep_snapshots: whether the
+        producer snapshots at their base offsets stay. Returns the removals of the files."""
         if not segments:
             return []
         self._abort_compaction(min(segment.base_offset for segment in segments))
