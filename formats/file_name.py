@@ -1,7 +1,7 @@
 """Names of Kafka's files and directories, and the states that their suffixes stand for.
 
     in a partition's directory
-      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: its base offset; no record in it is lower
+      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: its base offset; no offset in it is lower
       <offset>.snapshot                          producer state of the records below the offset
       <offset>-<epoch>.checkpoint                KRaft snapshot of the metadata log below the offset; 20 and 10 digits
       leader-epoch-checkpoint partition.metadata quorum-state

@@ -747,7 +747,7 @@ class MetadataRecovery:
         return is_missed and not LogDirectory(self.directory).was_shut_down_cleanly
 
     def _is_missed(self, stray: Stray) -> bool:
-        """Whether the directory may hold records of a partition that the cluster had."""
+        """Whether the stray's directory may hold records of a partition that the cluster had."""
         return stray.is_missed and not self._was_never_here(stray)
 
     def _was_never_here(self, stray: Stray) -> bool:
@@ -791,7 +791,7 @@ class MetadataRecovery:
 
 
 def _is_of_log(refused: StartRefused) -> bool:
-    """Whether the file that `refused` names is in the directory of the metadata log, which salvage mends."""
+    """Whether the file that `refused` names is in the metadata log's directory: salvage repairs such a file."""
     return refused.file.startswith(f"{METADATA_DIRECTORY}/")
 
 

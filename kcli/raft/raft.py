@@ -190,7 +190,8 @@ class Raft:
         return self._finish(now_ms)
 
     def handle(self, token: Token, request: Request, now_ms: int) -> Outcome:
-        """Handle a request of another node: any of kcli.raft.messages but ApiVersions."""
+        """Apply a request of another node, any of kcli.raft.messages but ApiVersions. The answer is in the Outcome of
+        this call, or of a later one."""
         core = self._core
         match request:
             case Fetch():

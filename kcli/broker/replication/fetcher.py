@@ -5,7 +5,8 @@
               offset follow the leader's
     diverging epoch   the log is truncated at the offset where it diverges from the leader's, and fetched from there on
     out of range      the offset is not within the leader's log: ListOffsets finds the leader's end and start
-    errors    a partition is left out of Fetches for a time that grows with each error; without a response all are
+    errors    a partition is left out of Fetches for a time that grows with each error; after a Fetch without a
+              response, all partitions are
 
     error of a partition                       reaction
     FENCED_LEADER_EPOCH                        wait for the metadata: this broker does not know the newer leader epoch

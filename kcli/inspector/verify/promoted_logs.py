@@ -14,7 +14,8 @@ RANGES_SHOWN = 3
 
 
 def promoted_log(around: Surroundings, compared: Compared) -> Finding:
-    """Return the finding of one future log. around: the log directory of the future or of the current log."""
+    """Return the finding of one future log with which Kafka's start replaces a current log. around: the log directory
+    of the future or of the current log."""
     promotion = compared.promotion
     if promotion.is_refused:
         return _refused(compared)

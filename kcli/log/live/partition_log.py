@@ -65,7 +65,8 @@ LONG_MAX = 2**63 - 1
 
 
 class OffsetOutOfRange(KcliError):
-    """The offset lies outside of the log."""
+    """The offset lies outside of the log, above the high watermark (`delete_records`), or in a leader epoch that the
+    log does not know."""
 
 
 class LogFailed(KcliError):

@@ -102,7 +102,8 @@ def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> 
 
 
 def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[int, str]]) -> Iterator[ExchangedNames]:
-    """Yield the exchanges of names that explain to which partitions the keys in the directories belong."""
+    """Yield the exchanges of names among the directories of a coordinator's topic that the keys in them show. owned:
+    what `_owned` returned."""
     for cycle in _key_cycles(owned):
         if not all(_is_of_one_partition(paths[each]) for each in cycle):
             continue
