@@ -2,8 +2,8 @@
 
     write_batch(records, timestamp_ms, ...)   a batch of at least one record, at consecutive offsets
 
-All records have the same time and no headers; nothing is compressed. attributes: formats.record_batch.TRANSACTIONAL and
-CONTROL. formats.record_batch describes the bytes.
+All records have the timestamp timestamp_ms and no headers; the batch is not compressed. attributes: 0, or bits of the
+batch header: TRANSACTIONAL and CONTROL of formats.record_batch, which describes the bytes.
 """
 
 from formats.kernels.write import write_batch

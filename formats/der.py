@@ -26,7 +26,7 @@ _LENGTH_BYTES_MAX: Final = 4
 
 
 class InvalidDer(FormatError):
-    """Bytes that are no DER, or DER with other elements than the format has in this place."""
+    """Bytes that are no DER, or DER whose elements are not those that the format being read requires."""
 
 
 class Element(NamedTuple):

@@ -1,7 +1,7 @@
 """Names of Kafka's files and directories, and the states that their suffixes stand for.
 
     in a partition's directory
-      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: its base offset, at most its first offset
+      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: its base offset; no offset in it is lower
       <offset>.snapshot                          producer state of the records below the offset
       <offset>-<epoch>.checkpoint                KRaft snapshot of the metadata log below the offset; 20 and 10 digits
       leader-epoch-checkpoint partition.metadata quorum-state
@@ -127,7 +127,8 @@ def parse(name: str) -> FileName | None:
 
 
 def build(name: FileName) -> str:
-    """Return the file name with these parts; with a `remote_id` as in tiered storage, not as in the index cache."""
+    """Return the file name with these parts. With a `remote_id` it is the name in tiered storage, not that in the index
+    cache."""
     parts = [] if name.base_offset is None else [f"{name.base_offset:020}"]
     parts += [] if name.epoch is None else [f"-{name.epoch:010}"]
     parts += [] if name.remote_id is None else [f"-{name.remote_id}"]

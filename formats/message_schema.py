@@ -104,9 +104,9 @@ class Field:
 class Struct:
     """A struct of a schema.
 
-    `parent`: the versions in which the struct or message that contains this one exists (for a common struct: its own
-    versions); Kafka's generated class for this struct has the same range. The class reads any other version as the
-    nearest one in the range; if `limited`, it refuses a version above the range.
+    `parent`: the range of versions of the message or struct that contains this one (for a common struct: its own
+    range); Kafka's generated class for this struct has that range, too. The class reads a version below the range as
+    the lowest one, and a version above it as the highest one; if `limited`, it refuses a version above the range.
     """
 
     name: str

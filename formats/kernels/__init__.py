@@ -4,7 +4,7 @@ columns.
 Kernels do no I/O and create no Python object per record; long loops run without the GIL. The Construct definitions in
 `formats.record_batch` and `formats.legacy` specify the bytes, and property tests check that the kernels agree.
 
-    reading a log       scan finds batches -> batches.BatchTable -> records.RecordTable; columns: named tuples of rows
+    reading a log       scan finds batches -> batches.BatchTable -> records.RecordTable; columns: a row as a named tuple
     writing             write: batches and records; buffer: the output buffer; indexes: entries of index files
     state of a log      producers, recovery (of a segment), append (checks before an append), log_check (for `verify`)
     compaction          cleaner

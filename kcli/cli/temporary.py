@@ -33,8 +33,9 @@ class Temporary:
 def temporary_directory() -> Iterator[Temporary]:
     """Yield a new directory, which is removed at the end.
 
-    SIGTERM and SIGINT remove it and end the process on the spot, until the command has handlers of its own: an
-    exception could be lost in an import, and by itself SIGTERM would leave the directory, which may have secrets.
+    Until the command installs handlers of its own, SIGTERM and SIGINT remove the directory and end the process on the
+    spot. Without a handler SIGTERM would leave the directory, which may have secrets; a handler that raised an
+    exception would not do, as an import that is under way may swallow the exception.
     """
     made = TemporaryDirectory(prefix="kcli-")
     temporary = Temporary(Path(made.name), made)

@@ -60,7 +60,8 @@ def pieces(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:
 
 
 def text_records(lines: Iterator[bytes], separator: bytes | None, *, empty_is_null: bool) -> Iterator[NewRecord]:
-    """Yield a record for each line; the key is the text before the first separator."""
+    """Yield a record for each line; the key is the text before the first separator, null without one. empty_is_null:
+    whether empty keys and values become null."""
     for line in lines:
         key, value = None, line
         if separator is not None:

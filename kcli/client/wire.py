@@ -84,7 +84,8 @@ class NobodyAnswers(KcliError):
 
 
 class ErrorAnswer(KcliError):
-    """A broker has answered with an error. The message: the object, Kafka's name of the error, the broker's text."""
+    """A broker has answered with an error. The message has the subject of the request (such as a group), Kafka's name
+    of the error, and the broker's text, if it sent one."""
 
     def __init__(self, subject: str, code: int, text: str | None) -> None:
         self.code = ErrorCode(code)

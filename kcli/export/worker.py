@@ -1,5 +1,6 @@
-"""The tasks that Spark's Python workers run: each reads splits, writes Parquet files to the staging directory and
-returns a report of these files.
+"""The tasks that Spark's Python workers run. A task reads splits, writes Parquet files to the staging directory and
+returns a report of these files; a task of the survey, which comes first if types are inferred, returns a survey of keys
+and values and writes nothing.
 
 An error of the data or the disk is part of the report, not an exception: Spark would run a task that raises again, and
 bury the error in a Java trace. The files of a killed attempt of a task are in no report and are removed with the
@@ -119,8 +120,9 @@ class TaskReport:
     """The result of one task.
 
     files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: a report for
-    each split that the task read. failure: the error that ended the task, None for success. surveys: those of the keys
-    and of the values. columns: (name, type) of the table's columns.
+    each split that the task read. failure: the error that ended the task, None for success. surveys: what the keys, and
+    what the values, that a survey task read say about their types (decoding/survey.py). columns: (name, type) of the
+    table's columns.
     """
 
     files: list[StagedFile] = field(default_factory=list)
@@ -216,8 +218,8 @@ def export_splits(work: Work, splits: Sequence[Split], records: Counter, done: C
 def survey_splits(
     work: Work, specs: tuple[DecoderSpec, DecoderSpec], splits: Sequence[Split], records: Counter, done: Counter
 ) -> TaskReport:
-    """Survey the keys and values of splits; return a report with the surveys, from which the driver infers the
-    types."""
+    """Read the keys and values of splits, and return a report with their surveys, from which the driver makes the
+    decoders."""
     names = [name for name, spec in zip(("key", "value"), specs, strict=True) if spec.infers]
 
     def task(report: TaskReport) -> None:

@@ -6,7 +6,7 @@
     <kind>Metadata, ...TargetAssignmentMetadata     the group epoch; the epoch of the target assignment
     <kind>MemberMetadata, ...TargetAssignmentMember a member; the partitions that the target assignment gives it
     <kind>CurrentMemberAssignment                   the partitions that a member has, its member epoch and its state
-    transaction marker                              whether the offsets that the producer committed with it count
+    transaction marker                              the offset commits of the transaction count, or are dropped
 
 kind: ShareGroup, StreamsGroup; the tasks of a streams group are not shown. A group's state is the one in which a
 coordinator loads it: a classic group is never in the middle of a rebalance. Records above the high watermark and

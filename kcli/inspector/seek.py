@@ -47,7 +47,7 @@ def start_position(path: Path, selection: Selection) -> int:
 
 
 def seek(source: Source, base_offset: int, read_index: ReadIndex, selection: Selection) -> int:
-    """`start_position` for any source of a segment's bytes.
+    """Return the same as `start_position`, for any source of a segment's bytes.
 
     read_index: returns the bytes of the segment's index file of a kind, or raises UnreadableInput.
     """
@@ -63,8 +63,8 @@ def seek(source: Source, base_offset: int, read_index: ReadIndex, selection: Sel
 
 
 def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_offset: int) -> int:
-    """Return the position, by the offset index, of the last batch with an index entry that ends at or before
-    `relative_offset`; 0 if the index has no such entry or is wrong."""
+    """Return the position in the last offset index entry whose offset is at most `relative_offset`; 0 if the index has
+    no such entry, or if no sound batch at that position ends at the entry's offset."""
     try:
         entries = offset_index.parse(read_index(FileKind.OFFSET_INDEX)).entries
     except (FormatError, UnreadableInput):

@@ -31,9 +31,10 @@ from kcli.views.transactions import Open, Producer, hanging
 class Unfit:
     """A contradiction between the coordinator's records and a partition.
 
-    kind: see the module. partition: for an open transaction, the partition that has it; else the partition of
-    __transaction_state whose records are too old or, if the transactional id is not known, the partition with the
-    producer's batches. offset: the first offset of the open transaction; None if the coordinator's records are too old.
+    kind: transaction-open or transaction-state-end (see the module). partition: for an open transaction, the partition
+    that has it; else the partition of __transaction_state whose records are too old or, if the transactional id is not
+    known, the partition with the producer's batches. offset: the first offset of the open transaction; None if the
+    coordinator's records are too old.
     """
 
     kind: str
@@ -98,7 +99,8 @@ def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:
 
 
 def _is_odd(producers: Iterable[Producer], known: Mapping[str, Transaction]) -> bool:
-    """Whether a partition has a transactional producer whose id or epoch is not in the coordinator's records."""
+    """Whether one of a partition's transactional producers has an id or epoch that none of the transactions `known` to
+    the coordinator has."""
     epochs = {(each.producer_id, each.producer_epoch) for each in known.values()}
     return any(
         each.coordinator_epoch is not None and (each.producer_id, each.producer_epoch) not in epochs

@@ -1,7 +1,7 @@
 """All changes that kcli makes to a disk go through this module, so that tests can make any of them fail, tear or get
-lost. Bulk reads do not: see source.py. Errors are the system's OSError, with the path. Durability is explicit, as in
-Kafka: a file's bytes are safe after `sync`, a name (create, rename, remove) after `sync_directory` of the directory
-that holds it.
+lost. Bulk reads do not go through it, but through source.py. Errors are the system's OSError, with the path. Durability
+is explicit, as in Kafka: a file's bytes are safe after `sync`, a name (create, rename, remove) after `sync_directory`
+of the directory that holds it.
 """
 
 from __future__ import annotations

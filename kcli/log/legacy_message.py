@@ -15,8 +15,8 @@ from kcli.log.source import Source
 
 
 class LegacyMessage(NamedTuple):
-    """A message: first and last offset, size in bytes with the offset and size fields, CRC, and timestamp (ms since
-    1970, -1: none), which for a compressed message is the largest one inside."""
+    """A message: first and last offset, size of the whole message in bytes, CRC, and timestamp (ms since 1970, -1:
+    none), which for a compressed message is the largest one inside."""
 
     first: int
     last: int

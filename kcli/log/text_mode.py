@@ -1,7 +1,7 @@
 """The bytes of a file before a transfer as text changed them, as FTP does in ASCII mode: each LF has become CR LF.
 
-The change can be undone exactly: a CR that was before an LF has become two. Files are read in blocks, and a few bytes
-per block are kept, so that any position can be found again.
+The change can be undone exactly, as CR LF has become CR CR LF. Files are read in blocks, and a few bytes per block are
+kept, so that any position can be found again.
 """
 
 from __future__ import annotations

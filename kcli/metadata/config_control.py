@@ -73,7 +73,8 @@ class Schema(Protocol):
 def incremental_alter_configs(
     image: MetadataImage, schema: Schema, changes: Iterable[ResourceChange], *, validate_only: bool = False
 ) -> Result[list[Error]]:
-    """Change single configurations. Return an error, or NO_ERROR, for each resource, in their order.
+    """Change single configurations. Return an error, or NO_ERROR, for each resource, in their order. validate_only:
+    return the same errors, but no records.
 
     Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
     BROKER_ID_NOT_REGISTERED. Raises Refused(UNKNOWN_SERVER_ERROR) for an unknown operation.
@@ -88,7 +89,7 @@ def alter_configs(
     image: MetadataImage, schema: Schema, changes: Iterable[NewConfigs], *, validate_only: bool = False
 ) -> Result[list[Error]]:
     """Replace all configurations of resources. Return an error, or NO_ERROR, for each resource, in their order. The
-    errors are those of `incremental_alter_configs`."""
+    errors and validate_only are those of `incremental_alter_configs`."""
     attempts = [_attempt(image, schema, each.resource_type, each.name, _replaced(image, each)) for each in changes]
     return _result(image, attempts, validate_only=validate_only)
 

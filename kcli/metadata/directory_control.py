@@ -43,7 +43,9 @@ def assign_replicas(
     assignments: Assignments,
     broker_properties: Mapping[str, str],
 ) -> Result[Answers]:
-    """Record the log directories of a broker's replicas; replicas in an offline directory lose leadership and ISR.
+    """Return the records that assign a broker's replicas to log directories; replicas in an offline directory lose
+    leadership and leave the ISR. broker_properties: the properties of this controller, which set the defaults of topic
+    configurations.
 
     Errors of a replica: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER. Raises
     Refused(STALE_BROKER_EPOCH), Refused(UNSUPPORTED_VERSION).

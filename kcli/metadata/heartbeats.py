@@ -158,7 +158,8 @@ class Heartbeats:
         return State.UNFENCED, State.UNFENCED
 
     def _lowest_active_offset(self, image: MetadataImage) -> int:
-        """The lowest offset up to which all active brokers, neither fenced nor shutting down, have replayed the log."""
+        """The lowest of the offsets up to which the brokers that are neither fenced nor shutting down have replayed the
+        metadata log."""
         active = [each.id for each in image.brokers.values() if not each.fenced and not self.is_shutting_down(each.id)]
         return min((self._known.get(each, _Known()).metadata_offset for each in active), default=OFFSET_MAX)
 
@@ -175,7 +176,8 @@ class Heartbeats:
 def heartbeat(
     image: MetadataImage, heartbeats: Heartbeats, beat: Heartbeat, broker_properties: Mapping[str, str], now_ms: float
 ) -> Result[HeartbeatAnswer]:
-    """Handle a heartbeat: return the records of the broker's changes, and the answer.
+    """Return the records of the changes that a heartbeat leads to, and the answer to it. broker_properties: the
+    properties of this controller, which set the defaults of topic configurations.
 
     If the answer is that the broker is in controlled shutdown, the caller must call `begin_controlled_shutdown` with
     the offset of the last record. Raises Refused(STALE_BROKER_EPOCH).

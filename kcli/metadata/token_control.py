@@ -64,7 +64,8 @@ def renew_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, times: TokenTimes, now_ms: int
 ) -> Result[int]:
     """Renew a token; return its new expiry time, in ms since 1970. token_id: None if no token has the request's HMAC.
-    period_ms: the requested period from now on; zero or negative for delegation.token.expiry.time.ms.
+    period_ms: the requested period from now on; the token gets delegation.token.expiry.time.ms at most, and exactly
+    that for zero or a negative number.
 
     Raises Refused: UNSUPPORTED_VERSION, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
     DELEGATION_TOKEN_OWNER_MISMATCH.
@@ -80,8 +81,8 @@ def renew_token(
 def expire_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, now_ms: int
 ) -> Result[int]:
-    """Let a token expire `period_ms` from now on, or remove it at once if `period_ms` is negative; return the time, in
-    ms since 1970, when it expires. Raises Refused as `renew_token` does."""
+    """Let a token expire `period_ms` from now on, but not after its max timestamp, or remove it at once if `period_ms`
+    is negative; return the time, in ms since 1970, when it expires. Raises Refused as `renew_token` does."""
     record = _find(image, token_id)
     _check_principal(record, principal)
     if period_ms < 0:

@@ -90,7 +90,7 @@ class MissingPartition:
 
     @property
     def lacks_topic_id(self) -> bool:
-        """Whether the directory under another name has no readable partition.metadata."""
+        """Whether `renamed`, the directory under another name, has no readable partition.metadata."""
         return self.renamed is not None and _known_topic_id(self.renamed.path) is None
 
     @property

@@ -308,8 +308,8 @@ class MetadataRecovery:
 
     @property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The logs of coordinators' partitions that were exchanged, as the keys in them show: for each path at which a
-        log belongs, the path at which that log lies. Raises UnreadableInput."""
+        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: path at which a
+        file belongs -> path at which it is now. Raises UnreadableInput."""
         return exchanged_by_keys(LogDirectory(self.directory), self._partition_counts) if self.is_log_directory else {}
 
     @property
@@ -393,9 +393,9 @@ class MetadataRecovery:
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:
-        """The comparison of each future log that Kafka's start puts in the place of a current log with that log, by the
-        path of each of the two logs that lies in `directory`. Logs that cannot be read, which the recovery reports
-        itself, are not compared. Raises UnreadableInput."""
+        """The comparisons of future logs with the current logs that Kafka's start replaces by them: by the path of each
+        of the two logs that lies in `directory`. Logs that cannot be read, which the recovery reports itself, are not
+        compared. Raises UnreadableInput."""
         homes = [self.directory, *self.node.others]
         if not (self.is_log_directory and futures_in(homes) and self._readable.topics):
             return {}
@@ -620,8 +620,8 @@ class MetadataRecovery:
                 self.strays.append(each)
 
     def _look_for_topic_ids(self, lost: LostMetadata) -> None:
-        """Add the strays of a node whose metadata the other voters may know better: whatever that is, a start renames a
-        directory without a topic id."""
+        """Add to `strays` the directories without a topic id, which Kafka's start renames to -stray whatever the
+        metadata is. Used in a quorum, where other voters may have records that this node lacks."""
         directories = LogDirectory(self.directory).partitions()
         found = [each for each in lost.strays(directories, None) if isinstance(each, Stray)]
         self.strays += [each for each in found if each.topic_id is None]
@@ -747,7 +747,7 @@ class MetadataRecovery:
         return is_missed and not LogDirectory(self.directory).was_shut_down_cleanly
 
     def _is_missed(self, stray: Stray) -> bool:
-        """Whether the directory may hold records of a partition that the cluster had."""
+        """Whether the stray's directory may hold records of a partition that the cluster had."""
         return stray.is_missed and not self._was_never_here(stray)
 
     def _was_never_here(self, stray: Stray) -> bool:
@@ -791,7 +791,7 @@ class MetadataRecovery:
 
 
 def _is_of_log(refused: StartRefused) -> bool:
-    """Whether the file that `refused` names is in the directory of the metadata log, which salvage mends."""
+    """Whether the file that `refused` names is in the metadata log's directory: salvage repairs such a file."""
     return refused.file.startswith(f"{METADATA_DIRECTORY}/")
 
 

@@ -110,7 +110,8 @@ class Votes:
 
 def may_vote(election: Election, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
     """Return whether a node that follows no leader may vote for a candidate. up_to_date: whether the candidate's log is
-    not behind that node's log."""
+    not behind that node's log. pre_vote: whether the candidate asks for a pre-vote, which a node may give to several
+    candidates."""
     if pre_vote:
         return up_to_date
     if election.voted is not None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def send(core: Core, to: Node, request: Request, now_ms: int) -> tuple[bool, int]:
-    """Send a request to a node, if it may be sent one now. Returns whether it was sent, and the ms until the node may
-    be sent another request."""
+    """Send a request to a node, unless an earlier request to that node is pending or its retry backoff lasts. Returns
+    whether the request was sent, and the ms until the node may be sent another one."""
     if not core.connections.is_ready(to.id, now_ms):
         return False, core.connections.wait_ms(to.id, now_ms)
     core.correlation += 1
@@ -28,8 +28,8 @@ def send(core: Core, to: Node, request: Request, now_ms: int) -> tuple[bool, int
 
 
 def send_all(core: Core, requests: Iterable[tuple[Node, Request]], now_ms: int) -> int:
-    """Send those requests whose nodes may be sent a request now. Returns the ms until the first of the nodes may be
-    sent another request."""
+    """Send requests to their nodes, as `send` does. Returns the ms until the first of the nodes may be sent another
+    request."""
     return min((send(core, to, request, now_ms)[1] for to, request in requests), default=NEVER)
 
 

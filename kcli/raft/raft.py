@@ -2,8 +2,8 @@
 
     start(now_ms)                       enter the state that follows from quorum-state and the log; an only voter then
                                         leads
-    handle(token, request, now_ms)      handle a request of another node; the outcome with its answer, of this or a
-                                        later call, has the token
+    handle(token, request, now_ms)      handle a request of another node; the answer comes with the same token, in the
+                                        Outcome of this call or of a later one
     answered(send, answer, now_ms)      handle the answer to a request of this node; None: there will be no answer
     tick(now_ms)                        do what is due: the time of deadline_ms() has come
     append(batches, now_ms)             on the leader: append batches of records to the log
@@ -162,7 +162,7 @@ class Raft:
 
     @property
     def is_following(self) -> bool:
-        """Whether the node fetches from a leader which it does not know to have resigned."""
+        """Whether the node fetches from a leader, and has not learned that this leader has resigned."""
         return isinstance(self._core.state, Follower)
 
     @property
@@ -190,7 +190,8 @@ class Raft:
         return self._finish(now_ms)
 
     def handle(self, token: Token, request: Request, now_ms: int) -> Outcome:
-        """Handle a request of another node: any of kcli.raft.messages but ApiVersions."""
+        """Apply a request of another node, any of kcli.raft.messages but ApiVersions. The answer is in the Outcome of
+        this call, or of a later one."""
         core = self._core
         match request:
             case Fetch():
@@ -248,7 +249,7 @@ class Raft:
         raise AssertionError(f"{type(answer).__name__} does not answer {type(request).__name__}")
 
     def tick(self, now_ms: int) -> Outcome:
-        """Do what is due by now."""
+        """Send the requests and take the decisions that are due at `now_ms`: time-outs, elections, retries, fetches."""
         return self._finish(now_ms)
 
     def deadline_ms(self) -> int | None:
@@ -276,7 +277,8 @@ class Raft:
         return self._finish(now_ms)
 
     def upgrade_kraft_version(self, epoch: int, level: int, now_ms: int, *, validate_only: bool = False) -> Outcome:
-        """Raise kraft.version to `level`, unless it has that level. Raises NotLeader, InvalidUpdateVersion."""
+        """Raise kraft.version to `level`, unless it has that level. validate_only: append no records. Raises NotLeader
+        if this node does not lead `epoch`; InvalidUpdateVersion."""
         membership.upgrade_kraft_version(self._core, epoch, level, now_ms, validate_only=validate_only)
         return self._finish(now_ms)
 
@@ -306,8 +308,8 @@ class Raft:
         return self._finish(now_ms)
 
     def stand_for_election(self, now_ms: int) -> Outcome:
-        """Begin an election at once, unless this node has fetched from the leader that it follows. Voters that have a
-        leader refuse the pre-vote, which ends the election."""
+        """Begin an election at once, unless this node has fetched from the leader that it follows. If other voters have
+        a leader, they refuse the pre-vote, and the election ends."""
         core, state = self._core, self._core.state
         if isinstance(state, Resigned) and not core.is_shutting_down:
             core.to_unattached(next_epoch(state.epoch), now_ms)

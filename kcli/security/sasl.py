@@ -49,7 +49,8 @@ It raises NotTrusted.
 
 
 class NotTrusted(Exception):
-    """The broker does not know the password, or the broker's message is malformed."""
+    """For a client that logs in: the broker does not prove that it knows the password, refuses the token, or sends a
+    malformed message."""
 
 
 class SaslServer(Protocol):

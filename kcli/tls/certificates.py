@@ -139,8 +139,8 @@ def read_authority(pem: bytes, valid: dt.timedelta = YEARS_10) -> Authority:
 
 
 def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
-    """Return the host names and addresses of the first certificate in the PEM text. None are returned if the
-    certificate has expired at `now`, or has no alternative names, as only a certificate of a server has."""
+    """Return the host names and addresses of the first certificate in the PEM text. Return no names if the certificate
+    has expired at `now`, or has no alternative names, which only the certificate of a server has."""
     from cryptography.x509 import (
         DNSName,
         ExtensionNotFound,

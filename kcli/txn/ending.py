@@ -1,8 +1,8 @@
 """EndTxn: commit or abort, in two steps.
 
-    prepare   a record has the decision to commit or abort, which is final
+    prepare   a record is appended with the decision to commit or abort, which is final
     markers   the broker writes them to the transaction's partitions, and retries until all are written
-    complete  a record has the completed transaction; the next transaction may begin
+    complete  a record is appended that the transaction is complete; the next transaction may begin
 
 The client is answered after the prepare record. With transaction versions 0 and 1 (before KIP-890), the coordinator
 recognizes a repeated EndTxn by the transaction's state alone; with version 2 by the epoch of the request, which is one
@@ -50,8 +50,9 @@ def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProd
 def _prepare(
     turn: Turn, transactional_id: str, transaction: Transaction, state: State, version: int, new_producer_id: int
 ) -> Transaction:
-    """Append the record of the prepared transaction, and have its markers written. Return the transaction in the state
-    that it will have when it is completed."""
+    """Append the record of the prepared transaction, and have its markers written. state: PrepareCommit or
+    PrepareAbort. version: the transaction version. Return the transaction in the state that it will have when it is
+    completed."""
     prepared = transaction.prepared(state, version, new_producer_id, turn.now_ms)
     turn.write(transactional_id, prepared)
     turn.write_markers(transactional_id, prepared)

@@ -30,9 +30,9 @@ DISABLED_SINCE = 3
 
 async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.DeleteTopicsResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_REQUEST, TOPIC_DELETION_DISABLED,
-    THROTTLING_QUOTA_EXCEEDED. Raises NotController on a node that is not the active controller, but only if the request
-    may delete at least one of its topics, as Kafka checks the ACLs first; such a node looks up the topics in the
-    committed metadata."""
+    THROTTLING_QUOTA_EXCEEDED. Raises NotController on a node that is not the active controller, but only if the client
+    may delete at least one of the topics, as Kafka checks the ACLs first; such a node finds the topics in the committed
+    metadata."""
     topics: list[tuple[str | None, UUID | None]]
     if call.version >= IDS_SINCE:
         topics = [(each.name, each.topic_id) for each in call.request.topics]
@@ -61,9 +61,9 @@ async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.D
 
 
 def _not_here(_: int) -> bool:
-    """Raise NotController. A node that is not the active controller uses this function in place of the function that
-    counts deleted partitions against the client's quota, so that it is called at the first topic that the request may
-    delete."""
+    """Raise NotController. On a node that is not the active controller, this function takes the place of the one that
+    counts the deleted partitions against the client's quota: it is called at the first topic that exists and that the
+    client may delete."""
     raise NotController("this node is not the active controller")
 
 

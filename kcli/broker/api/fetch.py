@@ -508,7 +508,7 @@ class _Waiting:
             self._future.set_result(None)
 
     def _is_for_turns(self, left_s: float) -> bool:
-        """Return whether a task does the reading and the waiting from now on. The task is started here when more than
+        """Return whether a task does the reading and the waiting from now on. This call starts the task if more than
         AT_ONCE_MAX partitions have changed. left_s: the rest of max_wait, in seconds."""
         if self._task is None and len(self._tracker.dirty) > AT_ONCE_MAX:
             self._timer.cancel()

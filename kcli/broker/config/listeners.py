@@ -38,8 +38,8 @@ class Endpoint:
 def parse_listeners(
     words: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool = True
 ) -> tuple[Endpoint, ...]:
-    """Return the endpoints of `listeners`, or of `advertised.listeners`, whose ports may be equal. Raises
-    InvalidConfig."""
+    """Return the endpoints of `listeners` or `advertised.listeners`. protocols: listener name -> security protocol.
+    distinct_ports: whether equal ports are refused, as those of `listeners` are. Raises InvalidConfig."""
     try:
         endpoints = tuple(_listener(word, protocols) for word in words)
         _validate(endpoints, words, distinct_ports=distinct_ports)
@@ -73,7 +73,8 @@ def _host_port(address: str) -> tuple[str, str] | None:
 
 
 def _server(word: str) -> tuple[str, int] | None:
-    """Return the host and port of an address, of which a scheme is ignored; None if it has another form."""
+    """Return the host and port of an address, whose scheme, if it has one, is ignored; None if the address has another
+    form."""
     scheme, slashes, address = word.rpartition("://")
     found = _host_port(address)
     if found is None or (slashes and not _SCHEME.issuperset(scheme)):

@@ -235,9 +235,9 @@ class ListenerSecurity:
         return refresh, backoff, backoff_max
 
     def client_login(self, mechanism: str) -> ClientLogin:
-        """Return how this node logs in at a listener of this name of another node: by the options username, password
-        and, for SCRAM, tokenauth of the login module. Raises InvalidConfig, whose message leaves out the
-        configuration's text, as it contains passwords."""
+        """Return how this node logs in when it connects to the listener of this name of another node: with the options
+        username, password and, for SCRAM, tokenauth of the login module. Raises InvalidConfig, whose message leaves out
+        the configuration's text, as it contains passwords."""
         options = self.login(mechanism).options
         missing = next((name for name in ("username", "password") if not options.get(name)), None)
         if missing is not None:

@@ -4,7 +4,7 @@ refuses.
     features    those of --release-version, or of 4.3; --feature replaces single features
     quorum      static    controller.quorum.voters, which is not written to disk
                 dynamic   --standalone or --initial-controllers: kraft.version 1, and the voters in a first snapshot of
-                          the metadata log (KIP-853); a voter's metadata directory has the id by which it votes
+                          the metadata log (KIP-853), which has each voter's directory.id
                 observer  --no-initial-controllers: the node fetches the voters from other nodes
     users       --add-scram: their records follow the features in bootstrap.checkpoint
     formatted   directories that have meta.properties; a second run skips them only with --ignore-formatted
@@ -178,7 +178,9 @@ def _voter(node_id: int, directory_id: str, where: Endpoint) -> VoterNode:
 
 
 def _levels(options: FormatOptions, *, may_be_dynamic: bool, is_dynamic: bool) -> dict[str, int]:
-    """Return the levels of all features but kraft.version, in the order in which they are written."""
+    """Return the levels of all features but kraft.version, in the order in which they are written. may_be_dynamic:
+    whether controller.quorum.voters is not set. is_dynamic: whether the voters are written to a snapshot. Raises
+    UsageError for a feature or level that cannot be set."""
     requested = _parse_features(options.features)
     version = _metadata_version(options.release_version, requested.pop(METADATA_VERSION, None))
     known = sorted(SUPPORTED_FEATURES.keys() - {METADATA_VERSION})

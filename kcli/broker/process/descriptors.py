@@ -69,7 +69,7 @@ def for_upkeep(most: int) -> int:
 
 def may_connect(descriptor: int, files_to_come: Callable[[], int]) -> bool:
     """Whether a connection may keep the descriptor that the system has just given it. files_to_come: returns the number
-    of descriptors that log files need that are not open yet."""
+    of descriptors that the log files which are not open yet will need."""
     most = limit()
     return most is None or descriptor < most // 2 or descriptor < most - for_upkeep(most) - files_to_come()
 

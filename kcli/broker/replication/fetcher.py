@@ -5,7 +5,8 @@
               offset follow the leader's
     diverging epoch   the log is truncated at the offset where it diverges from the leader's, and fetched from there on
     out of range      the offset is not within the leader's log: ListOffsets finds the leader's end and start
-    errors    a partition is left out of Fetches for a time that grows with each error; without a response all are
+    errors    a partition is left out of Fetches for a time that grows with each error; after a Fetch without a
+              response, all partitions are
 
     error of a partition                       reaction
     FENCED_LEADER_EPOCH                        wait for the metadata: this broker does not know the newer leader epoch
@@ -233,7 +234,7 @@ class Fetcher:
         beyond: list[Followed] = []
         now_ms = self._host.now_ms()
         if not response.responses and now_ms < self._fetched_ms + self._wait_ms // 2:
-            # an early empty response shows that the leader begins to lead more partitions
+            # the leader responds early and without records when it begins to lead more of this broker's partitions
             self._eager = max(self._eager, EAGER_FETCHES)
         for topic in response.responses:
             if topic.topic_id is None:
@@ -266,7 +267,8 @@ class Fetcher:
             self._failed(followed, error)
 
     def _failed(self, followed: Followed, error: Exception) -> None:
-        """Handle a failed write to the log. If its log directory stays online, the partition is fetched again later."""
+        """Report a failed write to the log. If this takes the log directory offline, the partition is fetched no
+        longer; else it is fetched again after a delay."""
         followed.partition.failed(error)
         if followed.partition.is_offline:
             self.plan.remove(followed.key)
@@ -309,8 +311,8 @@ class Fetcher:
             self.plan.delay(followed, now_ms)
 
     async def _find_place(self, followed: Followed) -> None:
-        """Handle OFFSET_OUT_OF_RANGE: truncate the log at the leader's log end offset, or begin a new log at the
-        leader's log start offset."""
+        """After OFFSET_OUT_OF_RANGE: truncate the log at the leader's log end offset if the log ends above it, or
+        delete all of the log and begin at the leader's log start offset if the log ends below it."""
         try:
             end = await self._offset(followed, LATEST)
             start = await self._offset(followed, EARLIEST)

@@ -186,7 +186,8 @@ class _Fetch:
         self, key: Key, fetched: FetchedPartition, max_bytes: int, *, first: bool, update: bool
     ) -> tuple[PartitionAnswer, bool]:
         """Return the partition's response, and whether the follower has caught up, so that the partition need not be
-        read until it changes (see `Follower.rest`)."""
+        read until it changes (see `Follower.rest`). first: whether no partition has returned records yet, so that one
+        batch is returned even if it is larger than max_bytes. update: as in `_read`."""
         partition = self.replicas.partitions.look_up(fetched.topic, fetched.index)
         if isinstance(partition, ErrorCode):
             self.tracker.unwatch(key)

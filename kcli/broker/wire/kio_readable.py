@@ -145,7 +145,8 @@ def _put_length(out: bytearray, length: int, width: int, *, flexible: bool) -> N
 
 
 def _sized(width: int, *, is_string: bool, flexible: bool) -> Copier:
-    """Return the copier of a string, or of bytes: the length, -1 for null, then the value."""
+    """Return the copier of a string, or of bytes: the length, -1 for null, then the value. width: the number of bytes
+    of the length, if it is no varint."""
 
     def copy(data: bytes, position: int, out: bytearray) -> int:
         length, begin = _read_length(data, position, width, flexible=flexible)

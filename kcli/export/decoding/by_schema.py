@@ -71,9 +71,9 @@ class SchemaDecoder(ProgramDecoder):
 class RegistryDecoder(ProgramDecoder):
     """Decodes payloads with a Schema Registry prefix, with schemas from a registry.
 
-    The type is the common type of the schemas whose prefixes the survey found. A schema whose id is first met while
-    decoding is requested from the registry; its payloads decode if all of its fields fit into the common type.
-    Otherwise their values are null, each with a reason.
+    The column has the common type of the schemas whose prefixes the survey, a first pass over the payloads, has found.
+    A schema whose id is first met while decoding is requested from the registry; its payloads decode if all of its
+    fields fit into the common type. Otherwise their values are null, each with a reason.
 
     sources: schemas by prefix. refused: reasons by prefix, for prefixes whose schema cannot be used.
     """
@@ -105,7 +105,7 @@ class RegistryDecoder(ProgramDecoder):
         _ = self.program
 
     def make_program(self) -> Program:
-        """Return the program for all schemas in `sources`; `decode` has it made anew after it has added a schema."""
+        """Return the program for all schemas in `sources`. It is made anew after `decode` has added a schema."""
         module = self.language.module
         return module.program(self.root, self.sources, module.header)
 

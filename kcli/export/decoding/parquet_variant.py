@@ -5,7 +5,8 @@ compact encoding of FileMetaData, whose field 2 is the schema: a list of element
 (field 5), name (4) and logical type (10). A logical type is a union; its member 16, VARIANT, is a struct with the
 version of the encoding (field 1), 1. All other parts of the footer are written back as they were read.
 
-    field     byte: what to add to the field's number (or 0, and the number behind it as a zigzag varint) << 4 | type
+    field     byte: (its number - the number of the field before it) << 4 | type; if the difference is not in 1..15:
+              byte: type, then the number as a zigzag varint; behind either, the value
     types     1, 2: true, false; 3: byte; 4 to 6: zigzag varint; 7: double; 8: length and bytes; 9, 10: list; 12: struct
     list      byte: count (15: as a varint behind it) << 4 | type of the items
     struct    fields, then 0

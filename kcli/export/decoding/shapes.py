@@ -1,5 +1,5 @@
-"""Conversion of Arrow types to trees of columns, which the compiled code of formats.kernels.payload fills, and of its
-columns to Arrow arrays."""
+"""Conversion of Arrow types to trees of columns, which the compiled code of formats.kernels.payload fills, and of the
+filled columns to Arrow arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe.
+"""ConsumerGroupDescribe: the state, the epochs and the members of a consumer group.
 
 Source: ConsumerGroup.asDescribedGroup; KIP-848, KIP-1043.
 """

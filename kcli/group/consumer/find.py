@@ -19,7 +19,8 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def check_room(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    """Raises GroupError GROUP_MAX_SIZE_REACHED if a new member would exceed group.consumer.max.size."""
+    """Raises GroupError GROUP_MAX_SIZE_REACHED if `member_id` is not in the group, and the group has
+    group.consumer.max.size members already."""
     size_max = turn.shard.config.consumer_group_max_size
     if len(group.members) >= size_max and member_id not in group.members:
         message = f"The consumer group has reached its maximum capacity of {size_max} members."

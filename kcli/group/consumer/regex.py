@@ -3,8 +3,8 @@
 All regular expressions of a group are resolved together, by a timer right after the heartbeat that finds a resolution
 due: when a member brings a new expression, when topics were created, and every
 group.consumer.regex.refresh.interval.ms, but never twice within ten seconds. Members get partitions of the new topics
-with one of their next heartbeats. Topics that the client of the first heartbeat may not describe are left out, for all
-members of the group.
+with one of their next heartbeats. Topics are left out, for all members of the group, if the client whose heartbeat
+started the timer may not describe them.
 
 Source: GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpressionsResult), TopicRegexResolver.
 """
@@ -78,8 +78,8 @@ def _resolve_later(
     *,
     is_unknown: bool,
 ) -> None:
-    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. is_unknown:
-    whether the member brings an expression that no other member has."""
+    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. describable: as in
+    `update_regex`. is_unknown: whether the member brings an expression that no other member has."""
     shard, key = turn.shard, _key(group.id)
     if (not is_unknown and not group.subscriptions.regexes) or shard.timers.is_scheduled(key):
         return

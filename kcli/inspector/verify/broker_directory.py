@@ -3,8 +3,8 @@
     meta.properties                   the broker does not start if this file is missing, or is that of another node
     directories                       the broker does not start if a directory has a name that is no partition's
     .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running. If
-                                      it is that of an earlier stop than the last, Kafka's start recovers no log though
-                                      it should, or the whole directory is an old copy
+                                      an earlier stop than the last wrote it, it or the whole directory is an old copy,
+                                      and Kafka's start recovers no log though it should
     partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
     end of the metadata log           if it ends before the record of the broker's registration, the metadata log is an
                                       old copy, or has lost its end
@@ -157,7 +157,7 @@ def shared_files(home: Path) -> Iterator[Finding]:
 
 
 def linked(home: Path) -> Iterator[Finding]:
-    """Yield one finding for all files of a log directory that have a second name in it, by symbolic links."""
+    """Yield one finding for all files of a log directory that symbolic links give a second path in that directory."""
     try:
         files = linked_files(home)
     except UnreadableInput:  # the checks of the partitions report this error
@@ -250,8 +250,8 @@ def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[s
 
 
 def or_exchanged(short: Finding, around: Surroundings) -> Finding:
-    """Return the finding that a log ends too early. If the log's directory may have exchanged names with others, the
-    finding's advice says so: in that case no offsets are lost."""
+    """Return `short`, the finding that a log ends too early. If the log's directory may have exchanged names with
+    others, the action of the returned finding says so, too: in that case no offsets are lost."""
     directory = Path(short.path).parent
     for each in around.exchanged_names:
         if not each.is_certain and directory in each.paths:
@@ -264,12 +264,12 @@ def or_exchanged(short: Finding, around: Surroundings) -> Finding:
 def wrong_checkpoints(
     around: Surroundings, logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[tuple[Finding, set[str]]]:
-    """Yield the finding of a checkpoint whose offsets all lie behind the ends of the logs, though no other file says
-    that the logs were longer; with the finding, the names of the directories of these logs.
+    """Yield a finding for each checkpoint whose offsets are all above the end offsets of their logs, though no other
+    file says that the logs were longer; with the finding, the names of the directories of these logs.
 
-    If only some offsets of a checkpoint lie behind the ends, the logs have lost records, and nothing is yielded. After
-    an unclean shutdown all may lie behind because unsynced bytes are lost: then the finding is yielded only if each
-    offset is at least twice the log's end.
+    If only some offsets of a checkpoint are above the ends, these logs have lost records, and nothing is yielded. After
+    an unclean shutdown all logs may have lost unsynced bytes: then the finding is yielded only if each offset is at
+    least twice the end offset of its log.
     """
     checkpoints = (
         (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
@@ -404,7 +404,8 @@ class BrokerDirectory:
             yield from self._directory_id(path, properties)
 
     def _configured_node(self, path: Path, node: int, configured: int) -> Finding:
-        """Return the finding of a node.id that is not that of server.properties, with which Kafka does not start."""
+        """Return the finding of the node.id `node` in the meta.properties at `path`, which is not the node.id
+        `configured` of server.properties: Kafka does not start with it."""
         finding = replace(
             _meta("node", path, f"node.id {configured}, as server.properties has it", ""),
             found=f"node.id {node}: Kafka does not start with it",
@@ -493,8 +494,9 @@ class BrokerDirectory:
         """Return the finding of a directory whose topic id no topic has, although a topic has the name of the
         directory.
 
-        The id is that of a deleted topic, or of one whose creation the metadata log lacks: the directory must not get
-        another id, unless its log ends exactly at the recovery point of the partition in its name.
+        right: the id of the topic in the directory's name. The directory's own id is that of a deleted topic, or of one
+        whose creation the metadata log lacks: the directory must keep it, unless its log ends exactly at the recovery
+        point of the partition in its name.
         """
         metadata, around = self._around.metadata, self._around
         assert metadata is not None, "it has the topic"
@@ -532,8 +534,8 @@ class BrokerDirectory:
     def _others_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Iterator[Finding]:
         """Yield the finding of a directory whose topic id is not that of the topic in its name.
 
-        If the topic with that id has no directory for this partition, the directory's name is taken to be wrong; else
-        its partition.metadata.
+        right: the id of the topic in the directory's name. If the topic with the directory's own id lacks the directory
+        of the partition with this number, the directory's name is taken to be wrong; else its partition.metadata.
         """
         image, path = self._around.image, found.path / FileKind.PARTITION_METADATA
         assert image is not None, "the metadata log has another id"
@@ -603,7 +605,8 @@ class BrokerDirectory:
         return replace(rename, found=found, action=action, command=next_steps.dump(paths[0]))
 
     def _exchanged(self, partition: TopicPartition) -> list[TopicPartition]:
-        """A cycle of directories that have exchanged their names, by their topic ids, beginning with `partition`.
+        """The partitions whose directories have exchanged their names, by the topic ids in the directories, beginning
+        with `partition`.
 
         Each directory should have the name of the next one in the list. Empty if there is no cycle.
         """
@@ -761,10 +764,10 @@ def _blocked(path: Path, reached: int, expected: str) -> Finding:
 
 
 def _future_finding(path: Path, future: Path, end: int, reached: int, expected: str) -> Finding:
-    """Return the finding of a missing partition that a -future directory has up to offset `end`, exclusive.
+    """Return the finding of a missing partition of which a -future directory has the records below offset `end`.
 
     path: the missing directory. future: the directory with -future. reached: the offset that the partition's log had
-    reached by the checkpoints.
+    reached by the checkpoints. expected: the words of the finding about the missing directory.
     """
     lost = f"; {offsets_text(end, reached - 1)} lost" if reached > end else ""
     return Finding(
@@ -924,8 +927,8 @@ def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findin
 
 
 def _search_newer(around: Surroundings) -> str:
-    """The command that finds log directories with the directory.id of this one; if that is not known, the log
-    directories of any broker."""
+    """The command that finds log directories with the directory.id of this one; if that id is not known, all log
+    directories below the parent directory of this one."""
     properties = around.properties
     if properties is None or properties.directory_id is None:
         return next_steps.search(around.path.absolute().parent, FileKind.META_PROPERTIES)
@@ -970,8 +973,8 @@ def transaction_findings(
 
 
 def contradicting_record(home: Path) -> Iterator[Finding]:
-    """Yield the finding that the metadata log begins behind all snapshots; if it does not, that of its first record
-    that contradicts the records before it, if there is one. home: the directory __cluster_metadata-0."""
+    """Yield at most one finding: that the metadata log begins above the offsets of all snapshots; or else its first
+    record that contradicts the records before it. home: the directory __cluster_metadata-0."""
     from kcli.log.recovery.loader import LoadOptions
     from kcli.log.recovery.metadata_start import NO_SNAPSHOT
     from kcli.log.recovery.plan import plan

@@ -34,7 +34,8 @@ class Disorder:
 
     missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the file.
     lost: the one of these ranges that was overwritten with copies of other batches; None if none was. edges: the bytes
-    at which a run of copies begins or ends: a batch that a copied page cut in two is damaged there.
+    at which copies begin or end: if a copied page has overwritten part of a batch, the rest of that batch lies at one
+    of these bytes, as damage.
     """
 
     text: str
@@ -61,8 +62,8 @@ def disorder(log: Path, size: int) -> Disorder | None:
 
 
 def _places(log: Path, size: int) -> list[Place]:
-    """Return the readable batches of a .log file, and copies of these, in the order of the file; without batches in
-    which only the base offset is wrong. Empty for a file of more than BATCHES_MAX batches."""
+    """Return the readable batches of a .log file in the order of the file, those that occur twice included, but not the
+    batches in which only the base offset is wrong. Empty for a file of more than BATCHES_MAX batches."""
     from kcli.log.recovery.misdirected import Home
     from kcli.log.recovery.readable import in_place  # imported only if a log is out of order
     from kcli.log.recovery.salvage import topic_of
@@ -92,8 +93,9 @@ def _missing(places: Iterable[Place]) -> Iterator[tuple[int, int]]:
 
 def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
     """Return the batches that are in the .log file twice, each copy with its original, if the file is in order without
-    the copies; else an empty list. If either the earlier or the later batches may be the copies, the copies are those
-    of which more ends border on damaged bytes."""
+    the copies; else an empty list. If the file is in order without the earlier one of each two equal batches, and also
+    without the later one, the copies are those that border on damaged bytes at more places: a copy has overwritten what
+    was there."""
     possible = []
     for direction in (1, -1):
         originals: dict[int, Place] = {}
@@ -115,8 +117,8 @@ def _edges(copies: Iterable[tuple[Place, Place]]) -> frozenset[int]:
 
 
 def _written_over(places: Sequence[Place], copies: Sequence[tuple[Place, Place]]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of offsets (first, last) that copies have overwritten: those between the batch before each run
-    of copies and the batch behind that run."""
+    """Yield the ranges of offsets (first, last) that copies have overwritten: the offsets between the batch before each
+    run of copies and the batch after that run."""
     copied = {copy.position for copy, _ in copies}
     before: Place | None = None
     for one, other in pairwise(places):

@@ -14,7 +14,8 @@ RANGES_SHOWN = 3
 
 
 def promoted_log(around: Surroundings, compared: Compared) -> Finding:
-    """Return the finding of one future log. around: the log directory of the future or of the current log."""
+    """Return the finding of one future log with which Kafka's start replaces a current log. around: the log directory
+    of the future or of the current log."""
     promotion = compared.promotion
     if promotion.is_refused:
         return _refused(compared)
@@ -38,8 +39,8 @@ def promoted_log(around: Surroundings, compared: Compared) -> Finding:
 
 def follows(finding: Finding, compared: Compared) -> bool:
     """Whether a finding in the directory of a future log is a consequence of its promotion: any finding, if the future
-    log lacks offsets of a better current log, so that the operator should move it away; or, if there is no current log,
-    the finding that the future log ends too early."""
+    log lacks offsets of a better current log, as the operator should then move the future log away; or, if there is no
+    current log, the finding that the future log ends too early."""
     if compared.promotion.current is None:
         return finding.kind == "log-end"
     return bool(compared.lost) and compared.is_current_better

@@ -40,7 +40,7 @@ class SegmentFiles:
 
 
 class Header(NamedTuple):
-    """A batch header: first and last offset, size in bytes with the length field, leader epoch (-1: none), CRC, max
+    """A batch header: first and last offset, size of the whole batch in bytes, leader epoch (-1: none), CRC, max
     timestamp (ms; -1: none), whether the cleaner has set a delete horizon, producer (id, epoch and base sequence), and
     the number of records. A message of magic 0 or 1 has the defaults for delete horizon, producer and number."""
 
@@ -106,7 +106,7 @@ def other_case(name: str, right: str) -> str:
 
 
 def log_name(offset: int) -> str:
-    """The name of the log file with a base offset."""
+    """The name of the .log file with a base offset."""
     return build(FileName(FileKind.LOG, offset))
 
 
@@ -138,10 +138,10 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
     """Return each segment that once replaced others in a cleaning, with those of the replaced segments that are in the
     directory again.
 
-    The replacing segment has batches beyond the base offsets of the others. Either it has, at the offsets of the
-    others, only what the cleaner leaves of their batches. Or its indexes fit its name and reach beyond the base offsets
-    of the others, and these end below the active segment, which the cleaner does not replace: such indexes do not
-    result from one batch with a wrong base offset.
+    A segment has replaced others if its batches reach beyond their base offsets, and one of two conditions holds: at
+    the offsets of the others it has only what the cleaner leaves of their batches; or its indexes fit its name and
+    reach beyond the base offsets of the others, none of which is the active segment, as the cleaner does not replace
+    that one; a single batch with a wrong base offset does not lead to such indexes.
     """
     found = []
     left = sorted(segments, key=lambda each: each.base)
@@ -249,7 +249,7 @@ def _placed(
     right: Collection[int],
 ) -> Placed:
     """Return the segments of a log in their true order. The caller has left out replaced segments that came back.
-    right: the base offsets of segments whose names are right."""
+    orphans, snapshots: as in `place`. right: the base offsets of segments whose names are known to be right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}
@@ -357,7 +357,9 @@ def _reordered(segments: Sequence[SegmentFiles], targets: Mapping[int, int]) -> 
 def _swapped(
     named: Mapping[int, SegmentFiles], cycle: list[int], moved: Mapping[int, list[tuple[Path, Path]]]
 ) -> Finding:
-    """Return the finding of a cycle of files, each of which should have the name of the next."""
+    """Return the finding of .log files that have exchanged their names: each should have the name of the next one in
+    the cycle. cycle: the offsets in their names. moved: by such an offset, the renames (old, new) of the segment's
+    files."""
     path = named[cycle[0]].files[FileKind.LOG]
     others = ", ".join(log_name(base) for base in cycle[1:])
     pairs = [pair for base in cycle for pair in moved[base]]
@@ -381,8 +383,9 @@ def _swapped(
 
 
 def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans: Mapping[int, SegmentFiles]) -> Placed:
-    """Give files with wrong names their true base offsets, one by one: each has the offsets of a segment without a
-    file, or of another file."""
+    """Return the segments with their true base offsets, and a finding for each file with a wrong name. held: the first
+    offset of each such file, by the offset in its name. orphans: as in `place`. A file that has the offsets of a
+    correctly named one is a copy, and is left out; any other has the offsets of a missing .log file."""
     placed, wrong, used = [], [], set()
     for segment in segments:
         true = held.get(segment.base)
@@ -437,8 +440,8 @@ def _origin(path: Path, other: SegmentFiles, first: int) -> str:
 
 
 def _holder(segments: Sequence[SegmentFiles], held: Mapping[int, int], first: int, end: int) -> int | None:
-    """Return the base offset of a correctly named segment that also has offsets of [first, end); None if there is
-    none."""
+    """Return the base offset of a correctly named segment, one that is not in `held`, that also has offsets of [first,
+    end); None if there is none."""
     own = [each for each in segments if each.base not in held and each.base < end]
     last = max(own, key=lambda each: each.base, default=None)
     if last is None or (last.base < first and end_of(last.files[FileKind.LOG]) <= first):
@@ -469,8 +472,8 @@ def _under(
 def _fits(segment: SegmentFiles, base: int) -> bool:
     """Return whether the indexes beside a .log file fit it if its base offset is `base`.
 
-    The last entry of the offset index decides. If there is none, the first entry of the time index decides, which may
-    belong to any batch.
+    The last entry of the offset index decides. If there is none, the first entry of the time index decides: some batch
+    must end at its offset and, unless it is the first batch, have its timestamp as the largest.
     """
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 

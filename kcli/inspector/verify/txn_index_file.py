@@ -25,8 +25,9 @@ which has to be 0."""
 class TxnIndexCheck:
     """Compares the entries with the aborted transactions from LogCheck.aborted().
 
-    path: None if the segment has no such file. named: the path for findings. breaks: LogCheck.breaks at the beginning
-    of the segment. A file larger than MOST_BYTES gives a single finding.
+    path: None if the segment has no such file. named: the path for findings. breaks: LogCheck.breaks, the number of
+    gaps and faults in the log so far, at the beginning of the segment. A file larger than MOST_BYTES gives a single
+    finding.
     """
 
     def __init__(self, path: Path | None, named: Path, breaks: int) -> None:
@@ -127,7 +128,9 @@ class TxnIndexCheck:
     def end(self, *, breaks: int, reaches: int) -> Iterator[Finding]:
         """Yield findings for the remaining entries, which have no marker in the log.
 
-        breaks: LogCheck.breaks at the end of the segment. reaches: the offset behind the segment's last batch.
+        breaks: LogCheck.breaks at the end of the segment; if it has risen within the segment, markers may be lost
+        there, and only entries that end at or above `reaches` make findings. reaches: the offset behind the segment's
+        last batch.
         """
         yield from self._flush()
         if self._size > MOST_BYTES or self._zeros is not None:

@@ -5,7 +5,7 @@
         cleaned = one.clean(group)     a `.cleaned` segment to be swapped in; None if nothing is to be written
         one.log.replace(...)           after the swap, so that the next group is made of the new segments
 
-A pass cleans the offsets that its map reaches. Source: Cleaner.doClean.
+A pass cleans the log up to the last offset in its offset map. Source: Cleaner.doClean.
 """
 
 from __future__ import annotations

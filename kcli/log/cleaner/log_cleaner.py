@@ -2,7 +2,7 @@
 
     nowhere              the records that would stay and those that would be removed are only counted
     in place             .lock is held; a partition's checkpoint is written when the partition is done
-    to a new directory   all other files are copied to it; it gets its name when it is complete
+    to a new directory   all other files are copied, too; the directory gets its name when it is complete
 
 As in Kafka, a partition that cannot be cleaned does not keep other partitions from being cleaned. The metadata log is
 never cleaned: controllers replace its records by snapshots.

@@ -65,7 +65,8 @@ LONG_MAX = 2**63 - 1
 
 
 class OffsetOutOfRange(KcliError):
-    """The offset lies outside of the log."""
+    """The offset lies outside of the log, above the high watermark (`delete_records`), or in a leader epoch that the
+    log does not know."""
 
 
 class LogFailed(KcliError):
@@ -460,7 +461,7 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments' .log files that hold batches."""
+        """The bytes that batches take up in all segments' .log files, without preallocated bytes."""
         return self._segments.size
 
     @property
@@ -611,7 +612,8 @@ class PartitionLog:
         return removals
 
     def delete_records(self, offset: int) -> bool:
-        """Move the log start offset forward to `offset`. Returns whether it moved. Raises OffsetOutOfRange."""
+        """Move the log start offset forward to `offset`. Returns whether it moved: False if it is at `offset` or above
+        already. Raises OffsetOutOfRange if `offset` is above the high watermark."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"offset {offset:,} is above the high watermark {self.high_watermark:,}")
         if offset <= self.log_start_offset:
@@ -641,8 +643,8 @@ class PartitionLog:
         return self._remove(due)
 
     def _remove(self, segments: list[LiveSegment], *, keep_snapshots: bool = False) -> list[Removal]:
-        """Take segments out of the log, and give their files the suffix `.deleted`. Returns the removals of these
-        files."""
+        """Take segments out of the log, and give their files the suffix `.deleted`. keep_snapshots: whether the
+        producer snapshots at their base offsets stay. Returns the removals of the files."""
         if not segments:
             return []
         self._abort_compaction(min(segment.base_offset for segment in segments))

@@ -92,7 +92,7 @@ def in_the_way(path: Path, free: Path) -> InTheWay:
 
 
 def back_up(view: PartitionView, backup: Backup) -> None:
-    """Write all bytes on disk that the view no longer has to the backup, except those of indexes, which can be rebuilt.
+    """Write to the backup all bytes on disk that the view no longer has, except those of indexes, which can be rebuilt.
     Raises OSError."""
     kept: dict[Path, list[tuple[int, int]]] = {}
     for content in view.files.values():

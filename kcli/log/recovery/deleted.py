@@ -123,8 +123,8 @@ def missed_logs(
 
 def _in_order(deleted: Mapping[int, str], live: Mapping[int, str]) -> list[tuple[int, str]]:
     """Return base offset and name of the .deleted files in the order in which they are examined: first those below all
-    segments, the highest first, because each of these must end where the next one begins; then the others, the lowest
-    first."""
+    segments (`live`), the highest first, because each of these must end where the one above it begins; then the others,
+    the lowest first."""
     first = min(live, default=0)
     below = sorted((each for each in deleted.items() if each[0] < first), reverse=True)
     return below + sorted(each for each in deleted.items() if each[0] >= first)

@@ -1,10 +1,11 @@
 """Exchanged logs: .log files of two or more partitions, each at the path of another.
 
-A .log file fits a path if its first offset fits the base offset in the file's name, and if most entries of the indexes
-at that path point to batches in the file that end at the entries' offsets. So one damaged batch, even the first or the
-last, does not hide to which path the file belongs. A .log file that does not fit its own path belongs at another path
-if it fits only that one among the paths of such files. Kafka does not check whether sound batches fit the path: it
-serves the records of one partition as those of the other.
+A .log file fits a path if its first offset is not below the base offset in the path's name, and if most entries of the
+indexes at that path point to batches in the file that end at the entries' offsets; if there are no entries, the first
+offset must equal the base offset. So one damaged batch, even the first or the last, does not hide to which path the
+file belongs. A .log file that does not fit its own path belongs at another path if it fits only that one among the
+paths of such files. Kafka does not check whether sound batches fit the path: it serves the records of one partition as
+those of the other.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ most files: if an offset index has no entry, the .log file is rarely larger."""
 
 
 def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path]:
-    """Return the exchanged logs: by the path at which a .log file belongs, the path at which it is now."""
+    """Return the exchanged logs: path at which a .log file belongs -> path at which it is now."""
     places = [
         path
         for each in directories

@@ -31,8 +31,9 @@ from kcli.protocol.topic_partition import TopicPartition
 @dataclass(frozen=True, slots=True)
 class ExchangedNames:
     """Directories that have exchanged their names. Each of `paths` has the records of the partition in the name of the
-    next path, and the last one has those of the partition in the first name. expected, found: what the first directory
-    should have and what it has, in words. is_certain: whether no other explanation is possible."""
+    next path, and the last one has those of the partition in the first name. expected, found: which records or which
+    log end the first directory should have and which it has, in words. is_certain: whether no other explanation is
+    possible."""
 
     paths: tuple[Path, ...]
     expected: str
@@ -65,9 +66,9 @@ def exchanged_names(home: LogDirectory, counts: Mapping[str, int]) -> list[Excha
 
 
 def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Path, Path]:
-    """Return the .log files of coordinators' partitions that were exchanged without their indexes, by the keys in the
-    files: by the path at which a file belongs, the path at which it is now. The indexes cannot show this exchange: if
-    the batches of two partitions have equal sizes, they fit the indexes of both. counts: as in exchanged_names. Raises
+    """Return the .log files of coordinators' partitions that were exchanged without their indexes, as the keys in the
+    files show: path at which a file belongs -> path at which it is now. The indexes cannot show this exchange: if the
+    batches of two partitions have equal sizes, they fit the indexes of both. counts: as in exchanged_names. Raises
     UnreadableInput."""
     found: dict[Path, Path] = {}
     for topic, paths in _by_topic(home).items():
@@ -101,7 +102,8 @@ def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> 
 
 
 def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[int, str]]) -> Iterator[ExchangedNames]:
-    """Yield the exchanges of names that explain to which partitions the keys in the directories belong."""
+    """Yield the exchanges of names among the directories of a coordinator's topic that the keys in them show. owned:
+    what `_owned` returned."""
     for cycle in _key_cycles(owned):
         if not all(_is_of_one_partition(paths[each]) for each in cycle):
             continue
@@ -177,8 +179,8 @@ class _LogEnds:
             )
 
     def _contradicts(self, partition: TopicPartition, path: Path) -> bool:
-        """Return whether a checkpoint or a file in the directory contradicts one of two assumptions: that it is the
-        directory of `partition`, and that its log is complete."""
+        """Return whether a checkpoint, or a file in the directory `path`, contradicts the assumption that this is the
+        directory of `partition` and that its log is complete."""
         bounds = log_bounds(path)
         assert bounds is not None, "its end is that of the partition"
         first, end = bounds

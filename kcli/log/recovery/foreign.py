@@ -57,7 +57,7 @@ def _first_sound(source: ContentSource) -> BatchRow | None:
 
 def _logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
     """Yield the .log files of the other partitions in the log directory, with their base offsets. Yields nothing if the
-    parent directory is no log directory: copies of one partition may lie in it."""
+    parent directory is no log directory, because the directories in it may then be copies of one partition."""
     home = directory.absolute().parent
     for each in LogDirectory(home).partitions() if is_log_directory(home) else ():
         if each.path.name == directory.absolute().name:

@@ -139,11 +139,11 @@ def plan(
     """Return the plan of a start on a partition's directory. Raises UnreadableInput.
 
     with_salvage: if Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
-    them; the plan's events are still those of Kafka's start. exchanged: the paths of the .log files that salvage puts
-    into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that salvage
-    rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave out the
-    bytes of the directory's files that cannot be read, instead of raising UnreadableInput; `saved.unread` then lists
-    these files.
+    them; the plan's events are still those of Kafka's start. advance(size): called with the number of bytes just
+    checked. exchanged: the paths of the .log files that salvage puts into this directory, by the name that they get.
+    checked: the indexes and the leader-epoch checkpoint that salvage rebuilds from the batches, and the .log files that
+    it restores from files under other names. rescue: leave out the bytes of the directory's files that cannot be read,
+    instead of raising UnreadableInput; `saved.unread` then lists these files.
     """
     readable: dict[str, Content | None] = {}
     unread: list[Unread] = []
@@ -174,8 +174,9 @@ def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | Non
 
 
 def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
-    """Return the plan with salvage of a partition with files that cannot be read, without the events that lose records
-    and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but fails."""
+    """Return the plan with salvage of a partition that has unreadable files (`readable`), without the events that lose
+    records and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but
+    fails, and so loses nothing."""
     events = [
         (event, lost)
         for event, lost in zip(planned.events, planned.lost, strict=True)
@@ -194,8 +195,8 @@ def _plan(
     checked: Checked,
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
-    """Return the same as `plan`. readable: what the view has in place of files that cannot be read as a whole, by file
-    name."""
+    """Return the same as `plan`, for a directory with unreadable files. readable: what the view has in their place, by
+    file name."""
     planned = _load(directory, PartitionView(directory, readable), options, advance)
     planned = _with_logs_gone(planned)
     missed = _missed(planned)
@@ -451,12 +452,10 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
 def _first_unread(
     view: PartitionView, options: LoadOptions, but: Container[str]
 ) -> tuple[Home, dict[str, list[Run]], dict[str, int]]:
-    """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out.
-
-    Three things are returned: the partition, with the names of the files that also have batches of other partitions;
-    these batches, by file name; and, by file name, the byte of the first batch that consumers, or the topic's
-    coordinator, cannot read, or that belongs to another partition. but: files that are left out of the third. Raises
-    UnreadableInput.
+    """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out, as a tuple: the
+    partition, with the names of the files that also have batches of other partitions; these batches, by file name; and,
+    by file name, the byte of the first batch that belongs to another partition, or that consumers or the topic's
+    coordinator cannot read. but: files that are left out of the third. Raises UnreadableInput.
     """
     home = Home(topic_of(view.directory)) if options.home is None else options.home
     try:
