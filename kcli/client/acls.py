@@ -107,7 +107,7 @@ def _settings(server: Server) -> frozenset[str]:
     brokers = call(server, _CLUSTER, DescribeClusterResponse).brokers
     if not brokers:
         raise NoAnswer("no broker")
-    # A broker answers DescribeConfigs only for its own broker resource.
+    # DescribeConfigs of a broker by its id goes to that broker: no other answers it.
     asked = next((each for each in brokers if (each.host, each.port) == (server.host, server.port)), brokers[0])
     resource = DescribeConfigsResource(
         resource_type=BROKER_RESOURCE, resource_name=str(asked.broker_id), configuration_keys=tuple(sorted(SETTINGS))

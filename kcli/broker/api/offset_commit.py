@@ -40,8 +40,8 @@ topic's part of the request."""
 
 def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaitable[Laid]:
     """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE; of all partitions:
-    GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, and any code
-    of CoordinatorError."""
+    GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION (of the consumer protocol STALE_MEMBER_EPOCH), UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, and any code of CoordinatorError."""
     if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, call.request.group_id):
         return _refused(call, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     has_epoch = call.version >= EPOCHS_SINCE

@@ -724,8 +724,8 @@ def _emptied(around: Surroundings | None) -> Collection[str]:
 
 
 def _after_damage(finding: Finding, log_directory: Path) -> Finding:
-    """Return a finding in a log directory whose metadata log is damaged. The finding of a damaged quorum-state is
-    returned with salvage as the next step: if only that file were removed, Kafka would start and lose metadata."""
+    """Return the finding, which is in a log directory whose metadata log is damaged. If it is about a damaged
+    quorum-state, its next step becomes salvage: if only that file were removed, Kafka would start and lose metadata."""
     if finding.kind != "quorum-state-content":
         return finding
     action = "salvage leaves the file out, and keeps the metadata: without the file alone Kafka starts, and loses some"

@@ -136,9 +136,9 @@ def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int,
 
 
 def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
-    """Return the first two runs of sectors of `data` that are alike, if one of the runs lies in data[start:stop] or
-    reaches into it: where that run and the other begin, and where that run ends (exclusive); None if there are
-    none."""
+    """Look for the first sector of data[start:stop] that is there twice in `data`, and return the runs of sectors
+    around the two that are alike: where the run with that sector begins, where the other run begins, and where the
+    first of these ends (exclusive). Returns None if there is no such sector."""
     ends = range(SECTOR_BYTES, len(data) + 1, SECTOR_BYTES)
     sectors = [data[end - SECTOR_BYTES : end] for end in ends]
     places: dict[bytes, list[int]] = {}

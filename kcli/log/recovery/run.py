@@ -207,7 +207,7 @@ class Recovery:
         self._checked = self.checked() if self.salvage else {}
 
     def _look_through_holder(self) -> None:
-        """Add what a start finds in the log directory to `refusals` and `passed_over`."""
+        """Add to `refusals` what keeps Kafka from starting with the log directory, and to `passed_over` what does not."""
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
@@ -217,7 +217,7 @@ class Recovery:
             self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
 
     def _look_with_partitions(self) -> None:
-        """Add what a start finds in a log directory that has partitions to `refusals` and `passed_over`."""
+        """Do the same for what a start looks at only in a log directory that has partitions."""
         self.passed_over = self._holder.passed_over()
         self.passed_over += [
             StartRefused(each.path.name, "Kafka does not see this directory: its name is not UTF-8")
@@ -237,8 +237,9 @@ class Recovery:
                 self.refusals.append(refused)
 
     def _look_at(self, node: NodeDirectories) -> None:
-        """Add what a start finds across the log directories of the broker to `refusals`. If the broker starts without
-        this directory, move the refusals that are I/O errors to `failures` and `passed_over`."""
+        """Add to `refusals` what keeps Kafka from starting with all log directories of the broker. If the broker can
+        start without this one, an I/O error in it only takes it offline: these errors go from `refusals` to `failures`,
+        and a text about each to `passed_over`."""
         if node.may_fail:
             failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
             self.failures = [each for each in self.refusals if each.file in failing]

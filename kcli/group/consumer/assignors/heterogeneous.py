@@ -135,13 +135,14 @@ class _Spread:
 
 
 class _Loads:
-    """A topic's readers sorted by load, from which a balancing round takes the least and the most loaded.
+    """The members subscribed to a topic, sorted by load, from which a balancing round takes the least and the most
+    loaded.
 
-        least loaded -> |       | <- most loaded, without readers that are excluded
+        least loaded -> |       | <- most loaded
 
-    `next_least` returns a reader that is to gain a partition, `next_most` one that is to lose a partition. `next_least`
-    returns all readers of the least load, one after the other. Each of them has then gained a partition, so that they
-    are returned again together with the readers that had this higher load before. `next_most` does the same from the
+    `next_least` returns a member that is to gain a partition, `next_most` one that is to lose a partition. `next_least`
+    returns all members of the least load, one after the other. Each of them has then gained a partition, so that they
+    are returned again together with the members that had this higher load before. `next_most` does the same from the
     most load downwards.
     """
 
