@@ -62,8 +62,8 @@ class Findings:
         self._pending: list[tuple[int, FormatError]] = []
 
     def add(self, error: FormatError, position: int, length: int, batch: BatchRow | None = None) -> None:
-        """Add damage of the bytes [position, position + length) as pending. batch: the damaged batch, None if its
-        header cannot be read.
+        """Add damage of the bytes [position, position + length), which is pending until `settle`. batch: the damaged
+        batch, None if its header cannot be read.
         """
         self._pending.append((len(self._rows), error))
         self._rows.append(

@@ -140,7 +140,8 @@ def linked_files(home: Path) -> list[LinkedFile]:
 
 
 def _links(path: Path, directory: Path | None) -> Iterator[_Name]:
-    """Yield the links in a directory that have the names of files of Kafka's."""
+    """Yield the symbolic links in the directory `path` that have names of Kafka's files. directory: the partition's
+    directory that `path` is; None for the log directory."""
     try:
         with os.scandir(path) as entries:
             found = sorted(each.name for each in entries if each.is_symlink())

@@ -215,8 +215,8 @@ class MetadataRecovery:
 
     @property
     def foreign_checkpoints(self) -> Sequence[StartRefused]:
-        """The checkpoints in `directory` that belong to another log directory; empty if there are none. Raises
-        UnreadableInput."""
+        """A text about the offset checkpoints in `directory`, if these are the files of another log directory of the
+        broker; else empty. Raises UnreadableInput."""
         if not self.is_log_directory:
             return []
         topics = self._readable.topics

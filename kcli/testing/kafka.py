@@ -467,8 +467,8 @@ class Kafka:
         return found
 
     def last_requests(self) -> list[Request]:
-        """Return all requests for the report of a failed test; none if the broker does not run or its process has
-        ended."""
+        """Return the requests that the broker still has, the last ones, for the report of a failed test; none if the
+        broker does not run or its process has ended."""
         return self._unless_gone(self.requests)
 
     def last_faults(self) -> list[Fault]:

@@ -369,9 +369,9 @@ class Connection:
         return self._memory is self._server.login_memory and not self._taken_bytes
 
     def _check_peer_closed(self) -> None:
-        """Close the connection if the client has closed its end, and its last request only waits for data or for other
-        clients; other requests are still handled and get their responses. Bytes that the client sends now stay in the
-        socket, which is no longer registered for reads, as no request is handled in this state."""
+        """Called when the socket is readable while requests wait for their responses. If the client has closed its end,
+        and the last request only waits for data or for other clients, close the connection. Otherwise, stop to read
+        from the socket, so that what the client sends stays in it, until the responses are sent."""
         try:
             if self._socket.recv(1, socket.MSG_PEEK) or not self._only_waits:
                 self._pause()

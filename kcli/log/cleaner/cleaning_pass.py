@@ -105,8 +105,9 @@ class CleaningPass:
         yield from groups
 
     def clean(self, group: list[StoredSegment]) -> CleanedSegment | None:
-        """Rewrite the segments of a group into a `.cleaned` segment, and return it; None without a target. After an
-        error, the files written so far are removed. Raises Uncleanable, OSError."""
+        """Rewrite the segments of a group into a `.cleaned` segment, and return it. A pass without a target directory
+        only counts, and returns None. After an error, the files written so far are removed. Raises Uncleanable,
+        OSError."""
         cleaned = None
         if self._target is not None:
             interval = self._rules.index_interval_bytes

@@ -207,7 +207,7 @@ class Recovery:
         self._checked = self.checked() if self.salvage else {}
 
     def _look_through_holder(self) -> None:
-        """Add to `refusals` what keeps Kafka from starting with the log directory, and to `passed_over` what does not."""
+        """Add to `refusals` what keeps Kafka from starting with the log directory; to `passed_over`, what does not."""
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
