@@ -494,9 +494,13 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         yield from _salvage_rows(plan)
     for found in plan.saved.misdirected if salvage else plan.misdirected:
         yield from _foreign_rows(plan, found, is_left_out=salvage)
+    if plan.hidden is not None:
+        hidden = plan.hidden
+        row: Row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
+        yield row | {"first_offset": hidden.first, "offsets": hidden.start - hidden.first, "segments": hidden.segments}
     if plan.load_end is not None:
         end = plan.load_end
-        row: Row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
+        row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
         row |= {"offset": end.offset, "reason": end.reason}
         yield row | {"coordinator": end.coordinator, "outcome": end.outcome}
     if plan.lost_state is not None:
@@ -579,7 +583,7 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
     if plan.saved.log_start is not None:
         start = plan.saved.log_start
         row = {"before": start.before, "log_start_offset": start.log_start_offset}
-        row |= {"log_end_offset": start.log_end_offset}
+        row |= {"log_end_offset": start.log_end_offset, "by_leader_epochs": start.by_epochs}
         yield {"partition": plan.name, "kind": "log-start", "file": "", **row}
     for gap in plan.saved.gaps:
         yield {
@@ -691,6 +695,7 @@ BAD = (
     "records-foreign",
     "partition-missing",
     "end-missing",
+    "start-hidden",
     "state-lost",
     "stray",
 )
@@ -874,9 +879,15 @@ def _words(row: Row) -> str:
         end, reached = row["log_end_offset"], row["reached_offset"]
         lost = f"lost: offsets {end:,}..{reached - 1:,}"
         return f"the log ends at {end:,}, and had reached {reached:,} by {row['reached_by']}; {lost}"
+    if row["kind"] == "start-hidden":
+        return _hidden_words(row)
     if row["kind"] == "log-start":
         ends = f"the log ends at {row['log_end_offset']:,}"
-        return f"the log start offset is {row['log_start_offset']:,} again: {ends}, and {row['before']:,} is beyond it"
+        set_back = f"the log start offset is {row['log_start_offset']:,} again"
+        if row["before"] <= row["log_end_offset"]:
+            begin = "the leader epochs begin" if row["by_leader_epochs"] else "the first segment begins"
+            return f"{set_back}, where {begin}: {row['before']:,} is not the log's own"
+        return f"{set_back}: {ends}, and {row['before']:,} is beyond it"
     if row["kind"] == "gap":
         last = row["last_offset"]
         missing = (
@@ -891,6 +902,15 @@ def _words(row: Row) -> str:
         size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
         return f"{row['reason']}{size}"
     return _loss_words(row)
+
+
+def _hidden_words(row: Row) -> str:
+    """Return the words for what a log start offset hides."""
+    start = row["log_start_offset"]
+    words = f"the log start offset is {start:,}, by {FileKind.LOG_START_OFFSETS}"
+    gone = count_text(row["segments"], "segment")
+    deleted = f", and Kafka deletes {gone} below" if row["segments"] else ""
+    return f"{words}: offsets {row['first_offset']:,}..{start - 1:,} leave service{deleted}"
 
 
 def _coordinator_words(row: Row) -> str:
@@ -1030,9 +1050,13 @@ def _start(recovery: Recovery) -> str:
     if recovery.lacks_marker:
         return "a start after a crash (the broker was not shut down in order: no .kafka_cleanshutdown)"
     if recovery.clean and any(each.file == FileKind.CLEAN_SHUTDOWN for each in recovery.passed_over):
-        return (
-            f"a clean start (by the {FileKind.CLEAN_SHUTDOWN} of an earlier stop; --unclean shows what recovery does)"
+        from kcli.log.log_directory import LogDirectory
+
+        epoch = LogDirectory(recovery.directory).marked_broker_epoch
+        whose = (
+            f"a {FileKind.CLEAN_SHUTDOWN} of no" if epoch is None else f"the {FileKind.CLEAN_SHUTDOWN} of an earlier"
         )
+        return f"a clean start (by {whose} stop; --unclean shows what recovery does)"
     return "a clean start" if recovery.clean else "a start after a crash"
 
 

@@ -54,7 +54,7 @@ from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out,
 from kcli.metadata_log.placement import MissingPartition, Placement, futures_in
 from kcli.metadata_log.renamed_log import renamed_metadata_log
 from kcli.metadata_log.replay import replay
-from kcli.metadata_log.stale_marker import stale_marker
+from kcli.metadata_log.stale_marker import blank_marker, stale_marker
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -205,10 +205,16 @@ class MetadataRecovery:
 
     @property
     def old_marker(self) -> Sequence[StartRefused]:
-        """The clean-shutdown marker of `directory`, if a stop before the broker's last one wrote it; otherwise empty.
-        Raises UnreadableInput."""
+        """The clean-shutdown marker of `directory`, if a stop before the broker's last one wrote it, or no stop did;
+        otherwise empty. Raises UnreadableInput."""
         is_marked = self.is_log_directory and LogDirectory(self.directory).was_shut_down_cleanly
-        if not is_marked or self.is_missing or self.is_foreign:
+        if not is_marked:
+            return []
+        is_known = not (self.is_missing or self.is_foreign)
+        blank = blank_marker(self.directory, self._readable if is_known else None, self._node_id())
+        if blank is not None:
+            return [StartRefused(FileKind.CLEAN_SHUTDOWN, blank)]
+        if not is_known:
             return []
         stale = stale_marker(self.directory, self._readable, self._node_id(), self.node.of_one_node[1:])
         return [] if stale is None else [StartRefused(FileKind.CLEAN_SHUTDOWN, stale.reason)]

@@ -10,7 +10,11 @@ leads: a broker that becomes leader writes the leader epoch into leader-epoch-ch
 partition in the directory, the directory counts as old if another log directory was used since: the other one has no
 marker, or a marker with a higher epoch.
 
-Source: LogManager.loadLogs, CleanShutdownFileHandler, UnifiedLog.assignEpochStartOffset.
+A marker of 0 bytes may have been made by hand: Kafka 4 writes a JSON object, and older versions nothing. It was made by
+hand where the broker has registered as Kafka 4, or where most active indexes have room for further entries, which an
+orderly stop cuts off.
+
+Source: LogManager.loadLogs, CleanShutdownFileHandler, UnifiedLog.assignEpochStartOffset, LogSegment.close.
 """
 
 from __future__ import annotations
@@ -21,13 +25,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
-from formats.file_name import FileKind
+from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.errors import UnreadableInput
 from kcli.log.log_directory import LogDirectory
 from kcli.log.source import read_whole
 
 if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
+
+
+METADATA_VERSION = "metadata.version"
+KAFKA_4 = 25
+"""The level of metadata.version of Kafka 4.0: no earlier version supports it."""
+ENTRY_BYTES = 8
 
 
 class StaleMarker(NamedTuple):
@@ -66,6 +76,52 @@ def stale_marker(home: Path, image: MetadataImage, node_id: int | None, others: 
     if is_older is None:
         is_older = any(_was_used_since(each, epoch) for each in others)
     return StaleMarker(epoch, broker.epoch, is_older)
+
+
+def blank_marker(home: Path, image: MetadataImage | None, node_id: int | None) -> str | None:
+    """Return, in words, why the marker of 0 bytes in the log directory `home` is not that of an orderly stop, and what
+    Kafka does with it; None where there is no such marker, or nothing says so.
+
+    image: the metadata of all records; None if it is not known. node_id: the broker. Raises UnreadableInput.
+    """
+    marker = home / FileKind.CLEAN_SHUTDOWN
+    if not marker.is_file() or read_whole(marker).strip():
+        return None
+    broker = None if image is None or node_id is None else image.brokers.get(node_id)
+    signs = []
+    level = None if broker is None else broker.features.get(METADATA_VERSION)
+    if level is not None and level.max >= KAFKA_4:
+        signs.append("the broker has registered as Kafka 4, which writes its broker epoch into it")
+    full, all_logs = _with_room(home)
+    if full and 2 * full >= all_logs:
+        signs.append(f"{full:,} active indexes have room for more entries, which an orderly stop cuts off")
+    if not signs:
+        return None
+    return (
+        f"no content, and {', and '.join(signs)}: it is not of an orderly stop; Kafka takes the stop for clean, and "
+        "recovers no log"
+    )
+
+
+def _with_room(home: Path) -> tuple[int, int]:
+    """Return the number of active segments whose offset index ends in zeros, and that of all active segments with
+    batches. Raises UnreadableInput."""
+    full = logs = 0
+    for each in LogDirectory(home).partitions():
+        if each.name.state or each.name.topic == METADATA_TOPIC:
+            continue
+        try:
+            last = max(each.path.glob(f"{'[0-9]' * 20}{FileKind.LOG}"), default=None)
+            if last is None or not last.stat().st_size:
+                continue
+            logs += 1
+            with last.with_suffix(FileKind.OFFSET_INDEX).open("rb") as index:
+                size = index.seek(0, 2)
+                index.seek(max(0, size - ENTRY_BYTES))
+                full += size >= ENTRY_BYTES and not any(index.read(ENTRY_BYTES))
+        except OSError:  # the checks of the partition report this error
+            continue
+    return full, logs
 
 
 def _is_older(home: Path, image: MetadataImage, node_id: int) -> bool | None:

@@ -10,7 +10,8 @@ import pytest
 
 from kcli.inspector.cluster_metadata import read_image
 from kcli.metadata.image import MetadataImage
-from kcli.metadata_log.stale_marker import stale_marker
+from kcli.metadata.registration import VersionRange
+from kcli.metadata_log.stale_marker import blank_marker, stale_marker
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import directory, loud
@@ -50,11 +51,61 @@ def test_a_marker_that_was_put_back(directory: Path) -> None:
     assert loud(directory) == []
 
 
-@pytest.mark.parametrize("content", ["", '{"version":0}', '{"version":0,"brokerEpoch":-1}', "no JSON"])
+@pytest.mark.parametrize("content", ['{"version":0}', '{"version":0,"brokerEpoch":-1}', "no JSON"])
 def test_a_marker_without_an_epoch_is_sound(directory: Path, content: str) -> None:
     """As older versions write it."""
     (directory / MARKER).write_text(content)
     assert loud(directory) == []
+
+
+@pytest.mark.parametrize("content", ["", "\n"])
+def test_a_marker_made_by_hand(directory: Path, content: str) -> None:
+    """Kafka 4 writes the broker epoch into it: so did the broker, by the features of its registration."""
+    (directory / MARKER).write_text(content)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity) == ("clean-shutdown-old", "warning")
+    assert "no content, and the broker has registered as Kafka 4" in str(finding.found)
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "a clean start (by a .kafka_cleanshutdown of no stop" in ended.stdout
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert loud(directory) == []
+
+
+def test_an_empty_marker_beside_a_torn_log(directory: Path) -> None:
+    """Kafka leaves the torn batch there, and appends behind it."""
+    (directory / MARKER).write_bytes(b"")
+    log = max((directory / "java-none-0").glob("*.log"))
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size - 5)
+    (finding,) = (each for each in loud(directory) if each.kind == "clean-shutdown-old")
+    assert finding.severity == "error"
+    assert "appends behind the damage at the ends of java-none-0" in str(finding.found)
+
+
+@pytest.mark.parametrize("level", [24, None])
+def test_an_empty_marker_of_an_older_kafka_is_sound(directory: Path, level: int | None) -> None:
+    """Kafka wrote an empty one before it wrote the broker epoch."""
+    (directory / MARKER).write_bytes(b"")
+    image = read_image(directory)
+    assert image is not None
+    features = {} if level is None else {"metadata.version": VersionRange(1, level)}
+    image.brokers[1] = replace(image.brokers[1], features=features)
+    assert blank_marker(directory, image, 1) is None
+    assert blank_marker(directory, None, 1) is None
+
+
+def test_an_empty_marker_beside_indexes_of_a_crash(directory: Path) -> None:
+    """They are allocated in full, and an orderly stop, of any version, cuts them to their entries."""
+    (directory / MARKER).write_bytes(b"")
+    for partition in directory.glob("*-0"):
+        if (last := max(partition.glob("*.index"), default=None)) is not None:
+            with last.open("r+b") as index:
+                index.truncate(65536)
+    reason = blank_marker(directory, None, 1)
+    assert reason is not None
+    assert "active indexes have room for more entries" in reason
 
 
 def test_recover_names_the_marker_that_it_goes_by(directory: Path) -> None:

@@ -892,13 +892,20 @@ OF_OLD_DIRECTORY = ("transaction-state-end", "transaction-open", "partition-miss
 
 
 def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
-    """Yield the finding of a clean-shutdown marker of an earlier stop than the last, with a predicate for its
-    consequences. Raises UnreadableInput."""
-    if around.image is None or around.has_foreign_metadata_log or not around.is_broker or not around.is_clean:
+    """Yield the finding of a clean-shutdown marker of an earlier stop than the last, or of none, with a predicate for
+    its consequences. Raises UnreadableInput."""
+    if not around.is_broker or not around.is_clean:
         return
-    from kcli.metadata_log.stale_marker import stale_marker
+    from kcli.metadata_log.stale_marker import blank_marker, stale_marker
 
     path = around.path / FileKind.CLEAN_SHUTDOWN
+    image = None if around.has_foreign_metadata_log else around.image
+    blank = blank_marker(around.path, image, around.node_id)
+    if blank is not None:
+        yield _blank(around, path, blank), lambda _: False
+        return
+    if around.image is None or image is None:
+        return
     stale = stale_marker(around.path, around.image, around.node_id, around.node.of_one_node[1:])
     if stale is None:
         return
@@ -924,6 +931,29 @@ def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findin
         ),
         lambda other: other.kind in OF_OLD_DIRECTORY,
     )
+
+
+def _blank(around: Surroundings, path: Path, reason: str) -> Finding:
+    """Return the finding of a clean-shutdown marker of 0 bytes that no orderly stop has left."""
+    torn = around.torn_ends
+    finding = Finding(
+        path=str(path),
+        kind="clean-shutdown-old",
+        severity="warning",
+        expected="the broker epoch of an orderly stop, or no such file after a crash",
+        found=reason,
+        action="stop the broker, and remove the file: Kafka then recovers the logs from their recovery points on",
+        command=next_steps.remove(path),
+    )
+    if around.harmed_without_marker:  # salvage leaves no marker
+        action = "salvage what is sound: a start without the file would lose sound batches"
+        command = next_steps.salvage_log_directory(around.path)
+        finding = replace(finding, severity="error", action=action, command=command)
+    if torn:
+        names = ", ".join(sorted(torn)[:2]) + (f" and {len(torn) - 2:,} more" if len(torn) > 2 else "")
+        found = f"{reason}, and appends behind the damage at the ends of {names}"
+        finding = replace(finding, severity="error", found=found)
+    return finding
 
 
 def _search_newer(around: Surroundings) -> str:

@@ -57,6 +57,7 @@ from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_li
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.half_copies import half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
+from kcli.inspector.verify.log_starts import wrong_starts
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments, no_log
@@ -409,7 +410,7 @@ class Verification:
             whole = [without_topic_id(each) for each in whole]
             causes.add(damage[0], _follows_from_metadata)
         try:
-            for cause, takes in old_marker(around):
+            for cause, takes in (*wrong_starts(around), *old_marker(around)):
                 causes.add(cause, takes, is_of_many=True)
             foreign, paths = exchanged_checkpoints(around)
             notes = [each for each in whole if each.kind == "checkpoint-absent" and each.path in paths]

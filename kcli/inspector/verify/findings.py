@@ -74,6 +74,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "metadata-log-foreign",
         "clean-shutdown-old",
         "checkpoint-exchanged",
+        "checkpoint-copied",
         "log-directory-missing",
         "partition-missing",
         "partition-swapped",

@@ -521,6 +521,19 @@ class Surroundings:
         return None if found is None else found - {METADATA_DIRECTORY}
 
     @cached_property
+    def torn_ends(self) -> frozenset[str]:
+        """The partitions' directories whose logs a start without the clean-shutdown marker would cut at damage, which a
+        start with it leaves there. Empty if files cannot be read, which another check reports."""
+        from kcli.log.recovery.run import Recovery
+
+        try:
+            recovery = Recovery(self.path, time.time_ns() // 1_000_000, clean=False, config=self.log_config)
+            cut = frozenset(each.name for each in recovery.plans() if each.has_losses)
+        except (KcliError, OSError):
+            return frozenset()
+        return cut - {METADATA_DIRECTORY}
+
+    @cached_property
     def harmed(self) -> frozenset[str] | None:
         """The directories of the partitions, the metadata log included, of which Kafka's next start loses sound
         batches, or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""

@@ -19,6 +19,7 @@ from kcli.log.recovery.coordinator_keys import KEYS_OF, hashed_keys
 from kcli.log.recovery.loader import Event
 from kcli.log.recovery.misdirected import Home, Run, lost_within
 from kcli.log.recovery.salvage import Misdirected
+from kcli.log.recovery.segment import LONG_MAX
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource
 
@@ -66,6 +67,25 @@ def lost_state(topic: str, events: Iterable[Event], home: Home | None = None) ->
     return LostState(KEYS_OF[topic], tuple(sorted(names))) if names else None
 
 
+def hidden_state(home: Home, logs: Iterable[Path], start: int) -> LostState | None:
+    """Return the groups or transactional ids that have records below the log start offset, which the coordinator does
+    not load; None where there are none.
+
+    logs: the .log files with offsets below `start`. Raises UnreadableInput.
+    """
+    names: set[str] = set()
+    for path in logs:
+        source = FileSource(path)
+        try:
+            for part in read_segment(source):
+                if not isinstance(part, Damage) and len(names) < NAMES_MAX:
+                    _add(home, part, 0, names, start)
+                    part.release()
+        finally:
+            source.close()
+    return LostState(KEYS_OF[home.topic], tuple(sorted(names))) if names else None
+
+
 def overwritten_state(
     home: Home, directory: Path, misdirected: Iterable[Misdirected], reached: int
 ) -> LostState | None:
@@ -94,13 +114,16 @@ def overwritten_state(
     return LostState(KEYS_OF[home.topic], tuple(sorted(names)), offsets)
 
 
-def _add(home: Home, window: Window, from_offset: int, names: set[str]) -> None:
+def _add(home: Home, window: Window, from_offset: int, names: set[str], end: int = LONG_MAX) -> None:
+    """Add the names in the keys of the records from `from_offset` up to `end`."""
     records = RecordTable(RECORDS_AT_ONCE)
     for buffer in decode(window, records):
         for i in range(records.count):
             row = RecordRow._make(records.row(i))
             batch = BatchRow._make(window.batches.row(row.batch))
-            if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC) or row.offset < from_offset:
+            if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC):
+                continue
+            if not from_offset <= row.offset < end:
                 continue
             key = row.key(buffer)
             if key is not None:

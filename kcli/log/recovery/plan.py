@@ -55,6 +55,7 @@ from kcli.log.recovery.segment import OFFSET_MAX
 from kcli.log.recovery.snapshots import latest_with, lost_markers, unfounded_transactions, wrong_snapshots
 from kcli.log.recovery.swap import has_all_batches_of, lost_with_swap
 from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
+from kcli.log.recovery.wrong_log_starts import HiddenOffsets
 
 LOG = FileKind.LOG
 NOT_CHECKED = Checked()
@@ -73,7 +74,8 @@ class PartitionPlan:
     coordinator that keeps its state in the partition stops loading early; None if it loads the whole partition.
     lost_state: the groups or transactional ids of which this coordinator loses records; None if none is known.
     is_salvaged: whether the view and the offsets are those after salvage. misdirected: the batches of other partitions
-    that the start keeps, without salvage.
+    that the start keeps, without salvage. hidden: what the log start offset hides, if that is whole segments, or
+    records of a coordinator; None with salvage that sets it back.
     """
 
     name: str
@@ -92,6 +94,7 @@ class PartitionPlan:
     lost_state: LostState | None = None
     is_salvaged: bool = False
     misdirected: list[Misdirected] = field(default_factory=list)
+    hidden: HiddenOffsets | None = None
 
     @property
     def lacks_end(self) -> bool:

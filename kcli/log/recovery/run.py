@@ -28,6 +28,8 @@ from formats.file_name import (
     METADATA_TOPIC,
     DirectoryName,
     FileKind,
+    FileName,
+    build,
     build_directory,
     parse_directory,
 )
@@ -56,16 +58,23 @@ from kcli.log.recovery.apply import MOVED, apply_in_place, back_up, in_the_way, 
 from kcli.log.recovery.backup import Backup
 from kcli.log.recovery.coordinator_keys import KEYS_OF
 from kcli.log.recovery.coordinator_load import load_end
-from kcli.log.recovery.coordinator_losses import lost_state, overwritten_state
+from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
 from kcli.log.recovery.node_directories import GOES_OFFLINE, Copy, NodeDirectories
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
-from kcli.log.recovery.salvage import Checked
+from kcli.log.recovery.salvage import Checked, LogStart
 from kcli.log.recovery.shared import told_directories, told_files
 from kcli.log.recovery.snapshots import reached_by_snapshots
+from kcli.log.recovery.wrong_log_starts import (
+    ONLY_COMPACTED,
+    WrongLogStarts,
+    hidden_offsets,
+    start_by_epochs,
+    wrong_log_starts,
+)
 from kcli.log.source import read_whole
 from kcli.log.threads import in_order, thread_count
 from kcli.printable import is_utf8
@@ -204,7 +213,28 @@ class Recovery:
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
+        self.wrong_starts = self._find_wrong_starts()
+        """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
         self._checked = self.checked() if self.salvage else {}
+
+    def _find_wrong_starts(self) -> WrongLogStarts | None:
+        """Return the log start offsets that no broker has written, and add the file to `passed_over`."""
+        if not self._has_holder or not self.looks_around:
+            return None
+        wrong = wrong_log_starts(self._holder.path, self.config)
+        if wrong is None or not any(wrong.is_wrong(each.partition) for each in self.partitions):
+            return None
+        self.passed_over.append(StartRefused(FileKind.LOG_START_OFFSETS, wrong.reason))
+        return wrong
+
+    def _leaves_out_start(self, partition: TopicPartition) -> bool:
+        """Whether salvage leaves out the partition's log start offset."""
+        return self.salvage and self.wrong_starts is not None and self.wrong_starts.is_wrong(partition)
+
+    def _right_start(self, directory: PartitionDirectory) -> int:
+        """Return the log start offset in place of a wrong one; 0 if the log begins at its first segment."""
+        is_compacted = self.wrong_starts is not None and directory.partition in self.wrong_starts.impossible
+        return 0 if is_compacted else start_by_epochs(directory.path)
 
     def _look_through_holder(self) -> None:
         """Add to `refusals` what keeps Kafka from starting with the log directory; to `passed_over`, what does not."""
@@ -286,11 +316,14 @@ class Recovery:
         is_set_aside = directory.path in self.in_the_place
         config = self.config(directory.name.topic)
         reached, reached_by = (0, "") if is_metadata or is_set_aside else self._reached(directory)
+        log_start = 0 if is_metadata else self._log_starts.get(directory.partition, 0)
+        leaves_out_start = not is_metadata and self._leaves_out_start(directory.partition)
+        right_start = self._right_start(directory) if leaves_out_start else log_start
         options = LoadOptions(
             now_ms=self.now_ms,
             clean=bool(self.clean) and not is_metadata,
             recovery_point=0 if is_metadata else self._recovery_points.get(directory.partition, 0),
-            log_start_offset=0 if is_metadata else self._log_starts.get(directory.partition, 0),
+            log_start_offset=right_start,
             index_interval_bytes=config.index_interval_bytes,
             max_index_bytes=config.max_index_bytes,
             producer_expiration_ms=FOREVER_MS if is_metadata else self.producer_expiration_ms,
@@ -315,6 +348,10 @@ class Recovery:
             rescue=self._rescues,
         )
         if planned.offsets is not None and not directory.name.state:
+            start, end = planned.offsets.log_start_offset, planned.offsets.log_end_offset
+            by_epochs = start == right_start > 0
+            if leaves_out_start and planned.saved.log_start is None and (start < log_start or by_epochs):
+                planned.saved.log_start = LogStart(log_start, start, end, by_epochs=by_epochs)
             planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset)
             if not self.salvage:
                 planned.lost_state = lost_state(directory.name.topic, planned.events, options.home)
@@ -323,7 +360,22 @@ class Recovery:
                 planned.lost_state = overwritten_state(
                     options.home, directory.path, planned.saved.misdirected, options.reached
                 )
+            if not planned.ends_below_start:
+                self._hide(directory, planned)
         return self._with_identity(planned, self.identities.get(directory.path))
+
+    def _hide(self, directory: PartitionDirectory, planned: PartitionPlan) -> None:
+        """Set in the plan what the log start offset hides, and the state that a coordinator does not load by that.
+        Raises UnreadableInput."""
+        hidden = hidden_offsets(directory.path, planned.options.log_start_offset)
+        is_coordinators = directory.name.topic in ONLY_COMPACTED
+        if hidden is None or not hidden.has_records or not (hidden.segments or is_coordinators):
+            return
+        planned.hidden = hidden
+        if is_coordinators and planned.lost_state is None:
+            logs = [directory.path / build(FileName(FileKind.LOG, each)) for each in hidden.below]
+            home = planned.options.home or Home(directory.name.topic)
+            planned.lost_state = hidden_state(home, [each for each in logs if each.is_file()], hidden.start)
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
         """Return the partition of the directory, if its topic is that of a coordinator; None for any other one, for a
@@ -434,6 +486,8 @@ class Recovery:
 
     def _copy_files(self, target: Path) -> None:
         refused = {each.file for each in (*self.refusals, *self.passed_over)}
+        if self.wrong_starts is not None:  # sound in itself: written anew where entries change
+            refused.discard(FileKind.LOG_START_OFFSETS)
         left_out = {FileKind.LOCK, *self.left_out, *(each for each in MENDED if each in refused)}
         if not self._keeps_marker:
             left_out.add(FileKind.CLEAN_SHUTDOWN)
@@ -584,6 +638,7 @@ class Recovery:
         """Write recovery points and log start offsets as a shutdown does, and lower high watermarks to the log end
         offsets."""
         points, starts = dict(self._recovery_points), dict(self._log_starts)
+        starts = {each: offset for each, offset in starts.items() if not self._leaves_out_start(each)}
         for partition, end in ends.log_ends.items():
             points[partition] = end
             starts.pop(partition, None)

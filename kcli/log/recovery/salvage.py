@@ -207,12 +207,14 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """A log start offset (before) that was beyond the log end offset, so that salvage sets it back to the base offset
-    of the first segment."""
+    """A log start offset (before) that salvage sets back to the base offset of the first segment, as it was beyond the
+    log end offset, or as no broker has written it (see kcli.log.recovery.wrong_log_starts): then to where the leader
+    epochs begin, if these tell that records were deleted (by_epochs)."""
 
     before: int
     log_start_offset: int
     log_end_offset: int
+    by_epochs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

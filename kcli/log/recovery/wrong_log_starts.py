@@ -1,0 +1,218 @@
+"""Log start offsets that no broker has written into log-start-offset-checkpoint, as where the file was overwritten with
+another checkpoint of the same directory. Kafka starts each log at its offset there, and deletes the segments below.
+
+DeleteRecords and retention raise a log start offset; DeleteRecords is refused for topics that are only compacted, and a
+broker deletes the segments below soon after. So these are signs of wrong entries:
+
+    impossible   a coordinator's partition begins above its first segment; or the log of another topic that is only
+                 compacted does, by a segment or more, or at the offset that another checkpoint has for it
+    whole        most logs with several segments, in several topics, have segments below their log start offset
+    copied       the file has all entries of another checkpoint, and hides records of several topics
+
+With one impossible entry alone, only that is wrong; else the whole file is. DeleteRecords also removes what is below
+the log start offset from the leader epochs, which thus still tell it. Source: LogManager.checkpointLogStartOffsets
+InDir, UnifiedLog (maybeIncrementLogStartOffset,
+deleteLogStartOffsetBreachedSegments), ReplicaManager.deleteRecordsOnLocalLog.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import METADATA_TOPIC, FileKind, parse
+from kcli.errors import KcliError
+from kcli.log.config import InvalidConfig, LogConfig
+from kcli.log.log_directory import LogDirectory
+from kcli.log.source import read_whole
+from kcli.protocol.topic_partition import TopicPartition
+
+SOURCES = (FileKind.REPLICATION_OFFSETS, FileKind.RECOVERY_POINTS, FileKind.CLEANER_OFFSETS)
+"""The checkpoints of which log-start-offset-checkpoint may be a copy."""
+ONLY_COMPACTED = ("__consumer_offsets", "__transaction_state")
+"""The internal topics that brokers create with cleanup.policy=compact. DeleteRecords is refused for them whatever the
+policy; __share_group_state is not one of them, as its coordinator deletes records."""
+PARTITIONS_LEAST = 3
+TOPICS_LEAST = 2
+SAME_LEAST = 2
+"""The least number of partitions and topics with segments below the log start offset, and of equal entries in another
+checkpoint, for the whole file to be called wrong, or a copy."""
+
+HEAD = struct.Struct(">qiib")
+"""The begin of a batch: base offset, length, partition leader epoch, magic."""
+MAGIC = 2
+
+
+class HiddenOffsets(NamedTuple):
+    """What a log start offset hides of a log: the offsets from the first segment's base offset (first) up to the log
+    start offset (start). segments: the number of segments that Kafka deletes, as they end at or below it. has_records:
+    whether there are batches in the first segment. below: the base offsets of all segments that begin below it."""
+
+    first: int
+    start: int
+    segments: int
+    has_records: bool
+    below: Collection[int]
+
+
+class WrongLogStarts(NamedTuple):
+    """The wrong entries of a log-start-offset-checkpoint.
+
+    source: the other checkpoint of the directory of which the file is a copy; None if it is none. entries: the wrong
+    entries that hide offsets. is_whole: whether no entry of the file is to be trusted. impossible: those entries of
+    topics that are only compacted.
+    """
+
+    source: FileKind | None
+    entries: Mapping[TopicPartition, HiddenOffsets]
+    is_whole: bool
+    impossible: Collection[TopicPartition]
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, and what Kafka does with it, in words."""
+        offsets = sum(each.start - each.first for each in self.entries.values())
+        segments = sum(each.segments for each in self.entries.values())
+        if self.source is not None:
+            found = f"a copy of {self.source}"
+        elif self.impossible:
+            names = sorted(map(str, self.impossible))
+            shown = ", ".join(names[:2]) + (f" and {len(names) - 2:,} more" if len(names) > 2 else "")
+            found = f"log start offsets in topics that are only compacted ({shown}), which nothing raises there"
+        else:
+            found = "most logs have whole segments below their log start offsets, which a broker soon deletes"
+        logs = f"{len(self.entries):,} log{'s' if len(self.entries) != 1 else ''}"
+        lost = f"{offsets:,} offsets of {logs} are not served"
+        gone = f", and their {segments:,} segments below are deleted" if segments else ""
+        return f"{found}: Kafka starts each log at its offset here, so that {lost}{gone}"
+
+    def is_wrong(self, partition: TopicPartition) -> bool:
+        """Whether the entry of a partition is wrong."""
+        return self.is_whole or partition in self.entries
+
+
+def hidden_offsets(directory: Path, start: int) -> HiddenOffsets | None:
+    """Return what a log start offset hides of the log in a partition's directory; None if it hides nothing, or if the
+    directory cannot be read."""
+    try:
+        sizes = {
+            file.base_offset: path.stat().st_size
+            for path in directory.iterdir()
+            if (file := parse(path.name)) is not None
+            and (file.kind, file.state, file.base_offset is None) == (FileKind.LOG, "", False)
+        }
+    except OSError:  # the plan of the partition reports this error
+        return None
+    bases = sorted(each for each in sizes if each is not None)
+    if not bases or start <= bases[0]:
+        return None
+    whole = sum(following <= start for _, following in pairwise(bases))
+    below = [each for each in bases if each < start]
+    return HiddenOffsets(bases[0], start, whole, any(sizes[each] for each in below), below)
+
+
+def start_by_epochs(directory: Path) -> int:
+    """Return the log start offset of a log of which records were deleted by DeleteRecords, by its leader epochs: these
+    begin there, and the log has batches below of the same epoch. Returns 0 for any other log, and if the files cannot
+    be read."""
+    logs = sorted(each for each in directory.glob(f"*{FileKind.LOG}") if parse(each.name) is not None)
+    try:
+        epochs = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
+        with logs[0].open("rb") as log:
+            offset, _, leader_epoch, magic = HEAD.unpack(log.read(HEAD.size))
+    except (FormatError, KcliError, OSError, IndexError, struct.error):  # the plan reports such an error
+        return 0
+    if not epochs or magic != MAGIC or (epochs[0][0] != leader_epoch) or epochs[0][1] <= offset:
+        return 0
+    return epochs[0][1]
+
+
+def wrong_log_starts(home: Path, config: Callable[[str], LogConfig]) -> WrongLogStarts | None:
+    """Return the wrong entries of the log-start-offset-checkpoint in the log directory `home`; None where there are
+    none. config: the configuration of a topic's log. Raises UnreadableInput."""
+    starts = _entries(home, FileKind.LOG_START_OFFSETS)
+    if not any(starts.values()):
+        return None
+    logs = {
+        each.partition: each.path
+        for each in LogDirectory(home).partitions()
+        if not each.name.state and each.name.topic != METADATA_TOPIC
+    }
+    hidden = {
+        partition: found
+        for partition, path in logs.items()
+        if (found := hidden_offsets(path, starts.get(partition, 0))) is not None and found.has_records
+    }
+    if not hidden:
+        return None
+    others = {kind: _entries(home, kind) for kind in SOURCES}
+    sources = [kind for kind, offsets in others.items() if _is_copy(starts, hidden, offsets)]
+    source = max(sources, key=lambda kind: starts == others[kind], default=None)
+    impossible = {each for each, found in hidden.items() if _is_impossible(each, found, others, config)}
+    is_whole = len(impossible) >= SAME_LEAST or _hides_segments(logs, hidden)
+    if source is not None:
+        same = {each for each, offset in others[source].items() if each in logs and starts.get(each) != offset}
+        is_all = not same and len(hidden) >= PARTITIONS_LEAST and len({each.topic for each in hidden}) >= TOPICS_LEAST
+        is_whole = is_whole or is_all
+    if is_whole:
+        return WrongLogStarts(source, hidden, is_whole=True, impossible=impossible)
+    if impossible:
+        wrong = {each: hidden[each] for each in sorted(impossible)}
+        return WrongLogStarts(None, wrong, is_whole=False, impossible=impossible)
+    return None
+
+
+def _is_copy(
+    starts: Mapping[TopicPartition, int],
+    hidden: Mapping[TopicPartition, HiddenOffsets],
+    other: Mapping[TopicPartition, int],
+) -> bool:
+    """Whether most of the log start offsets that hide something are those of another checkpoint."""
+    same = sum(starts[each] == other.get(each) for each in hidden)
+    return same >= SAME_LEAST and 2 * same >= len(hidden)
+
+
+def _is_impossible(
+    partition: TopicPartition,
+    found: HiddenOffsets,
+    others: Mapping[FileKind, Mapping[TopicPartition, int]],
+    config: Callable[[str], LogConfig],
+) -> bool:
+    """Whether nothing raises the log start offset of the partition."""
+    try:
+        own = config(partition.topic)
+    except InvalidConfig:  # the plan of the partition reports this error
+        return False
+    if partition.topic in ONLY_COMPACTED:
+        return not (own.compact and own.delete)
+    is_elsewhere = any(offsets.get(partition) == found.start for offsets in others.values())
+    return own.compact and not own.delete and (found.segments > 0 or is_elsewhere)
+
+
+def _hides_segments(logs: Mapping[TopicPartition, Path], hidden: Mapping[TopicPartition, HiddenOffsets]) -> bool:
+    """Whether most logs of several segments have whole segments below their log start offset."""
+    whole = {each for each, found in hidden.items() if found.segments}
+    if len(whole) < PARTITIONS_LEAST or len({each.topic for each in whole}) < TOPICS_LEAST:
+        return False
+    several = sum(_has_segments(path) for path in logs.values())
+    return 2 * len(whole) > several
+
+
+def _has_segments(directory: Path) -> bool:
+    try:
+        return sum(path.suffix == FileKind.LOG for path in directory.iterdir()) > 1
+    except OSError:  # the plan of the partition reports this error
+        return False
+
+
+def _entries(home: Path, kind: FileKind) -> dict[TopicPartition, int]:
+    """The entries of a checkpoint; none where it is missing or damaged, which another check reports."""
+    try:
+        return LogDirectory(home).offsets(kind)
+    except (KcliError, FormatError):
+        return {}

@@ -1,0 +1,165 @@
+"""Log start offsets that no broker has written: log-start-offset-checkpoint overwritten with another checkpoint.
+
+With such a file Kafka 4.3 started each log at its offset there (898 of 7,231 records were served, and four groups were
+gone); with what salvage writes it served all records, from the log start offsets before the damage on.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.file_name import FileKind
+from kcli.cli.options import Format
+from kcli.inspector.verify import Verification
+from kcli.log.config import LogConfig
+from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.wrong_log_starts import start_by_epochs, wrong_log_starts
+from tests.cli.run import kcli
+from tests.conftest import GOLDEN
+from tests.inspector.test_verify_causes import loud
+
+STARTS, HIGH, POINTS = (f"{each}-offset-checkpoint" for each in ("log-start", "replication", "recovery-point"))
+GROUPS = "groups/data"
+"""A log directory with coordinators' partitions, and logs of one segment."""
+SEGMENTS = "codecs/data"
+"""A log directory without internal topics, with logs of several segments."""
+COMPACTED = "compact/before"
+
+
+def copied(tmp_path: Path, name: str) -> Path:
+    return Path(shutil.copytree(GOLDEN / name, tmp_path / "data", copy_function=shutil.copyfile))
+
+
+def write(home: Path, entries: dict[str, int]) -> None:
+    lines = [f"{each.rpartition('-')[0]} {each.rpartition('-')[2]} {offset}" for each, offset in entries.items()]
+    (home / STARTS).write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def rows(*arguments: str | Path) -> list[dict[str, Any]]:
+    return [json.loads(each) for each in kcli("recover", "--format", Format.JSONL, *arguments).stdout.splitlines()]
+
+
+@pytest.mark.parametrize("name", [GROUPS, SEGMENTS, COMPACTED])
+@pytest.mark.parametrize("kind", [HIGH, POINTS])
+def test_a_copy_of_another_checkpoint(tmp_path: Path, name: str, kind: str) -> None:
+    """It is told first, and once; what only follows from it is not told."""
+    home = copied(tmp_path, name)
+    known = loud(home)
+    shutil.copyfile(home / kind, home / STARTS)
+    first, *others = loud(home)
+    assert (first.kind, first.severity, Path(first.path).name) == ("checkpoint-copied", "error", STARTS)
+    assert str(first.found).startswith("a copy of ")
+    assert str(first.command).startswith("kcli recover --salvage --dry-run")
+    assert others == known
+
+
+def test_an_older_copy_of_another_checkpoint(tmp_path: Path) -> None:
+    """Some entries differ, as both files change over time."""
+    home = copied(tmp_path, GROUPS)
+    offsets = LogDirectory(home).offsets(FileKind.REPLICATION_OFFSETS)
+    write(home, {str(each): offset - number % 2 for number, (each, offset) in enumerate(offsets.items()) if offset})
+    assert [each.kind for each in loud(home)] == ["checkpoint-copied"]
+    write(home, {str(each): max(0, offset - 2) for each, offset in offsets.items()})
+    (finding,) = loud(home)
+    assert finding.kind == "checkpoint-copied"
+    assert "in topics that are only compacted" in str(finding.found)
+
+
+def test_whole_segments_below_most_log_starts(tmp_path: Path) -> None:
+    """A broker deletes them soon after a log start offset is raised."""
+    home = copied(tmp_path, SEGMENTS)
+    offsets = LogDirectory(home).offsets(FileKind.REPLICATION_OFFSETS)
+    write(home, {str(each): offset - 1 for each, offset in offsets.items()})
+    (finding,) = loud(home)
+    assert finding.kind == "checkpoint-copied"
+    assert "whole segments below" in str(finding.found)
+
+
+def test_one_entry_that_nothing_raises(tmp_path: Path) -> None:
+    """The other entries stay."""
+    home = copied(tmp_path, GROUPS)
+    write(home, {"__consumer_offsets-0": 40, "g-a-0": 10})
+    (finding,) = loud(home)
+    assert (finding.kind, finding.severity) == ("log-start-offset", "error")
+    assert "__consumer_offsets-0" in str(finding.found)
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", home).status == 0
+    assert (tmp_path / "new" / STARTS).read_text() == "0\n1\ng-a 0 10\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "entries"),
+    [
+        (SEGMENTS, {"java-none-0": 150}),  # before retention has deleted the segments below
+        (SEGMENTS, {"java-none-0": 298, "java-none-1": 298}),  # all records of a topic deleted
+        (GROUPS, {"g-a-0": 32, "g-a-1": 32, "g-a-2": 32, "g-a-3": 31}),
+        (GROUPS, {"__share_group_state-0": 5, "__share_group_state-1": 11}),  # its coordinator deletes records
+    ],
+)
+def test_records_that_were_deleted(tmp_path: Path, name: str, entries: dict[str, int]) -> None:
+    home = copied(tmp_path, name)
+    known = loud(home)
+    write(home, entries)
+    assert loud(home) == known
+    assert kcli("recover", home).status == 0
+
+
+def test_recover_tells_what_leaves_service(tmp_path: Path) -> None:
+    home = copied(tmp_path, GROUPS)
+    shutil.copyfile(home / HIGH, home / STARTS)
+    ended = kcli("recover", home)
+    assert ended.status == 1
+    assert "a copy of replication-offset-checkpoint" in ended.stdout
+    hidden = [each for each in rows(home) if each["kind"] in {"start-hidden", "state-lost"}]
+    offsets = [each for each in hidden if each["partition"] == "__consumer_offsets-0"]
+    assert [(each["kind"], each.get("offsets")) for each in offsets] == [("start-hidden", 71), ("state-lost", None)]
+    assert offsets[1]["names"]
+    assert not any(each["partition"].startswith("g-") for each in hidden)  # one segment, which Kafka keeps
+
+
+def test_recover_tells_segments_below_the_log_start(tmp_path: Path) -> None:
+    """Of DeleteRecords, too, which is no loss."""
+    home = copied(tmp_path, SEGMENTS)
+    write(home, {"java-none-0": 298})
+    ended = kcli("recover", home)
+    assert ended.status == 0
+    (row,) = (each for each in rows(home) if each["kind"] == "start-hidden")
+    assert (row["partition"], row["first_offset"], row["offsets"]) == ("java-none-0", 0, 298)
+    assert row["segments"] == len(list((home / "java-none-0").glob("*.log"))) - 1
+    assert f"offsets 0..297 leave service, and Kafka deletes {row['segments']} segments below" in ended.stdout
+
+
+@pytest.mark.parametrize("how", ["copy", "in place"])
+def test_salvage_leaves_the_entries_out(tmp_path: Path, how: str) -> None:
+    home = copied(tmp_path, GROUPS)
+    shutil.copyfile(home / HIGH, home / STARTS)
+    new = tmp_path / "new" if how == "copy" else home
+    ended = kcli("recover", "--salvage", *(["--out", new] if how == "copy" else ["--in-place"]), home)
+    assert ended.status == 0
+    assert "the log start offset is 0 again, where the first segment begins: 71 is not the log's own" in ended.stdout
+    assert (new / STARTS).read_text() == "0\n0\n"
+    assert loud(new) == []
+    ends = {each["partition"]: each["log_start_offset"] for each in rows(new) if each["kind"] == "partition"}
+    assert set(ends.values()) == {0}
+
+
+def test_leader_epochs_tell_the_log_start(tmp_path: Path) -> None:
+    """DeleteRecords takes what is below the log start offset from them."""
+    home = copied(tmp_path, GROUPS)
+    shutil.copyfile(home / HIGH, home / STARTS)
+    epochs = home / "g-a-0" / "leader-epoch-checkpoint"
+    epoch = epochs.read_text().split()[2]
+    epochs.write_text(f"0\n1\n{epoch} 10\n")
+    assert start_by_epochs(home / "g-a-0") == 10
+    assert start_by_epochs(home / "g-a-1") == 0
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", home)
+    assert "the log start offset is 10 again, where the leader epochs begin: 32 is not the log's own" in ended.stdout
+    assert (tmp_path / "new" / STARTS).read_text() == "0\n1\ng-a 0 10\n"
+
+
+@pytest.mark.parametrize("home", sorted({each.parent for each in GOLDEN.glob(f"*/*/{STARTS}")}), ids=str)
+def test_checkpoints_of_kafka(home: Path) -> None:
+    assert wrong_log_starts(home, lambda _: LogConfig()) is None
+    assert not any(each.kind == "checkpoint-copied" for each in Verification([home]).findings())
