@@ -56,7 +56,7 @@ def lost_state(topic: str, events: Iterable[Event], home: Home | None = None) ->
         try:
             for part in read_segment(source, start=event.position or 0):
                 if not isinstance(part, Damage) and len(names) < NAMES_MAX:
-                    _add(home or Home(topic), part, event.from_offset, names)
+                    _add(home or Home(topic), part, event, names)
                     part.release()
         finally:
             source.close()
@@ -80,7 +80,7 @@ def overwritten_state(
         try:
             for part in read_segment(source):
                 if not isinstance(part, Damage) and len(names) < NAMES_MAX:
-                    _add(home, part, 0, names)
+                    _add(home, part, None, names)
                     part.release()
         finally:
             source.close()
@@ -90,15 +90,24 @@ def overwritten_state(
     return LostState(KEYS_OF[home.topic], tuple(sorted(names)), offsets)
 
 
-def _add(home: Home, window: Window, from_offset: int, names: set[str]) -> None:
+def _add(home: Home, window: Window, event: Event | None, names: set[str]) -> None:
+    """Add the group ids or transactional ids in the keys of a window's records to `names`. event: only records that are
+    lost by it count; None: all count."""
     records = RecordTable(RECORDS_AT_ONCE)
     for buffer in decode(window, records):
         for i in range(records.count):
             row = RecordRow._make(records.row(i))
             batch = BatchRow._make(window.batches.row(row.batch))
-            if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC) or row.offset < from_offset:
+            if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC):
+                continue
+            if event is not None and not _is_lost(event, row.offset):
                 continue
             key = row.key(buffer)
             if key is not None:
                 found = hashed_keys(bytes(key), home.topic)
                 names.update(name for name, text in found if home.has(text))
+
+
+def _is_lost(event: Event, offset: int) -> bool:
+    """Return whether the event loses the record at an offset of its file."""
+    return offset >= event.from_offset and (event.offsets is None or event.offsets.has(offset))
