@@ -451,7 +451,8 @@ class Verification:
             known, foreign=[base for base in map(_log_base, (*logs.foreign, *logs.moved)) if base is not None]
         )
         if parsed_name is not None and parsed_name.state == "":
-            missed = self._missed(path, contents, known)
+            missed, superseded = self._missed(path, contents, known)
+            known = replace(known, superseded=superseded)
             misplaced += [deleted_log(path, each) for each in missed]
             restored = {str(path / name) for each in missed for name in each.names}
             own = [each for each in own if each.path not in restored]
@@ -507,18 +508,22 @@ class Verification:
                 alone.append(cause)
         return causes.settle(alone)
 
-    def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
+    def _missed(
+        self, path: Path, contents: _Contents, known: Known
+    ) -> tuple[Sequence[MissedLog], Sequence[tuple[int, int]]]:
         """Return the .log files that Kafka's next start deletes because of their suffix, although the partition's log
-        lacks their offsets. These .log files, and the indexes beside them, are added to `contents`."""
+        lacks their offsets; and the offsets, first and last, of those of which a compacted topic needs no record. The
+        former, and the indexes beside them, are added to `contents`."""
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
             files = {name: content for name, content in PartitionView(path).original.items() if name in names}
-            missed = missed_logs(files, reached=reached, is_compacted=is_compacted, is_tiered=known.is_tiered is True)
+            found = missed_logs(files, reached=reached, is_compacted=is_compacted, is_tiered=known.is_tiered is True)
         except UnreadableInput:  # the check of the log reports this error
-            return []
+            return [], []
+        missed = [each for each in found if each.is_lost]
         contents.restore(path, missed)
-        return missed
+        return missed, [(each.base_offset, each.last_offset) for each in found if not each.is_lost]
 
     def _swaps(self, swaps: Sequence[SegmentFiles], segments: Sequence[SegmentFiles], gaps: Gaps) -> Iterator[Finding]:
         """Yield findings for `.swap` segments that lack records of the segments that they replace."""

@@ -24,6 +24,7 @@ from kcli.inspector.verify.segment_names import log_name, other_case
 from kcli.inspector.verify.surroundings import Gaps
 from kcli.inspector.verify.zeros import zeros_in
 from kcli.log.recovery.deleted import MissedLog
+from kcli.log.recovery.offset_ranges import OffsetRanges
 
 if TYPE_CHECKING:  # imported at run time for a coordinator's topic
     from kcli.log.recovery.misdirected import Home
@@ -60,7 +61,8 @@ class Known:
     no log. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
     follower. foreign: the base offsets of the .log files in the directory that are another partition's. keys: the
     partition as a Home, if the keys of the records in its log show to which partition of the topic the records belong;
-    else None.
+    else None. superseded: first and last offset of each .deleted or .swap file of which a compacted topic needs no
+    record.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -73,6 +75,14 @@ class Known:
     is_replicated: bool = False
     foreign: Collection[int] = ()
     keys: Home | None = None
+    superseded: Sequence[tuple[int, int]] = ()
+
+    def has_superseded(self, first: int, last: int | None) -> bool:
+        """Return whether the offsets `first` to `last` (None: not known) are those of superseded logs."""
+        ranges = OffsetRanges()
+        for each in self.superseded:
+            ranges.add(*each)
+        return last is not None and not any(True for _ in ranges.lacking(first, last))
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:
@@ -98,6 +108,18 @@ def between(log: Path, first: int, last: int) -> Finding:
         found=f"{offsets_text(first, last)} in no batch",
         lost_first_offset=first,
         lost_last_offset=last,
+        action=NO_LOSS,
+    )
+
+
+def superseded_log(directory: Path, first: int, last: int) -> Finding:
+    """Return a note about offsets of a compacted topic that only logs have which the next start deletes."""
+    return Finding(
+        path=str(directory),
+        kind="offset-gap",
+        severity="info",
+        offset=first,
+        found=f"{offsets_text(first, last)} only in logs that a start deletes, with superseded records",
         action=NO_LOSS,
     )
 
@@ -296,9 +318,14 @@ def _names_between(first: int, last: int | None) -> str:
 
 def deleted_log(directory: Path, missed: MissedLog) -> Finding:
     """Return the finding of a .log file that Kafka's next start deletes because of its suffix, although no other file
-    has its offsets."""
+    has its offsets, and a compacted topic still needs some of its records."""
     name = log_name(missed.base_offset)
-    offsets = offsets_text(missed.base_offset, missed.last_offset)
+    what = f"{offsets_text(missed.base_offset, missed.last_offset)} in no other log"
+    if missed.needed is not None:
+        number, first, last = missed.needed.records, missed.needed.first_offset, missed.needed.last_offset
+        where = f"offset {first:,}" if first == last else f"offsets {first:,}..{last:,}"
+        verb, key = ("is", "its key") if number == 1 else ("are", "their keys")
+        what = f"{number:,} of its records, at {where}, {verb} in no other log, and neither is a later one of {key}"
     pairs = [(directory / file, directory / right) for file, right in missed.right_names.items()]
     why = ", as a .cleaned file is at or below it" if missed.suffix == ".swap" else ""
     return Finding(
@@ -307,7 +334,7 @@ def deleted_log(directory: Path, missed: MissedLog) -> Finding:
         severity="error",
         offset=missed.base_offset,
         expected=f"the segment of offsets {missed.base_offset:,}..{missed.last_offset:,}",
-        found=f"no such file: it has the name {name}{missed.suffix}, and {offsets} in no other log",
+        found=f"no such file: it has the name {name}{missed.suffix}, and {what}",
         action=f"a start deletes it{why}; stop the broker, and give the files their names back",
         command=next_steps.move(pairs),
     )

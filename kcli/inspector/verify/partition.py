@@ -32,13 +32,14 @@ from kcli.inspector.verify.lost_offsets import (
     or_shorter,
     returned_segments,
     short_log,
+    superseded_log,
     with_renamed,
     without_marker,
     witnesses,
 )
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment import check_log
-from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, log_name, place
+from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, file_beside, log_name, place
 from kcli.inspector.verify.surroundings import Gaps
 from kcli.inspector.verify.text_mode import as_text_mode
 from kcli.log.partition_view import Content, FileRange
@@ -466,7 +467,7 @@ class LogVerifier:
         if self._is_whole or txn_path:
             from kcli.inspector.verify.txn_index_file import TxnIndexCheck
 
-            self._txn = TxnIndexCheck(txn_path, txn_path or path.with_suffix(FileKind.TXN_INDEX), self._check.breaks)
+            self._txn = TxnIndexCheck(txn_path, txn_path or file_beside(path, FileKind.TXN_INDEX), self._check.breaks)
             self._of_indexes += self._txn.alone()
 
     @property
@@ -898,7 +899,11 @@ class LogVerifier:
         shorter: Path | None = None,
     ) -> None:
         """Add, as a cause, the finding that the segment with these offsets is missing. base: see `missing_segment`.
-        shorter: the .log file before it, if that may have had the offsets."""
+        shorter: the .log file before it, if that may have had the offsets. If compaction needs nothing of the segment,
+        a note is added instead."""
+        if last is not None and self._known.has_superseded(first, last):
+            self._found.append(superseded_log(directory, first, last))
+            return
         home, renamed = self._known.home, self._renamed(directory, first, last)
         self.lost.append((first, last))
         cause = missing_segment(
@@ -958,7 +963,7 @@ class LogVerifier:
         for kind, is_present in zip(both, has_index, strict=True):
             if not is_present:
                 missing = Finding(
-                    path=str(log.with_suffix(kind)),
+                    path=str(file_beside(log, kind)),
                     kind=f"{kind[1:]}-missing",
                     severity=severity,
                     expected="a file",

@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from formats.file_name import FileKind, FileName, build
+from formats.file_name import FileKind, FileName, build, parse
 from formats.record_batch import MAGIC, MAGIC_AT
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
@@ -37,6 +37,14 @@ class SegmentFiles:
 
     base: int
     files: dict[FileKind, Path] = field(default_factory=dict)
+
+
+def file_beside(log: Path, kind: FileKind) -> Path:
+    """Return the path of a segment's file of another kind than its .log file, without a suffix such as .deleted."""
+    name = parse(log.name)
+    if name is None or not name.state:
+        return log.with_suffix(kind)
+    return log.with_name(build(name._replace(kind=kind, state="")))
 
 
 class Header(NamedTuple):

@@ -6,8 +6,9 @@ Group ids and transactional ids in batches that cannot be read, or in missing fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from formats.kernels.batches import FAULT_BAD_CRC
@@ -19,7 +20,6 @@ from kcli.log.recovery.coordinator_keys import KEYS_OF, hashed_keys
 from kcli.log.recovery.loader import Event
 from kcli.log.recovery.misdirected import Home, Run, lost_within
 from kcli.log.recovery.salvage import Misdirected
-from kcli.log.recovery.segment import LONG_MAX
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource
 
@@ -60,7 +60,7 @@ def lost_state(topic: str, events: Iterable[Event], home: Home | None = None) ->
         try:
             for part in read_segment(source, start=event.position or 0):
                 if not isinstance(part, Damage) and len(names) < NAMES_MAX:
-                    _add(home or Home(topic), part, event.from_offset, names)
+                    _add(home or Home(topic), part, names, partial(_is_lost, event))
                     part.release()
         finally:
             source.close()
@@ -79,7 +79,7 @@ def hidden_state(home: Home, logs: Iterable[Path], start: int) -> LostState | No
         try:
             for part in read_segment(source):
                 if not isinstance(part, Damage) and len(names) < NAMES_MAX:
-                    _add(home, part, 0, names, start)
+                    _add(home, part, names, lambda offset: offset < start)
                     part.release()
         finally:
             source.close()
@@ -104,7 +104,7 @@ def overwritten_state(
         try:
             for part in read_segment(source):
                 if not isinstance(part, Damage) and len(names) < NAMES_MAX:
-                    _add(home, part, 0, names)
+                    _add(home, part, names)
                     part.release()
         finally:
             source.close()
@@ -114,8 +114,9 @@ def overwritten_state(
     return LostState(KEYS_OF[home.topic], tuple(sorted(names)), offsets)
 
 
-def _add(home: Home, window: Window, from_offset: int, names: set[str], end: int = LONG_MAX) -> None:
-    """Add the names in the keys of the records from `from_offset` up to `end`."""
+def _add(home: Home, window: Window, names: set[str], counts: Callable[[int], bool] = lambda _: True) -> None:
+    """Add the group ids or transactional ids in the keys of a window's records to `names`. counts(offset): whether the
+    record at an offset counts."""
     records = RecordTable(RECORDS_AT_ONCE)
     for buffer in decode(window, records):
         for i in range(records.count):
@@ -123,9 +124,14 @@ def _add(home: Home, window: Window, from_offset: int, names: set[str], end: int
             batch = BatchRow._make(window.batches.row(row.batch))
             if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC):
                 continue
-            if not from_offset <= row.offset < end:
+            if not counts(row.offset):
                 continue
             key = row.key(buffer)
             if key is not None:
                 found = hashed_keys(bytes(key), home.topic)
                 names.update(name for name, text in found if home.has(text))
+
+
+def _is_lost(event: Event, offset: int) -> bool:
+    """Return whether the event loses the record at an offset of its file."""
+    return offset >= event.from_offset and (event.offsets is None or event.offsets.has(offset))

@@ -25,7 +25,7 @@ Source: LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
@@ -33,6 +33,7 @@ from formats.file_name import FileKind, FileName, parse
 from formats.kernels.columns import BatchRow
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import SMALL_FILE_BYTES, Content, ContentSource
+from kcli.log.recovery.superseded import Needed, needed_records
 from kcli.log.segment_reader import Damage, read_segment
 
 SUFFIX = ".deleted"
@@ -43,12 +44,19 @@ NEVER = 2**63
 @dataclass(frozen=True, slots=True)
 class MissedLog:
     """The files of a segment whose .log file is a missed log, and the first and last offset of its batches. suffix:
-    .deleted or .swap; the restored files have names without it."""
+    .deleted or .swap; the restored files have names without it. needed: in a compacted topic, the records that it
+    needs, which may be none; None in another topic, which needs all of them."""
 
     base_offset: int
     last_offset: int
     names: tuple[str, ...]
     suffix: str = SUFFIX
+    needed: Needed | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether records are lost without the log."""
+        return self.needed is None or self.needed.records > 0
 
     @property
     def right_names(self) -> dict[str, str]:
@@ -118,7 +126,21 @@ def missed_logs(
             continue  # a log of several segments has replaced it
         missed.append(MissedLog(base, own[1], _files_of(base, parsed, state), f".{state}"))
         live[base] = name
-    return sorted(missed, key=lambda each: each.base_offset)
+    missed.sort(key=lambda each: each.base_offset)
+    return _with_needed(files, live, logs, missed) if is_compacted and missed else missed
+
+
+def _with_needed(
+    files: Mapping[str, Content], live: Mapping[int, str], logs: Mapping[str, FileName], missed: Iterable[MissedLog]
+) -> list[MissedLog]:
+    """Return the missed logs of a compacted topic, each with the records that the topic needs of it. live: the names of
+    the segments' and the missed logs' .log files by base offset."""
+    found = needed_records(
+        files,
+        {base: name for base, name in live.items() if not logs[name].state},
+        {base: name for base, name in live.items() if logs[name].state},
+    )
+    return [replace(each, needed=found[each.base_offset]) for each in missed]
 
 
 def _in_order(deleted: Mapping[int, str], live: Mapping[int, str]) -> list[tuple[int, str]]:

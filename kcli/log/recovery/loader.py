@@ -31,6 +31,7 @@ from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.partition_view import Content, NameTaken, PartitionView, offset_of
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
+from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.segment import (
     INT_MAX,
     LONG_MAX,
@@ -78,7 +79,7 @@ class Event:
 
     position: the byte from which on the file is cut. offset: the log end offset after the change. fault: the kind of a
     segment.Fault. content: the file's content before the change; set only if records are lost. from_offset: records
-    below this offset are not lost.
+    below this offset are not lost. offsets: if set, only records at these offsets are lost.
     """
 
     kind: EventKind
@@ -90,6 +91,7 @@ class Event:
     fault: str | None = None
     content: Content | None = field(default=None, repr=False)
     from_offset: int = 0
+    offsets: OffsetRanges | None = None
 
     @property
     def is_loss(self) -> bool:

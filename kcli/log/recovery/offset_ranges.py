@@ -21,6 +21,11 @@ class OffsetRanges:
         """The ranges as (first, last), both inclusive, in order."""
         return zip(self._firsts, self._lasts, strict=True)
 
+    def has(self, offset: int) -> bool:
+        """Return whether the offset has been added."""
+        at = bisect_right(self._firsts, offset) - 1
+        return at >= 0 and offset <= self._lasts[at]
+
     def add(self, first: int, last: int) -> bool:
         """Add the offsets `first` to `last`, both inclusive. Returns whether at least one of them was new."""
         firsts, lasts = self._firsts, self._lasts

@@ -247,34 +247,41 @@ def misdirected(planned: PartitionPlan) -> list[Misdirected]:
 
 def _missed(planned: PartitionPlan) -> list[MissedLog]:
     """Return the missed logs (see kcli.log.recovery.deleted): those that the start deletes though the log lacks their
-    offsets. Raises UnreadableInput."""
+    offsets; in a compacted topic only those of which it needs records. Raises UnreadableInput."""
     options = planned.options
     if options.is_metadata or options.is_deleted:
         return []
-    return missed_logs(
+    found = missed_logs(
         planned.view.original,
         reached=options.reached,
         is_compacted=options.is_compacted,
         log_start_offset=options.log_start_offset,
         is_tiered=options.is_tiered,
     )
+    return [each for each in found if each.is_lost]
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:
     """Return the plan with an event for the loss of each of the `missed` logs, in place of the event for the removal of
     its files. A missed log is a .log file, such as *.log.deleted, that Kafka's start deletes although no other file has
     its offsets. Raises UnreadableInput."""
-    names = {name for each in missed for name in each.names}
+    by_name = {name: each for each in missed for name in each.names}
     events, losses = [], []
     for event, lost in zip(planned.events, planned.lost, strict=True):
-        if event.kind is not EventKind.LEFTOVER_REMOVED or event.file not in names:
+        one = by_name.get(event.file) if event.kind is EventKind.LEFTOVER_REMOVED else None
+        if one is None:
             events.append(event)
             losses.append(lost)
-        elif any(event.file.endswith(f"{FileKind.LOG}{each.suffix}") for each in missed):
-            content = planned.view.original[event.file]
+        elif event.file.endswith(f"{FileKind.LOG}{one.suffix}"):
+            content, needed = planned.view.original[event.file], one.needed
             reason = "the log lacks its offsets, and Kafka deletes it"
-            events.append(replace(event, kind=EventKind.DELETED, reason=reason, position=0, content=content))
-            losses.append(behind_damage(event.file, content, 0))
+            if needed is None:
+                losses.append(behind_damage(event.file, content, 0))
+            else:
+                reason = "the log has no later records of some of its keys, and Kafka deletes it"
+                losses.append(Lost(needed.batches, needed.records, needed.first_offset, needed.last_offset))
+            deleted = replace(event, kind=EventKind.DELETED, reason=reason, position=0, content=content)
+            events.append(deleted if needed is None else replace(deleted, offsets=needed.offsets))
     return replace(planned, events=events, lost=losses)
 
 

@@ -330,7 +330,7 @@ class Recovery:
             is_metadata=is_metadata,
             reached=reached,
             reached_by=reached_by,
-            is_compacted=config.compact,
+            is_compacted=config.compact or directory.name.topic in INTERNAL_TOPICS,
             keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
             is_deleted=directory.name.state == "delete",
             is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,

@@ -10,13 +10,46 @@ from pathlib import Path
 
 import pytest
 
+from kcli.log.recovery.coordinator_losses import lost_state
 from kcli.log.recovery.loader import EventKind
 from kcli.log.recovery.plan import plan
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
-from tests.log.recovery.test_recover_salvage import OPTIONS, leaves_after_any_crash, made
+from tests.log.batches import NOW_MS, keyed
+from tests.log.live.test_partition_log import open_log
+from tests.log.live.test_partition_log_crash import batches_of
+from tests.log.live.test_partition_log_lifecycle import SMALL
+from tests.log.recovery.test_recover_salvage import OPTIONS, leaves_after_any_crash
 
 PARTITION = "t-txn-0"
+EMPTIED = "c-txn-default-0"
+"""A partition of which the cleaner of Kafka has left two empty segments."""
+
+
+def made(directory: Path) -> list[tuple[int, bytes]]:
+    """Make a log of seven segments, in which each record has another key. Returns its batches."""
+    log = open_log(directory, SMALL)
+    for i in range(21):
+        log.append_as_leader(bytearray(keyed(b"%d" % i, bytes(200))), 0, NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    found = batches_of(log)
+    log.close(0)
+    return found
+
+
+def emptied(target: Path) -> tuple[Path, Path]:
+    """Return a log directory and its partition EMPTIED, whose empty files were removed. The versions before the
+    compaction of the two empty segments are .deleted files, as Kafka leaves them for a minute."""
+    shutil.copytree(GOLDEN / "compact/after", target, copy_function=shutil.copyfile)
+    directory = target / EMPTIED
+    for log in directory.glob("*.log"):
+        if not log.stat().st_size:
+            for path in directory.glob(f"{log.stem}.*"):
+                path.unlink()
+            for path in (GOLDEN / "compact/before" / EMPTIED).glob(f"{log.stem}.*"):
+                if path.suffix in (".log", ".index", ".timeindex"):
+                    shutil.copyfile(path, directory / f"{path.name}.deleted")
+    return target, directory
 
 
 def delete(directory: Path, base: int) -> None:
@@ -177,3 +210,54 @@ def test_a_swap_log_whose_offsets_the_log_has(tmp_path: Path) -> None:
     shutil.copyfile(directory / f"{second:020}.log", directory / f"{second:020}.log.swap")
     (directory / f"{first:020}.log.cleaned").touch()
     assert deleted_by(directory) == deleted_by(directory, is_compacted=True) == []
+
+
+def test_a_segment_of_which_the_cleaner_left_nothing(tmp_path: Path) -> None:
+    target, directory = emptied(tmp_path / "logs")
+    assert [path.name[:20].lstrip("0") for path in sorted(directory.glob("*.log.deleted"))] == ["", "64"]
+    assert errors(target) == []
+    notes = kcli("verify", "--format", "jsonl", "--severity", "info", target).stdout.splitlines()
+    told = [each for each in map(json.loads, notes) if each["path"] == str(directory) and each["kind"] == "offset-gap"]
+    assert [each["found"] for each in told] == [
+        "offsets 0..2 are only in logs that a start deletes, with superseded records"
+    ]
+    ended = kcli("recover", target)
+    assert ended.status == 0
+    assert f"deleted          {EMPTIED}" not in ended.stdout
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", target).status == 0
+    assert bases(tmp_path / "new" / EMPTIED) == bases(directory)
+
+
+def test_a_deleted_log_with_the_last_records_of_some_keys(tmp_path: Path) -> None:
+    """Only these records count as lost. That the segment has no index follows from the suffix of its log."""
+    target, directory = emptied(tmp_path / "logs")
+    for path in directory.glob(f"{73:020}.*"):
+        path.unlink()
+    log = f"{73:020}.log"
+    shutil.copyfile(GOLDEN / "compact/before" / EMPTIED / log, directory / f"{log}.deleted")
+    (told,) = errors(target)
+    assert (told["kind"], told["offset"]) == ("log-deleted", 73)
+    assert "20 of its records, at offsets 74..141, are in no other log" in str(told["found"])
+    assert told["consequences"] == {"index-missing": 1, "timeindex-missing": 1}
+    notes = kcli("verify", "--format", "jsonl", "--severity", "info", target).stdout.splitlines()
+    assert not [each for each in map(json.loads, notes) if each["kind"].endswith("index-missing")]
+    done = plan(directory, replace(OPTIONS, is_compacted=True), with_salvage=True)
+    (lost,) = [lost for event, lost in zip(done.events, done.lost, strict=True) if event.kind is EventKind.DELETED]
+    assert (lost.records, lost.first_offset, lost.last_offset, done.saved.records) == (20, 74, 141, 20)
+    assert [each.name for each in done.saved.restored] == [log]
+
+
+def test_the_groups_whose_records_are_superseded_are_not_lost(tmp_path: Path) -> None:
+    def offset_of(group: str) -> bytes:
+        return b"".join([bytes([0, 1]), len(group).to_bytes(2), group.encode(), b"\0\1t", bytes(4)])
+
+    directory = tmp_path / "__consumer_offsets-0"
+    directory.mkdir()
+    (directory / f"{0:020}.log").write_bytes(keyed(offset_of("old"), b"x"))
+    batches = [keyed(offset_of(group), b"x", base_offset=1 + i) for i, group in enumerate(("kept", "lost"))]
+    (directory / f"{1:020}.log.deleted").write_bytes(b"".join(batches))
+    (directory / f"{3:020}.log").write_bytes(keyed(offset_of("kept"), b"y", base_offset=3))
+    done = plan(directory, replace(OPTIONS, is_compacted=True))
+    found = lost_state("__consumer_offsets", done.events)
+    assert found is not None
+    assert found.names == ("lost",)
