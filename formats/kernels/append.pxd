@@ -28,3 +28,5 @@ cdef class Runway:
     cdef bint _takes_payload(self, int codec, object batch, int64_t earliest, int64_t latest,
                              PlainRecords *found) except -1
     cdef int run(self, uint8_t *data, object batch) except -1
+    cdef bint _follows(self, const uint8_t *data, int64_t size) except -1 nogil
+    cdef int _run(self, const uint8_t *data, object batches) except -1

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from typing_extensions import Buffer
 
@@ -35,7 +35,7 @@ class Runway:
         self,
         producers: ProducerTable,
         indexer: AppendIndexer,
-        extend: Callable[[bytearray | memoryview, int, int, bytes, bytes], object],
+        extend: Callable[[Any, int, int, bytes, bytes], object],
         leader_epoch: int,
         *,
         next_offset: int,
@@ -53,6 +53,7 @@ class Runway:
         verifications: Mapping[int, object],
     ) -> None: ...
     def append(self, batch: bytearray | memoryview, now_ms: int) -> tuple[int, int, int] | None: ...
+    def follow(self, batches: bytes | bytearray | memoryview, leader_epoch_max: int) -> tuple[int, int, int] | None: ...
 
 def survey_batches(table: BatchTable, leader_epoch_max: int) -> tuple[int, int, bool, int, list[tuple[int, int]]]: ...
 def accept_plain(

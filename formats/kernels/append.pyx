@@ -298,16 +298,17 @@ cdef class Runway:
     """The fast append of plain batches to a segment, with all limits of the segment computed beforehand.
 
         runway = Runway(producers, indexer, extend, leader_epoch, next_offset=..., position=..., ...)
-        found = runway.append(data, now_ms)
+        found = runway.append(data, now_ms)                # of a producer
+        found = runway.follow(batches, leader_epoch_max)   # of the leader that this replica follows
 
-    It takes one batch that the full validation would append as it is: of magic 2, with CreateTime, valid, with the
+    As a leader's it takes one batch that the full validation would append as it is: of magic 2, with CreateTime, valid, with the
     topic's codec, in a compressed one with offsets that count up by one; that is not transactional, and whose producer
     is new or continues its sequence; and that fits the segment: its end within size_max bytes, its last offset up to
     offset_max, its timestamp up to timestamp_max, and a free slot in both indexes.
 
     codec: the topic's, -1 for the producer's. next_offset, position: the offset and the byte of the next batch.
     verifications: the producers whose transactions a coordinator verifies; while there is one, no batch is taken.
-    extend(batch, position, last offset, new entries of the offset index, of the time index): writes the batch, and
+    extend(batches, position, last offset, new entries of the offset index, of the time index): writes the batches, and
     advances the log. Any other append to the segment, and any change of the arguments, needs a new Runway.
     """
 
@@ -390,18 +391,74 @@ cdef class Runway:
 
     cdef int run(self, uint8_t *data, object batch) except -1:
         """Append the batch that `takes` has just taken. Raises what `extend` raises."""
-        cdef Batch *b = self.table.at(0)
+        lead_batch(data, self.table.at(0), self.next_offset, self.leader_epoch)
+        return self._run(data, batch)
+
+    def follow(self, batches not None, int32_t leader_epoch_max):
+        """Append batches of a leader as they are, with one call of `extend`: all of them whole, of the Runway's leader
+        epoch, not transactional, each beginning where the one before it ends. leader_epoch_max: the partition's leader
+        epoch.
+
+        Returns (first offset, last offset, max timestamp); None, with nothing changed, for batches that need the full
+        append. Errors of `extend` are raised; the producers' state is then ahead.
+        """
+        cdef const uint8_t[::1] data = batches
+        cdef int64_t first = self.next_offset, max_timestamp = -1
+        cdef Py_ssize_t i
+        cdef bint follows
+        if self.verifications or self.leader_epoch > leader_epoch_max or not data.shape[0] or (
+                data.shape[0] > self.size_max - self.position) or not (self.offset_slots and self.time_slots):
+            return None
+        with nogil:
+            follows = self._follows(&data[0], data.shape[0])
+        if not follows:
+            return None
+        self._run(&data[0], batches)
+        for i in range(self.table.count):
+            max_timestamp = max(max_timestamp, self.table.at(i).max_timestamp)
+        return first, self.next_offset - 1, max_timestamp
+
+    cdef bint _follows(self, const uint8_t *data, int64_t size) except -1 nogil:
+        """Whether the bytes are batches that `follow` appends. Sets their rows in `table`."""
+        cdef Py_ssize_t i
+        cdef Batch *b
+        cdef int64_t next_start = 0, needed = 0, next_offset = self.next_offset
+        self.table.count = 0
+        if scan_window(data, 0, size, 0, self.table, True, False, &next_start, &needed) != SCAN_END:
+            return False
+        for i in range(self.table.count):
+            b = self.table.at(i)
+            if (b.magic != 2 or b.faults or b.attributes & ~7 or b.leader_epoch != self.leader_epoch
+                    or not 0 <= next_offset == b.base_offset <= b.last_offset <= self.offset_max
+                    or b.max_timestamp > self.timestamp_max or b.last_offset == INT64_MAX
+                    or not self.indexer.takes(self.position + b.start, b.last_offset, 1)
+                    or (b.producer_id >= 0 and in_transaction(self.producers._find(b.producer_id)))):
+                return False
+            next_offset = b.last_offset + 1
+        return True
+
+    cdef int _run(self, const uint8_t *data, object batches) except -1:
+        """Append the batches in `table`, whose bytes are these. Raises what `extend` raises."""
+        cdef Py_ssize_t i
+        cdef Batch *b
         cdef int64_t position = self.position
-        lead_batch(data, b, self.next_offset, self.leader_epoch)
-        if b.producer_id >= 0:
-            self.producers._batch(b, data)
+        for i in range(self.table.count):
+            b = self.table.at(i)
+            if b.producer_id >= 0:
+                self.producers._batch(b, data + b.start)
+            self.position += b.size
+        b = self.table.at(self.table.count - 1)
         offset_entries, time_entries = self.indexer.append(self.table, position, self.offset_slots, self.time_slots)
         self.next_offset = plus(b.last_offset, 1)
-        self.position += b.size
         self.offset_slots -= len(offset_entries) // 8
         self.time_slots -= len(time_entries) // 12
-        self.extend(batch, position, b.last_offset, offset_entries, time_entries)
+        self.extend(batches, position, b.last_offset, offset_entries, time_entries)
         return 0
+
+
+cdef inline bint in_transaction(ProducerState *producer) noexcept nogil:
+    """Whether a transaction of the producer is open."""
+    return producer.used and producer.txn_first >= 0
 
 
 cdef inline bint comes_next(ProducerState *producer, Batch *b) noexcept nogil:

@@ -19,10 +19,11 @@ throttle time is 0. Source: OffsetCommitRequest.json, HeartbeatRequest.json and 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from formats.kernels.numbers cimport be16, be32, be64, set_be32
+from formats.kernels.numbers cimport be32, set_be32
+from formats.kernels.walk cimport ID_BYTES, Walk, begin, count, int32, int64, no_tags, string_length, take
 
 cdef enum:
     OFFSET_COMMIT = 8
@@ -41,81 +42,9 @@ cdef enum:
     BEAT_MOST = 4
 
 cdef enum:
-    HEADER_BYTES = 10  # up to the client id's length
-    ID_BYTES = 16
     ITEMS_MAX = 100
     STRING_MAX = 0x7fff
     ANSWER_HEAD_BYTES = 16  # more than an answer has in front of its topics
-
-cdef struct Walk:
-    const uint8_t *p
-    const uint8_t *end
-    bint flexible
-    bint is_other  # not ordinary: nothing more is read
-
-
-cdef inline const uint8_t *take(Walk *walk, int64_t size) noexcept nogil:
-    """Return where the next `size` bytes begin, and pass over them; NULL where there are fewer."""
-    cdef const uint8_t *p = walk.p
-    if walk.is_other or size < 0 or size > walk.end - p:
-        walk.is_other = True
-        return NULL
-    walk.p = p + size
-    return p
-
-
-cdef inline int64_t varint(Walk *walk) noexcept nogil:
-    cdef uint32_t value = 0
-    cdef const uint8_t *p
-    cdef int shift
-    for shift in range(0, 28, 7):
-        p = take(walk, 1)
-        if p == NULL:
-            return 0
-        value |= <uint32_t>(p[0] & 0x7f) << shift
-        if p[0] < 0x80:
-            if shift and not p[0]:  # a response has the same number in fewer bytes
-                walk.is_other = True
-            return value
-    walk.is_other = True
-    return 0
-
-
-cdef inline int32_t int32(Walk *walk) noexcept nogil:
-    cdef const uint8_t *p = take(walk, 4)
-    return 0 if p == NULL else <int32_t>be32(p)
-
-
-cdef inline int64_t int64(Walk *walk) noexcept nogil:
-    cdef const uint8_t *p = take(walk, 8)
-    return 0 if p == NULL else <int64_t>be64(p)
-
-
-cdef inline int64_t string_length(Walk *walk) noexcept nogil:
-    """The length of a string in bytes, -1 for null."""
-    cdef const uint8_t *p
-    if walk.flexible:
-        return varint(walk) - 1
-    p = take(walk, 2)
-    return -1 if p == NULL else <int16_t>be16(p)
-
-
-cdef inline void no_tags(Walk *walk) noexcept nogil:
-    cdef const uint8_t *p
-    if walk.flexible:
-        p = take(walk, 1)
-        if p != NULL and p[0]:
-            walk.is_other = True
-
-
-cdef inline int32_t count(Walk *walk) noexcept nogil:
-    """The count of an array of up to ITEMS_MAX items."""
-    cdef int64_t found = varint(walk) - 1 if walk.flexible else int32(walk)
-    if not 0 <= found <= ITEMS_MAX:
-        walk.is_other = True
-        return 0
-    return <int32_t>found
-
 
 cdef inline object string(Walk *walk, bint nullable):
     """Read a string. None where it is null or not ordinary."""
@@ -134,24 +63,6 @@ cdef inline object string(Walk *walk, bint nullable):
     except UnicodeDecodeError:
         walk.is_other = True
         return None
-
-
-cdef int begin(Walk *walk, const uint8_t[::1] frame, int key, int least, int most, int flexible) noexcept:
-    """Pass over the header. Return the version; -1 for another API or version, or a header that is not ordinary."""
-    cdef int version, length
-    if frame.shape[0] < HEADER_BYTES or be16(&frame[0]) != key:
-        return -1
-    version = <int16_t>be16(&frame[2])
-    if not least <= version <= most:
-        return -1
-    walk.p, walk.end = &frame[0] + HEADER_BYTES, &frame[0] + frame.shape[0]
-    walk.flexible, walk.is_other = version >= flexible, False
-    length = <int16_t>be16(&frame[8])
-    if length < -1:
-        return -1
-    take(walk, max(length, 0))
-    no_tags(walk)
-    return version
 
 
 cdef inline uint8_t *put(uint8_t *out, const uint8_t *data, int64_t size) noexcept nogil:
@@ -190,7 +101,7 @@ def read_offset_commit(const uint8_t[::1] frame not None):
     out = put(first + 4, &frame[4], 4)
     out = zeros(out, 5 if walk.flexible else 4)
     start = walk.p
-    topics_count = count(&walk)
+    topics_count = count(&walk, ITEMS_MAX)
     topics = []
     out = put(out, start, walk.p - start)
     for _ in range(topics_count):
@@ -200,7 +111,7 @@ def read_offset_commit(const uint8_t[::1] frame not None):
             topic = None if p == NULL else PyBytes_FromStringAndSize(<const char *>p, ID_BYTES)
         else:
             topic = string(&walk, False)
-        partitions_count = count(&walk)
+        partitions_count = count(&walk, ITEMS_MAX)
         items += partitions_count
         if walk.is_other or items > ITEMS_MAX:
             return None

@@ -393,8 +393,8 @@ def appending(given: LogInput) -> None:
             ProducerTable(read_control),
             indexer,
             lambda *_: None,
-            0,
-            next_offset=int64(random, near),
+            random.choice((0, row.leader_epoch)),
+            next_offset=random.choice((int64(random, near), row.base_offset)),
             position=random.choice((0, 2**31 - 100, INT64 - 10)),
             size_max=random.choice((2**31 - 1, INT64)),
             offset_max=int64(random, near),
@@ -411,6 +411,7 @@ def appending(given: LogInput) -> None:
         with suppress(ValueError):
             for _ in range(2):
                 runway.append(copy, int64(random))
+                runway.follow(given.data[row.start : row.start + row.size * random.choice((1, 1, 2, 9))], 2**31 - 1)
 
 
 def building(given: LogInput) -> None:

@@ -1,5 +1,5 @@
 """Frames of the wire protocol through formats.kernels.wire, against every schema that the broker checks with; plain
-requests through formats.kernels.produce and group_requests."""
+requests through formats.kernels.produce, group_requests and follower_fetch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from random import Random
 from formats.errors import FormatError
 from formats.kernels.append import Runway
 from formats.kernels.crc import crc32c
+from formats.kernels.follower_fetch import read_request, read_response
 from formats.kernels.group_requests import read_heartbeat, read_offset_commit
 from formats.kernels.indexes import AppendIndexer
 from formats.kernels.produce import ProduceLanes
@@ -171,10 +172,10 @@ def of_a_group(random: Random) -> bytes:
     flexible = version >= (8 if key == 8 else 4)
 
     def text(value: bytes) -> bytes:
-        return (varint(len(value) + 1) if flexible else wrapped(len(value), 2)) + value
+        return (uvarint(len(value) + 1) if flexible else wrapped(len(value), 2)) + value
 
     def count(value: int) -> bytes:
-        return varint(value + 1) if flexible else wrapped(value, 4)
+        return uvarint(value + 1) if flexible else wrapped(value, 4)
 
     tags = b"\0" if flexible else b""
     null = b"\0" if flexible else b"\xff\xff"
@@ -187,7 +188,34 @@ def of_a_group(random: Random) -> bytes:
         topic = bytes(16) if version >= 10 else text(b"topic")
         topics = random.choice((0, 1, 2))
         body += count(topics) + (topic + count(partitions) + partition * partitions + tags) * topics
-    data = bytearray(head + body + tags)
+    return changed(random, head + body + tags)
+
+
+def of_a_follower(random: Random) -> bytes:
+    """Return a Fetch request of a follower, with changed numbers."""
+    partition = (
+        wrapped(1, 4) + wrapped(0, 4) + wrapped(99, 8) + wrapped(0, 4) + wrapped(0, 8) + wrapped(1 << 20, 4) + b"\0"
+    )
+    partitions = random.choice((0, 1, 3, 101))
+    topics = random.choice((0, 1, 2))
+    head = wrapped(1, 2) + wrapped(17, 2) + wrapped(7, 4) + wrapped(4, 2) + b"name\0"
+    head += wrapped(500, 4) + wrapped(1, 4) + wrapped(1 << 20, 4) + b"\0" + wrapped(5, 4) + wrapped(6, 4)
+    body = uvarint(topics + 1) + (bytes(16) + uvarint(partitions + 1) + partition * partitions + b"\0") * topics
+    return changed(random, head + body + b"\1\1\1\1\x0d" + wrapped(9, 4) + wrapped(1, 8) + b"\0")
+
+
+def to_a_follower(random: Random) -> bytes:
+    """Return a Fetch response to a follower, with changed numbers."""
+    topics, partitions, size = random.choice((0, 1, 2)), random.choice((0, 1, 3, 101)), random.choice((-1, 0, 300))
+    records = uvarint(size + 1) + bytes(max(size, 0))
+    partition = wrapped(1, 4) + bytes(2) + wrapped(9, 8) * 3 + b"\0" + wrapped(-1, 4) + records + b"\0"
+    body = uvarint(topics + 1) + (bytes(16) + uvarint(partitions + 1) + partition * partitions + b"\0") * topics
+    return changed(random, bytes(5) + bytes(4 + 2) + wrapped(5, 4) + body + b"\0")
+
+
+def changed(random: Random, whole: bytes) -> bytes:
+    """Return the bytes, sometimes with changed numbers, or cut."""
+    data = bytearray(whole)
     for _ in range(random.choice((0, 0, 1, 2))):
         at, size = random.randrange(len(data)), random.choice((1, 2, 4))
         data[at : at + size] = wrapped(extreme(random), size)
@@ -212,3 +240,10 @@ def run(random: Random) -> None:
     for whole in (data, of_a_group(random)):
         read_heartbeat(tight(whole))
         read_offset_commit(tight(whole))
+    for whole in (data, of_a_follower(random)):
+        read_request(tight(whole))
+    for whole in (data, to_a_follower(random)):
+        answer = tight(whole)
+        found = read_response(answer, random.choice((5, 5, 5, 0, position)))
+        for _, partitions in () if found is None else found[1]:
+            assert all(0 <= start <= start + max(size, 0) <= len(answer) for *_, start, size in partitions)

@@ -7,8 +7,9 @@ v17 directory ids. v18 the follower's high watermark.
 A Fetch waits until there are min_bytes of records, or max_wait is over. It does not poll: each change of a requested
 partition, such as a higher high watermark, wakes it. Within a session only the partitions that have changed are read.
 A Fetch of many partitions does its work in parts, and other connections are served in between. A follower's Fetch is
-answered by kcli.broker.replication.serving. Consumers that send their rack (v11) may read from followers, and the
-leader's response names a follower in their rack (KIP-392).
+answered by kcli.broker.replication.serving; within a session most are plain (`answer_plain`), and are not decoded.
+Consumers that send their rack (v11) may read from followers, and the leader's response names a follower in their rack
+(KIP-392).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
+from formats.kernels.follower_fetch import read_request as read_follower_fetch
 from kcli.broker.broker import Broker
 from kcli.broker.client_view.current_leader import Leader, current_leader, endpoints_field, leader_field
 from kcli.broker.fetching.sessions import (
@@ -33,23 +35,28 @@ from kcli.broker.fetching.sessions import (
     topic_in_key,
     topic_key,
 )
-from kcli.broker.fetching.tracker import Key, Tracker
+from kcli.broker.fetching.tracker import FollowerTracker, Key, Tracker
 from kcli.broker.partition.partitions import Partition, Watcher
 from kcli.broker.process.turns import LONG_ITEMS, Parts, at_once
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.fetch_layout import UNKNOWN, FetchFrame, PartitionAnswer, lay_out
 from kcli.broker.wire.layout import NO_TAGS
+from kcli.broker.wire.messages import messages
 from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange
 from kcli.log.live.segments import LogRead
 from kcli.protocol.error_code import ErrorCode
-from kcli.security.acls import Operation, ResourceType
+from kcli.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
+    from kcli.broker.wire.call import Client
     from kcli.broker.wire.types import fetch as types
 
 T = TypeVar("T")
 Answers = list[tuple[FetchedPartition, PartitionAnswer]]
 DEBUG_CONSUMER = -2
+FETCH: Final = 1
+FOLLOWER_VERSION: Final = 17
+"""The version of plain requests."""
 UNKNOWN_NAMES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """Errors of partitions that Kafka's request handler refuses without reading the log: the response has an empty list of
 aborted transactions for them, not null."""
@@ -146,6 +153,35 @@ def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Lai
     if not isinstance(found, _Fetch):
         return found
     return _Waiting(found).answer()
+
+
+def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int) -> Laid | Later | None:
+    """Return the response to a plain Fetch, that is, one of a follower within its session, which names only partitions
+    of the session. Return None, and change nothing, for any other request; the caller then decodes and handles it."""
+    read = read_follower_fetch(frame)
+    if read is None:
+        return None
+    correlation_id, replica, max_wait_ms, min_bytes, max_bytes, session_id, session_epoch, named = read
+    session = broker.sessions.find(session_id)
+    if session is None or session.epoch != session_epoch or not session.with_ids:
+        return None
+    tracker, partitions = session.tracker, session.partitions
+    if not isinstance(tracker, FollowerTracker) or len(tracker.dirty) + len(named) > AT_ONCE_MAX:
+        return None
+    for key, _ in named:
+        if key not in partitions:
+            return None
+    if not broker.access.allows_unaudited(client, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return None
+    broker.sessions.used(session, now_ms)
+    for key, fields in named:
+        partitions[key].place(*fields)
+        tracker.dirty[key] = None
+    from kcli.broker.replication.serving import Terms, serve_plain
+
+    kind, max_wait_s = messages(FETCH, FOLLOWER_VERSION), max_wait_ms / 1000
+    terms = Terms(kind, correlation_id, replica, max_wait_s, min_bytes, max_bytes, now_ms, is_incremental=True)
+    return serve_plain(terms, session, broker.replicas)
 
 
 def _is_long(broker: Broker, call: types.FetchCall) -> bool:

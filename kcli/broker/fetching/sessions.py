@@ -64,11 +64,18 @@ class FetchedPartition:
 
     def update(self, partition: FetchPartition) -> None:
         """Set the partition's fields to those in a Fetch request."""
-        self.offset = partition.fetch_offset
-        self.max_bytes = partition.partition_max_bytes
-        self.leader_epoch = getattr(partition, "current_leader_epoch", UNKNOWN)
-        self.last_fetched_epoch = getattr(partition, "last_fetched_epoch", UNKNOWN)
-        self.log_start = getattr(partition, "log_start_offset", UNKNOWN)
+        self.place(
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            getattr(partition, "current_leader_epoch", UNKNOWN),
+            getattr(partition, "last_fetched_epoch", UNKNOWN),
+            getattr(partition, "log_start_offset", UNKNOWN),
+        )
+
+    def place(self, offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int, log_start: int) -> None:
+        """Set the partition's fields to those in a Fetch request, which was not decoded."""
+        self.offset, self.max_bytes, self.leader_epoch = offset, max_bytes, leader_epoch
+        self.last_fetched_epoch, self.log_start = last_fetched_epoch, log_start
 
     def is_news(self, answer: PartitionAnswer) -> bool:
         """Whether the partition belongs in an incremental response, as it has records, an error or a changed offset."""

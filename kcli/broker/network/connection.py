@@ -83,6 +83,7 @@ their requests were handled, or after TURN_BYTES bytes of unsent responses. At l
 turn."""
 WAITING_APIS: Final = frozenset(api.key for api in APIS.values() if api.name in {"fetch", "join_group", "sync_group"})
 """The APIs whose requests may wait for data or for other clients, up to a time that the client sets."""
+UNDECODED: Final = -1
 LATE_MAX: Final = 32
 """The greatest number of Produce requests of one connection that may wait for their responses at a time."""
 
@@ -142,16 +143,16 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
 
 
 class _Pending:
-    """A place in the queue of responses. call: the request; None for a plain Produce request, which is not decoded, and
-    while a thread decodes the request. answer: the response, a Later, or an awaitable. task: the task that awaits or
-    encodes the response; None without such a task, and once it is done. began_ns: when the handler was called.
-    size_bytes: the bytes of request memory (request_memory.py) that the request occupies until its response is
-    sent."""
+    """A place in the queue of responses. api_key: the request's, UNDECODED while a thread decodes it. call: the
+    request; None for UNDECODED, and for a plain request, which is not decoded. answer: the response, a Later, or an
+    awaitable. task: the task that awaits or encodes the response; None without such a task, and once it is done.
+    began_ns: when the handler was called. size_bytes: the bytes of request memory (request_memory.py) that the request
+    occupies until its response is sent."""
 
-    __slots__ = ("answer", "began_ns", "call", "size_bytes", "task")
+    __slots__ = ("answer", "api_key", "began_ns", "call", "size_bytes", "task")
 
-    def __init__(self, call: Call | None, answer: Any, began_ns: int) -> None:
-        self.call, self.answer, self.began_ns = call, answer, began_ns
+    def __init__(self, api_key: int, call: Call | None, answer: Any, began_ns: int) -> None:
+        self.api_key, self.call, self.answer, self.began_ns = api_key, call, answer, began_ns
         self.size_bytes = 0
         self.task: asyncio.Task[None] | None = None
 
@@ -163,7 +164,7 @@ class _Pending:
     @property
     def holds_up_all(self) -> bool:
         """Whether no further request is handled before this response is sent, not even a Produce request."""
-        return self.task is not None or (self.call is not None and self.call.header.api_key != PRODUCE)
+        return self.task is not None or self.api_key != PRODUCE
 
     def give_up(self) -> None:
         """Cancel the task or the future that makes the response."""
@@ -385,8 +386,8 @@ class Connection:
     @property
     def _only_waits(self) -> bool:
         """Whether all requests received are handled, and the last one waits for data or for other clients."""
-        last = self._pending[-1].call if self._pending else None
-        return not self._rest and last is not None and last.header.api_key in WAITING_APIS
+        last = self._pending[-1] if self._pending else None
+        return not self._rest and last is not None and last.api_key in WAITING_APIS
 
     def _take(self, data: memoryview) -> None:
         """Handle the requests in the bytes kept earlier (`_rest`) and in `data`, as long as the state is READING, and
@@ -507,7 +508,7 @@ class Connection:
     def _hold_up(self, reading: Coroutine[Any, Any, None]) -> None:
         """Handle no further request until a task has decoded the current one, whose place in the queue is the last.
         reading: the task's coroutine, which removes that place and handles the request."""
-        place = _Pending(None, None, 0)
+        place = _Pending(UNDECODED, None, None, 0)
         place.task = self._loop.create_task(reading)
         self._pending.append(place)
         self._enter(HELD_UP)
@@ -526,9 +527,12 @@ class Connection:
         if answer is None:
             return False
         if self._pending or isinstance(answer, Later):
-            self._pending.append(_Pending(None, answer, 0))
+            pending = _Pending(int.from_bytes(frame[:2]), None, answer, 0)
+            self._pending.append(pending)
             if isinstance(answer, Later):
                 answer.future.add_done_callback(self._answer_pending)
+                if pending.holds_up_all:
+                    self._enter(HELD_UP)
         else:
             self._out.add(answer)
         return True
@@ -630,19 +634,19 @@ class Connection:
             answer = self._server.handle(api, call)
             call.frame = None
             if isinstance(answer, Later):
-                self._pending.append(_Pending(call, answer, began_ns))
+                self._pending.append(_Pending(api.key, call, answer, began_ns))
                 answer.future.add_done_callback(self._answer_pending)
                 if api.key != PRODUCE:
                     self._enter(HELD_UP)
             elif not isinstance(answer, Laid) and (isawaitable(answer) or has_long_list(answer)):
                 if api.key == PRODUCE:  # the request's batches may be views of the scratch buffer
                     self._server.renew_scratch()
-                pending = _Pending(call, answer, began_ns)
+                pending = _Pending(api.key, call, answer, began_ns)
                 pending.task = self._loop.create_task(self._complete(pending, call))
                 self._pending.append(pending)
                 self._enter(HELD_UP)
             elif self._pending:
-                self._pending.append(_Pending(call, answer, began_ns))
+                self._pending.append(_Pending(api.key, call, answer, began_ns))
             else:
                 self._answer(call, answer, began_ns)
         except Exception as error:  # noqa: BLE001  (whatever a handler's bug is, it ends its connection, not the broker)
@@ -679,7 +683,7 @@ class Connection:
                 else:
                     self._answer(call, response, first.began_ns)
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (as in _handle)
-                self._fail(APIS[PRODUCE if call is None else call.header.api_key], error)
+                self._fail(APIS[first.api_key], error)
                 return
             finally:
                 if first.size_bytes:

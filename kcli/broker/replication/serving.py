@@ -8,7 +8,8 @@ the follower has.
     wait       until a partition has records or an error, or this broker begins to lead more partitions of the follower
                (which then fetches them at once), or the request's max_wait is over
 
-A broker that has no replica of the partition, or whose broker epoch is outdated (KIP-903), is refused.
+A broker that has no replica of the partition, or whose broker epoch is outdated (KIP-903), is refused. A plain Fetch
+(`serve_plain`) was not decoded; its partitions are read and answered as any others.
 Source: ReplicaManager.fetchMessages, Partition.fetchRecords, FetchSession; KIP-227, KIP-595 (diverging epochs).
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.broker.fetching.sessions import FULL_MAX, NO_SESSION, FetchedPartition, Session
 from kcli.broker.fetching.tracker import FollowerTracker, Key
@@ -25,6 +26,7 @@ from kcli.broker.partition.partitions import Partition
 from kcli.broker.process.turns import LONG_ITEMS, Parts, at_once
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.fetch_layout import UNKNOWN, FetchFrame, PartitionAnswer
+from kcli.broker.wire.messages import Messages
 from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange, PartitionLog
 from kcli.log.live.segments import LogRead
 from kcli.protocol.error_code import ErrorCode
@@ -35,6 +37,19 @@ if TYPE_CHECKING:
     from kcli.broker.wire.types.fetch import FetchCall
 
 Found = dict[Key, PartitionAnswer]
+
+
+class Terms(NamedTuple):
+    """The terms of a Fetch. replica: the follower's broker id and broker epoch."""
+
+    messages: Messages
+    correlation_id: int
+    replica: tuple[int, int]
+    max_wait_s: float
+    min_bytes: int
+    max_bytes: int
+    now_ms: int
+    is_incremental: bool
 
 
 def serve(
@@ -50,29 +65,39 @@ def serve(
     of partitions are those of api/fetch.py, and UNKNOWN_LEADER_EPOCH for a broker that has no replica of the partition.
     """
     call.is_exempt = True
-    return _Fetch(call, replica, session, requested, replicas).begin()
+    request = call.request
+    terms = Terms(
+        call.messages,
+        call.header.correlation_id,
+        replica,
+        request.max_wait.total_seconds(),
+        request.min_bytes,
+        request.max_bytes,
+        call.now_ms,
+        is_incremental=session is not None and call.get("session_epoch", 0) > 0,
+    )
+    return _Fetch(terms, session, requested, replicas).begin()
+
+
+def serve_plain(terms: Terms, session: Session, replicas: ReplicaManager) -> Laid | Later:
+    """Return the response to a follower's Fetch within a session that has few partitions to read."""
+    return at_once(_Fetch(terms, session, [], replicas).begin())
 
 
 class _Fetch:
     """One Fetch of a follower."""
 
     def __init__(
-        self,
-        call: FetchCall,
-        replica: tuple[int, int],
-        session: Session | None,
-        requested: list[FetchedPartition],
-        replicas: ReplicaManager,
+        self, terms: Terms, session: Session | None, requested: list[FetchedPartition], replicas: ReplicaManager
     ) -> None:
         self.replicas = replicas
-        self.call = call
-        self.replica_id, self.broker_epoch = replica
+        self.messages, self.correlation_id = terms.messages, terms.correlation_id
+        self.replica_id, self.broker_epoch = terms.replica
         self.session = session
-        request = call.request
-        self.is_incremental = session is not None and call.get("session_epoch", 0) > 0
-        self.max_bytes = min(request.max_bytes, replicas.config.fetch_max_bytes)
-        self.min_bytes = min(request.min_bytes, self.max_bytes)
-        self.max_wait_s = request.max_wait.total_seconds()
+        self.is_incremental = terms.is_incremental
+        self.max_bytes = min(terms.max_bytes, replicas.config.fetch_max_bytes)
+        self.min_bytes = min(terms.min_bytes, self.max_bytes)
+        self.max_wait_s = terms.max_wait_s
         self.throttle = replicas.leader_throttle
         if session is None:
             self.partitions = {each.key: each for each in requested}
@@ -80,7 +105,7 @@ class _Fetch:
         else:
             self.partitions = session.partitions
             self.tracker = self._tracker_of(session)
-        self.tracker.fetched_ms = call.now_ms
+        self.tracker.fetched_ms = terms.now_ms
         self._is_in_parts = False
 
     def _tracker_of(self, session: Session) -> FollowerTracker:
@@ -273,7 +298,7 @@ class _Fetch:
     def _answer(self, found: Found) -> Parts[Laid]:
         """Return the response. If it is made in parts, records are read again at its end, as a file may have been
         deleted since."""
-        frame, full = FetchFrame(self.call.messages), []
+        frame, full = FetchFrame(self.messages), []
         for i, (key, answer) in enumerate(found.items()):
             if i and not i % LONG_ITEMS:
                 yield
@@ -286,7 +311,7 @@ class _Fetch:
         session = self.session
         if session is None:
             self._leave()
-        return frame.whole(self.call.header.correlation_id, NO_SESSION if session is None else session.id)
+        return frame.whole(self.correlation_id, NO_SESSION if session is None else session.id)
 
     def _add(self, frame: FetchFrame, key: Key, answer: PartitionAnswer) -> None:
         """Add a partition to the response, and note its offsets in the session."""

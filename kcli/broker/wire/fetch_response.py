@@ -20,9 +20,11 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from formats.errors import FormatError
+from formats.kernels.follower_fetch import read_response
 from kcli.protocol.error_code import ErrorCode
 
 LEAST: Final = 13
+UNKNOWN: Final = -1
 _HEAD: Final = struct.Struct(">ihi")
 _PARTITION: Final = struct.Struct(">ihqqq")
 _ABORTED: Final = struct.Struct(">qq")
@@ -112,10 +114,29 @@ class FetchResponse:
 
 def read(frame: memoryview, position: int) -> FetchResponse:
     """Return the response whose body begins at `position` of its frame. Raises FormatError, UnicodeDecodeError."""
+    plain = read_response(frame, position)
+    if plain is not None:
+        return _plain(frame, *plain)
     try:
         return _Reader(frame, position).response()
     except (struct.error, IndexError):
         raise FormatError("FetchResponse ends too early", len(frame)) from None
+
+
+def _plain(
+    frame: memoryview, session_id: int, topics: list[tuple[bytes, list[tuple[int, int, int, int, int, int]]]]
+) -> FetchResponse:
+    """Return the response that a kernel has read: of each partition the index, the offsets, the place of the
+    records."""
+    found = []
+    for topic_id, items in topics:
+        partitions = []
+        for index, high_watermark, last_stable, log_start, start, size in items:
+            records = None if size < 0 else frame[start : start + size]
+            offsets = high_watermark, last_stable, log_start
+            partitions.append(PartitionData(index, ErrorCode.NONE, *offsets, None, UNKNOWN, records))
+        found.append(FetchableTopicResponse(_topic_id(topic_id), tuple(partitions)))
+    return FetchResponse(0, ErrorCode.NONE, session_id, tuple(found))
 
 
 class _Reader:

@@ -122,8 +122,7 @@ class OpenOptions:
 class PartitionLog:
     """The log of one partition. Methods that change it may raise OSError, and take now_ms if they need the time.
 
-    runway: compiled code that appends ordinary batches after a few checks; None if the next batch needs all
-    checks.
+    runway: compiled code that appends ordinary batches after a few checks; None if the next ones need all checks.
     """
 
     def __init__(
@@ -228,9 +227,14 @@ class PartitionLog:
         return None if appended is None else Appended(*appended, NONE, self.log_start_offset)
 
     def _extend(
-        self, data: bytearray | memoryview, position: int, last_offset: int, offset_entries: bytes, time_entries: bytes
+        self,
+        data: bytes | bytearray | memoryview,
+        position: int,
+        last_offset: int,
+        offset_entries: bytes,
+        time_entries: bytes,
     ) -> None:
-        """Write a batch that the Runway has checked, with its index entries, and advance the log end offset. Raises
+        """Write batches that the Runway has checked, with their index entries, and advance the log end offset. Raises
         OSError."""
         active = self._segments.active
         try:
@@ -327,6 +331,9 @@ class PartitionLog:
         Raises AppendRefused, UnexpectedOffsets, LogFailed.
         """
         self._check_usable()
+        appended = self._follow_plain(data, leader_epoch)
+        if appended is not None:
+            return appended
         table = BatchTable()
         behind, how, _ = scan(data, 0, len(data), 0, table)
         size, bad, in_order, max_timestamp, epochs = survey_batches(table, leader_epoch)
@@ -352,7 +359,13 @@ class PartitionLog:
         self._write(memoryview(data)[:size], table, last.last_offset, now_ms)
         if self.producers.verifications:  # left from when this replica was the leader
             self.producers.end_verifications(table)
+        self.runway = self._new_runway(table)
         return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)
+
+    def _follow_plain(self, data: bytes | bytearray | memoryview, leader_epoch: int) -> Appended | None:
+        """Append ordinary batches of the leader through the Runway, as `_append_plain` does those of a producer."""
+        found = None if self.runway is None else self.runway.follow(data, leader_epoch)
+        return None if found is None else Appended(*found, NONE, self.log_start_offset)
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:
         if epoch >= 0:
