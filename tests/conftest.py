@@ -1,11 +1,13 @@
 """What every test shares: the golden data (see golden/README.md) and real Kafka, where the machine has it."""
 
+import atexit
 import gc
 import gzip
 import json
 import os
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ LONGEST = (
 """Test files that take 20 s or more by themselves. They run first: one that began last would leave the other processes
 without work."""
 WAITING_WORKERS = 3
+collect_ignore = ["golden"]
+"""Hundreds of directories without a test."""
 FIRST_PORT, PORTS_PER_WORKER = 22_000, 500  # below those that Linux gives to clients
 
 Json = dict[str, Any]
@@ -140,8 +144,8 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # or duckdb would find its objects left over
+# or duckdb would find its objects left over; not before pytest has made its last collections
+atexit.register(gc.unfreeze)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -171,5 +175,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             warnings.simplefilter("ignore", left)
 
 
+@cache
 def _is_by_the_clock(path: Path) -> bool:
     return path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[0] in BY_THE_CLOCK

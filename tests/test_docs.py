@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.export.session import QUICK_JAVA
 from samples import make_picture
 from tests.broker.running import served_node
 from tests.cli.options import command_of, options_of
@@ -43,9 +44,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def environment() -> dict[str, str]:
-    """Variables with which `kcli` is this project's, and prints 120 columns without colours."""
+    """Variables with which `kcli` is this project's, and prints 120 columns without colours; Spark of a page's own
+    starts as kcli starts it."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "120"}
+    return os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "120", "JDK_JAVA_OPTIONS": QUICK_JAVA}
 
 
 def run(command: str, directory: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -77,7 +77,7 @@ def kafka_cluster(directory: Path) -> Cluster:
 
 def kcli_cluster(directory: Path) -> Cluster:
     """Of kcli's nodes, one by one."""
-    return KcliCluster(directory, KAFKA_DEFAULTS)
+    return KcliCluster(directory, KAFKA_DEFAULTS, warm=False)
 
 
 def launched_cluster(directory: Path) -> Cluster:

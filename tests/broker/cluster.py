@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from kcli.broker.metadata.format import format_directories
 from kcli.broker.node import Node
 from kcli.log.disk import Disk
 from tests.broker.running import TIMEOUT_S, Client, RunningNode
+from tests.cli.warm import warm_kcli
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 QUICK = {
@@ -77,16 +76,15 @@ class ClusterNode(RunningNode):
 
 
 class ProcessNode:
-    """A node of a cluster as a child process: `kcli serve --config`."""
+    """A node of a cluster as a process: `kcli serve --config`, forked from one that has imported it."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Begins to start; `wait_until_up` waits for it."""
         directory = Path(properties["log.dirs"].split(",")[0])
         config, self.log = directory.with_suffix(".properties"), directory.with_suffix(".log")
         config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        command = [sys.executable, "-m", "kcli", "serve", "--config", str(config)]
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = warm_kcli().start(["serve", "--config", str(config)], stderr=log)
         self._listeners = properties["listeners"]
 
     def wait_until_up(self) -> None:

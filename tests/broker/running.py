@@ -246,9 +246,10 @@ def running_node(data_dir: Path, disk: Disk | None = None, **options: str) -> It
 
 
 class ServedNode:
-    """`kcli serve` as a process. warm: forked from one that has imported it, for tests of what it serves."""
+    """`kcli serve` as a process, forked from one that has imported it. warm: False for tests of the process itself, as
+    of its start: an interpreter of its own."""
 
-    def __init__(self, data_dir: Path, *arguments: str, listen: str = "127.0.0.1:0", warm: bool = False) -> None:
+    def __init__(self, data_dir: Path, *arguments: str, listen: str = "127.0.0.1:0", warm: bool = True) -> None:
         command = ["serve", "--data-dir", str(data_dir), "--listen", listen, *arguments]
         self.process: subprocess.Popen[str] | Forked
         if warm:
@@ -279,7 +280,7 @@ class ServedNode:
 
 
 @contextmanager
-def served_node(data_dir: Path, *arguments: str, warm: bool = False) -> Iterator[ServedNode]:
+def served_node(data_dir: Path, *arguments: str, warm: bool = True) -> Iterator[ServedNode]:
     """`kcli serve` as a process (see ServedNode), killed at the end if it still runs."""
     node = ServedNode(data_dir, *arguments, warm=warm)
     try:

@@ -42,7 +42,7 @@ def refused(*arguments: str, status: int = REFUSED) -> str:
 
 
 def test_ready_line_and_end(tmp_path: Path) -> None:
-    with served_node(tmp_path / "data") as node:
+    with served_node(tmp_path / "data", warm=False) as node:
         words = node.ready_line.split()
         assert words[:2] == ["kcli", "ready"]
         assert words[3:5] == ["node", "1"]
@@ -56,7 +56,7 @@ def test_ready_line_and_end(tmp_path: Path) -> None:
 def test_no_metadata_without_a_broker_while_it_stops(tmp_path: Path) -> None:
     """A client that learns of no broker at all forgets the brokers that it knows (librdkafka from 2.10 on), and does
     not reconnect."""
-    with served_node(tmp_path) as node, ThreadPoolExecutor(ASKING) as pool:
+    with served_node(tmp_path, warm=False) as node, ThreadPoolExecutor(ASKING) as pool:
         asking = threading.Semaphore(0)
 
         def ask() -> set[int]:
@@ -77,17 +77,17 @@ def test_no_metadata_without_a_broker_while_it_stops(tmp_path: Path) -> None:
 
 
 def test_the_cluster_is_the_same_after_a_restart(tmp_path: Path) -> None:
-    with served_node(tmp_path) as node:
+    with served_node(tmp_path, warm=False) as node:
         first = node.ready_line.split()[6]
         node.signal(signal.SIGINT)
-    with served_node(tmp_path) as node:
+    with served_node(tmp_path, warm=False) as node:
         assert node.ready_line.split()[6] == first
 
 
 def test_a_killed_node_need_not_wait_until_its_session_is_over(tmp_path: Path) -> None:
-    with served_node(tmp_path) as node:
+    with served_node(tmp_path, warm=False) as node:
         node.signal(signal.SIGKILL)
-    with served_node(tmp_path) as node:
+    with served_node(tmp_path, warm=False) as node:
         _, errors = node.signal(signal.SIGTERM)
     assert "not registered" not in errors
 
@@ -108,7 +108,7 @@ def test_temporary_directory_goes(tmp_path: Path) -> None:
 
 
 def test_json_log(tmp_path: Path) -> None:
-    with served_node(tmp_path, "--log-format", "json", "-o", "no.such.name=1") as node:
+    with served_node(tmp_path, "--log-format", "json", "-o", "no.such.name=1", warm=False) as node:
         _, errors = node.signal(signal.SIGTERM)
     lines = [json.loads(line) for line in errors.splitlines()]
     assert all(set(line) >= {"time", "level", "logger", "message"} for line in lines)
@@ -116,7 +116,7 @@ def test_json_log(tmp_path: Path) -> None:
 
 
 def test_advertised_address(tmp_path: Path) -> None:
-    with served_node(tmp_path, "--advertise", "kafka.test:9999") as node:
+    with served_node(tmp_path, "--advertise", "kafka.test:9999", warm=False) as node:
         assert node.bootstrap == "kafka.test:9999"
 
 
@@ -180,7 +180,7 @@ def test_a_controller_alone_and_a_broker_that_joins_it(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    with served_node(tmp_path) as node:
+    with served_node(tmp_path, warm=False) as node:
         node.process.send_signal(signal.SIGINT)
         began = time.monotonic()
         status, _ = node.signal(signal.SIGINT)
@@ -197,7 +197,7 @@ def test_a_taken_port(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_use(tmp_path: Path) -> None:
-    with served_node(tmp_path):
+    with served_node(tmp_path, warm=False):
         reason = refused("--data-dir", str(tmp_path), "--listen", "127.0.0.1:0")
     assert "in use by a running Kafka or kcli" in reason
 
@@ -226,7 +226,7 @@ def test_a_node_of_a_cluster_must_be_formatted(tmp_path: Path) -> None:
 )
 def test_refusals(tmp_path: Path, arguments: list[str], status: int, reason: str) -> None:
     data = tmp_path / "data"
-    with served_node(data) as node:
+    with served_node(data, warm=False) as node:
         node.signal(signal.SIGTERM)
     listen = [] if "--listen" in arguments else ["--listen", "127.0.0.1:0"]
     assert reason in refused("--data-dir", str(data), *listen, *arguments, status=status)

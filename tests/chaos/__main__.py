@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -304,7 +305,7 @@ def chaos(options: argparse.Namespace, seed: int, events: EventLog, work: Path) 
     directories = {node: work / f"node-{node}" / "data" for node in ids}
     with machine(ids, directories, work) as (network, disks):
         in_namespaces = {} if isinstance(network, str) else {"places": network.places(), "enter": network.enter}
-        kind: Callable[..., Cluster] = RealCluster if options.cluster == "kafka" else KcliCluster
+        kind: Callable[..., Cluster] = RealCluster if options.cluster == "kafka" else partial(KcliCluster, warm=False)
         with kind(work, OPTIONS, **in_namespaces) as cluster:
             victim = Victim(cluster, network, disks, Random(seed), events)
             processor = Processor(cluster.bootstrap, work, events)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -77,11 +76,9 @@ def committed(cluster: Cluster) -> Committed:
 
 
 @pytest.fixture(scope="module")
-def tools() -> Iterator[kit.ToolServer]:
+def tools() -> kit.ToolServer:
     """Kafka's tools."""
-    server = kit.ToolServer(kit.set_up())
-    yield server
-    server.close()
+    return kit.tool_server()
 
 
 def test_describe(committed: Committed) -> None:
@@ -177,7 +174,7 @@ RESETS = [
 @pytest.mark.parametrize("cluster", [KAFKA], indirect=True)
 @pytest.mark.parametrize("scope", [["--all-topics"], ["--topic", "{}"], ["--topic", "{}:1"]], ids=" ".join)
 def test_resets_are_those_of_kafka_consumer_groups(
-    committed: Committed, tools: kit.ToolServer, tmp_path: Path, scope: list[str]
+    committed: Committed, tools: kit.ToolServer, scope: list[str]
 ) -> None:
     group = committed.group("compared", 7, 11)
     groups = Groups(Connection(committed.cluster.address))
@@ -187,7 +184,6 @@ def test_resets_are_those_of_kafka_consumer_groups(
         told = tools.run(
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
             ["--bootstrap-server", committed.cluster.address, "--reset-offsets", "--dry-run", *arguments],
-            tmp_path,
         )
         rows = sorted(line.split() for line in told.stdout.splitlines() if line.startswith(f"{group} "))
         assert rows, told

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.printable import has_hidden
 from kcli.protocol.topic_partition import TopicPartition
-from tests.cli.run import KCLI
+from tests.cli.run import kcli
+from tests.cli.warm import warm_kcli
 from tests.client.clusters import Cluster, kcli_serve
 from tests.client.groups import until
 from tests.conftest import SAMPLES
@@ -27,40 +27,42 @@ HOSTILE = "\x1b[31mRED\x1b]0;pwned\x07\x9b1m\x85\u2028\u202e\u2066\x7f\r\nFORGED
 COLOUR = re.compile(r"\x1b\[[0-9;]*[HJKm]|\r\x1b\[K|\r")
 
 
-def in_a_pipe(command: list[str | Path]) -> tuple[str, int]:
-    """Run a command; return its output, stderr included, and its status."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60)
-    return done.stdout.decode(errors="surrogateescape"), done.returncode
+def in_a_pipe(arguments: list[str]) -> tuple[str, int]:
+    """Run kcli; return its output, stderr included, and its status."""
+    ours, theirs = os.pipe()
+    process = warm_kcli().start(arguments, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as pipe:
+        return pipe.read().decode(errors="surrogateescape"), process.wait(60)
 
 
-def in_a_terminal(command: list[str | Path]) -> tuple[str, int]:
-    """Run a command in a terminal; return its output without the colours that kcli itself sets (none of them is
-    red)."""
+def in_a_terminal(arguments: list[str]) -> tuple[str, int]:
+    """Run kcli in a terminal; return its output without the colours that kcli itself sets (none of them is red)."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
     environment.pop("NO_COLOR", None)
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        printed = b""
-        try:
-            while chunk := os.read(ours, 65536):
-                printed += chunk
-        except OSError:  # Linux raises this where no process holds the other end any more
-            pass
-        os.close(ours)
-        process.wait(60)
+    process = warm_kcli().start(arguments, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    printed = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            printed += chunk
+    except OSError:  # Linux raises this where no process holds the other end any more
+        pass
+    os.close(ours)
+    status = process.wait(60)
     text = printed.decode(errors="surrogateescape").replace("\r\n", "\n")
     assert "\x1b[31mRED" not in text
-    return COLOUR.sub("", text), process.returncode
+    return COLOUR.sub("", text), status
 
 
 RUNNERS = [pytest.param(in_a_pipe, id="pipe"), pytest.param(in_a_terminal, id="terminal")]
-Run = Callable[[list[str | Path]], tuple[str, int]]
+Run = Callable[[list[str]], tuple[str, int]]
 
 
 def check(run: Run, *arguments: str | Path, names: str | None = "RED", statuses: tuple[int, ...] = (0, 1, 2)) -> str:
     """Run kcli: its output names what is hostile, escaped, and on lines that kcli made."""
-    text, status = run([*KCLI, *arguments])
+    text, status = run([str(each) for each in arguments])
     assert status in statuses, text
     assert "Traceback" not in text
     lines = text.split("\n")
@@ -186,6 +188,6 @@ def test_a_path_that_is_named(disk: Path, run: Run, command: str, name: str) -> 
 def test_the_notes_on_kafka_s_format(disk: Path) -> None:
     """`--format kafka` prints Kafka's lines unchanged; this checks the notes on stderr."""
     paths = [disk, disk / "\x1b[31mRED\nFORGED.log"]
-    done = subprocess.run([*KCLI, "dump-segment", "--format", "kafka", *paths], capture_output=True, check=False)
-    assert b"RED" in done.stderr
-    assert not any(map(has_hidden, done.stderr.decode().split("\n")))
+    complaints = kcli("dump-segment", "--format", "kafka", *paths).stderr
+    assert "RED" in complaints
+    assert not any(map(has_hidden, complaints.split("\n")))

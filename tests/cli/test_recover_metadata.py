@@ -92,7 +92,7 @@ def test_prediction_is_what_a_start_does(damaged: Path) -> None:
     kept = image_of(damaged)  # up to the damage
     lost = names(found, "metadata-lost", "topic")
     assert lost == image_of(GOLDEN / SET).topics.keys() - kept.topics.keys()
-    with served_node(damaged, "--allow-strays", warm=True):
+    with served_node(damaged, "--allow-strays"):
         pass
     assert strays(damaged) == predicted
 
@@ -133,7 +133,7 @@ def test_salvage_brings_everything_back(message: str | None, tmp_path: Path) -> 
     }
     assert saved.metadata_version == whole.metadata_version
     before = partitions(directory)
-    with served_node(new, warm=True):
+    with served_node(new):
         pass
     assert partitions(new) >= before
 
@@ -283,7 +283,7 @@ def test_files_that_keep_kafka_from_starting(tmp_path: Path, file: str, content:
     if file.startswith("__cluster"):
         assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
         assert image_of(tmp_path / "new").topics.keys() == image_of(GOLDEN / SET).topics.keys()
-        with served_node(tmp_path / "new", warm=True):
+        with served_node(tmp_path / "new"):
             pass
 
 
@@ -311,10 +311,10 @@ def test_an_offset_that_jumps(tmp_path: Path) -> None:
     assert image_of(new).offset == image_of(GOLDEN / SET).offset
     with (
         pytest.raises(AssertionError, match="is beyond the log's end"),
-        served_node(directory, "--allow-strays", warm=True),
+        served_node(directory, "--allow-strays"),
     ):
         pass
-    with served_node(new, warm=True):
+    with served_node(new):
         pass
 
 
@@ -399,7 +399,7 @@ def test_salvage_with_the_id_of_another_node(tmp_path: Path, quorum_state: str |
     for each in (directory, tmp_path / "new"):
         assert parse((each / "meta.properties").read_bytes()).entries == parse(before.encode()).entries
         assert kcli("recover", each).status == 0
-    with served_node(tmp_path / "new", warm=True):
+    with served_node(tmp_path / "new"):
         pass
 
 
@@ -551,7 +551,7 @@ def test_a_directory_of_a_deleted_topic(tmp_path: Path) -> None:
     (stray,) = (tmp_path / "new").glob("*-stray")
     assert logs_and_id(stray) == whole
     assert LogDirectory(tmp_path / "new").offsets(FileKind.RECOVERY_POINTS)[partition] == recovery_points[partition]
-    with served_node(tmp_path / "new", warm=True):
+    with served_node(tmp_path / "new"):
         pass
     assert strays(tmp_path / "new") == {f"{DAMAGED_TOPIC}-0"}
     assert topic_id_of(tmp_path / "new" / f"{DAMAGED_TOPIC}-0") == NEW_ID
@@ -591,7 +591,7 @@ def test_a_metadata_log_older_than_the_partitions(tmp_path: Path, is_clean: bool
     saved, whole = image_of(tmp_path / "new"), image_of(GOLDEN / SET)
     assert from_uuid(saved.topics[DAMAGED_TOPIC].id) == NEW_ID
     assert saved.topic_configs(DAMAGED_TOPIC) == whole.topic_configs(DAMAGED_TOPIC)
-    with served_node(tmp_path / "new", warm=True):
+    with served_node(tmp_path / "new"):
         pass
     assert not strays(tmp_path / "new")
 
@@ -621,7 +621,7 @@ def test_a_name_that_the_metadata_log_does_not_place_here(tmp_path: Path, is_cop
         assert (row["log_start_offset"], row["log_end_offset"], row["missing"]) == (0, 0, True)
         assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
         assert logs_and_id(tmp_path / "new/java-lz4-0") == whole
-    with served_node(directory, warm=True):
+    with served_node(directory):
         pass
     assert not strays(directory)
     assert logs_and_id(other) == whole
@@ -893,7 +893,7 @@ def test_a_directory_whose_name_is_no_topics(tmp_path: Path, name: str) -> None:
     assert names(found, "refused") == set()
     assert names(found, "stray") == {name}
     assert kcli("recover", "--out", tmp_path / "new", directory).status == 0
-    with served_node(directory, "--allow-strays", warm=True):
+    with served_node(directory, "--allow-strays"):
         pass
     assert not (directory / name).exists()
     assert len(list(directory.glob("*-stray"))) == 1

@@ -91,7 +91,7 @@ def test_a_record_at_which_kafka_ends(tmp_path: Path, contradiction: object) -> 
     assert {each.id for each in saved.topics.values()} == {each.id for each in whole.topics.values()}
     assert saved.configured == whole.configured
     before = partitions(directory)
-    with served_node(new, warm=True):
+    with served_node(new):
         pass
     assert not strays(new)
     assert partitions(new) >= before

@@ -74,7 +74,7 @@ def test_salvage_replays_the_log_in_place_of_a_false_snapshot(tmp_path: Path, da
     assert kcli("recover", new).status == 0
     assert kcli("verify", new).status == 0
     before = partitions(directory)
-    with served_node(new, warm=True):
+    with served_node(new):
         pass
     assert not strays(new)
     assert partitions(new) >= before

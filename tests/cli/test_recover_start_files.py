@@ -167,7 +167,7 @@ def test_serve_refuses_as_kafka_does(tmp_path: Path, file: str, change: Change) 
     directory = copied(tmp_path)
     log = (directory / METADATA / f"{0:020}.log").read_bytes()
     change(directory / file)
-    with pytest.raises(AssertionError, match=file), served_node(directory, warm=True):
+    with pytest.raises(AssertionError, match=file), served_node(directory):
         pass
     assert (directory / METADATA / f"{0:020}.log").read_bytes().startswith(log)
 
@@ -176,7 +176,7 @@ def test_serve_refuses_as_kafka_does(tmp_path: Path, file: str, change: Change) 
 def test_serve_starts_as_kafka_does(tmp_path: Path, case: tuple[str, Change]) -> None:
     directory = copied(tmp_path)
     case[1](directory / case[0])
-    with served_node(directory, warm=True):
+    with served_node(directory):
         pass
 
 

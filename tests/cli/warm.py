@@ -1,7 +1,8 @@
 """A process that has imported kcli's commands and a node, and forks for each call: `python -m tests.cli.warm FD`.
 
 A fresh interpreter spends more time on imports than most calls on their work. A forked child differs from it only in
-what is imported already; it ends as any interpreter does. Modules that start threads are not imported here.
+what is imported, and which readers of messages are compiled, already; it ends as any interpreter does. Modules that
+start threads are not imported here.
 
     request   through the socket FD: JSON of argv, cwd, env, with descriptors for stdin, stdout, stderr and a channel
     channel   of each child: its process id, and once it has ended its exit status, as JSON
@@ -53,6 +54,7 @@ MODULES: Final = (
     "typer._click.decorators",
     "xxhash",
 )
+File = IO[bytes] | IO[str] | int
 SPARKS: Final = {"kcli.cli.export", "kcli.cli.export_to_parquet", "kcli.cli.import_from_parquet"}
 
 
@@ -160,15 +162,40 @@ class WarmKcli:
             stderr.seek(0)
             return stdout.read(), stderr.read(), status
 
-    def start(self, arguments: list[str]) -> Forked:
-        """Start kcli in this process's directory, with pipes for stdout and stderr and an empty stdin."""
-        stdout, their_stdout = os.pipe()
-        stderr, their_stderr = os.pipe()
-        with Path(os.devnull).open("rb") as stdin:
-            channel = self._fork(arguments, Path.cwd(), None, [stdin.fileno(), their_stdout, their_stderr])
-        os.close(their_stdout)
-        os.close(their_stderr)
-        return Forked(channel, os.fdopen(stdout, encoding="utf-8"), os.fdopen(stderr, encoding="utf-8"))
+    def start(
+        self,
+        arguments: list[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: File | None = None,
+        stdout: File | None = None,
+        stderr: File | None = None,
+    ) -> Forked:
+        """Start kcli. cwd, env: by default this process's. stdin, stdout, stderr: files or descriptors, by default
+        nothing to read and pipes of text."""
+        pipes: list[IO[str] | None] = []
+        ours: list[int] = []
+        theirs = []
+        for file in (stdout, stderr):
+            if file is None:
+                end, other = os.pipe()
+                pipes.append(os.fdopen(end, encoding="utf-8"))
+                ours.append(other)
+            else:
+                other = _descriptor(file)
+                pipes.append(None)
+            theirs.append(other)
+        with Path(os.devnull).open("rb") as nothing:
+            given = nothing.fileno() if stdin is None else _descriptor(stdin)
+            channel = self._fork(arguments, cwd or Path.cwd(), env, [given, *theirs])
+        for each in ours:
+            os.close(each)
+        return Forked(channel, *pipes)
+
+
+def _descriptor(file: File) -> int:
+    return file if isinstance(file, int) else file.fileno()
 
 
 @cache
@@ -231,6 +258,8 @@ def _serve(sock: socket.socket) -> bool:
 
 
 def _import_all() -> None:
+    from formats.message import reader, schema_files, schemas
+    from kcli.broker.dispatch.preload import preload
     from kcli.launcher.node_process import import_all
 
     import_all()
@@ -240,6 +269,11 @@ def _import_all() -> None:
                 import_module(each.name)
     for name in MODULES:
         import_module(name)
+    preload(threading.Event(), 0.0)
+    for file in schema_files():
+        for message in schemas(file):
+            for version in range(message.versions.low, message.versions.high + 1):
+                reader(message.name, version)
 
 
 def _main() -> None:

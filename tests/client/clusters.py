@@ -10,7 +10,8 @@ from itertools import count
 import pytest
 
 from tests.broker.running import Client
-from tests.cli.run import KCLI, Ended, kcli
+from tests.cli.run import Ended, kcli
+from tests.cli.warm import warm_kcli
 from tests.interop import kit
 
 _numbers = count()
@@ -36,13 +37,13 @@ def real_kafka() -> Iterator[str]:
 @contextmanager
 def kcli_serve() -> Iterator[str]:
     """A node of kcli, alone and empty."""
-    command = [*KCLI, "serve", "--listen", "127.0.0.1:0", "-o", "group.initial.rebalance.delay.ms=0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as node:
-        try:
-            assert node.stdout is not None
-            yield node.stdout.readline().split()[2]
-        finally:
-            node.terminate()
+    node = warm_kcli().start(["serve", "--listen", "127.0.0.1:0", "-o", "group.initial.rebalance.delay.ms=0"])
+    try:
+        assert node.stdout is not None
+        yield node.stdout.readline().split()[2]
+    finally:
+        node.terminate()
+        node.communicate()
 
 
 KAFKA = pytest.param(real_kafka, id="kafka", marks=pytest.mark.kafka)

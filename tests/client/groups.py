@@ -3,13 +3,12 @@
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.run import KCLI
+from tests.cli.warm import Forked, warm_kcli
 from tests.client.clusters import Cluster
 
 WAIT_S = 30
@@ -18,7 +17,7 @@ WAIT_S = 30
 class Running:
     """A member that runs: `kcli consume --group`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+    def __init__(self, process: Forked, out: Path, err: Path) -> None:
         self.process = process
         self._out = out
         self._err = err
@@ -60,12 +59,13 @@ def member(cluster: Cluster, directory: Path, *arguments: str) -> Iterator[Runni
     out, err = directory / f"{number}.out", directory / f"{number}.err"
     environment = os.environ | {"KCLI_BOOTSTRAP_SERVER": cluster.address}
     with out.open("wb") as stdout, err.open("wb") as stderr:
-        command = [*KCLI, "consume", *arguments, "-f", "%t %p %o\\n"]
-        with subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr) as process:
-            try:
-                yield Running(process, out, err)
-            finally:
-                process.kill()
+        command = ["consume", *arguments, "-f", "%t %p %o\\n"]
+        process = warm_kcli().start(command, env=environment, stdout=stdout, stderr=stderr)
+    try:
+        yield Running(process, out, err)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -23,16 +23,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 MAPS_OF_A_NEW_SESSION = """
 from pathlib import Path
-from kcli.export.session import SparkSettings, spark_context
-with spark_context(SparkSettings("local[1]")) as spark:
+from kcli.export.session import QUICK_START, SparkSettings, spark_context
+with spark_context(SparkSettings("local[1]", QUICK_START)) as spark:
     assert spark.parallelize(range(3), 1).sum() == 3
     print(Path(f"/proc/{spark._gateway.proc.pid}/maps").read_text())
 """
 
 
 def jvm_maps(path: Path) -> bool:
-    """Whether the JVM of a new Spark session has mapped the file. The session runs in a process of its own, as the one
-    of the tests may have another session, and Spark allows one in a process."""
+    """Whether the JVM of a new Spark session, with the options of an export, has mapped the file. The session runs in a
+    process of its own, as the one of the tests may have another session, and Spark allows one in a process."""
     run = [sys.executable, "-c", MAPS_OF_A_NEW_SESSION]
     maps = subprocess.run(run, cwd=TESTS.parent, capture_output=True, text=True, timeout=200, check=True).stdout
     return str(path) in maps

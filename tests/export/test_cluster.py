@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from kcli.export.check import check_export
+from kcli.export.session import QUICK_JAVA
 from tests.cli.run import KCLI, kcli
 from tests.conftest import GOLDEN, examples
 from tests.export.logs import append
@@ -25,6 +26,7 @@ from tests.export.test_kill import offsets
 KILLS = examples(4, soak=50).max_examples
 WORKER = b".daemon"
 VICTIMS = {"java": b"SparkSubmit", "worker": WORKER, "executor": b"CoarseGrainedExecutorBackend"}
+QUICK_EXECUTORS = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA}
 MASTERS = {"executor": "local-cluster[1,1,1024]"}
 
 
@@ -40,7 +42,7 @@ def test_executors_with_a_packed_python(tmp_path: Path) -> None:
     mixed = str(GOLDEN / "codecs/data/mixed-0")
     where = ["--out", str(out), "--master", "local-cluster[1,1,1024]", "--environment", str(archive)]
     command = [*KCLI, "export-to-parquet", mixed, *where, "--debug"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=QUICK_EXECUTORS)
     assert (done.returncode, done.stderr) == (0, "")
     assert with_pyarrow(out) == with_duckdb(out) == expected_rows("codecs/expected/truth/mixed.jsonl.gz")
 
@@ -67,7 +69,9 @@ def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
         victim = ("java", "worker", "driver", "executor")[number % 4]
         options = ["--out", str(out), "--incremental", str(state), "--master", MASTERS.get(victim, "local[1]")]
         command = [*KCLI, "export-to-parquet", str(log), *options]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=QUICK_EXECUTORS
+        ) as process:
             hits += _kill(process, victim, draw.uniform(0, 0.6))
         if out.exists():
             seen = offsets(out)

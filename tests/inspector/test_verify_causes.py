@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,11 +16,11 @@ from kcli.inspector.verify.findings import rank
 from kcli.inspector.verify.partition import PUT_BACK_MAX
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.protocol.topic_partition import TopicPartition
+from tests.cli.run import KCLI, kcli
 from tests.conftest import GOLDEN
 from tests.damage import frames
 from tests.log.batches import batch
 
-KCLI = [sys.executable, "-m", "kcli"]
 SOURCE = GOLDEN / "codecs" / "data"
 PARTITION = "java-none-0"
 OTHER = "java-gzip-0"
@@ -482,7 +481,8 @@ def test_unclean_shutdown_is_a_note(directory: Path) -> None:
 
 
 def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*KCLI, "verify", *arguments], capture_output=True, text=True, check=False, cwd=cwd)
+    ended = kcli("verify", *arguments, cwd=cwd or Path.cwd())
+    return subprocess.CompletedProcess(arguments, ended.status, ended.stdout, ended.stderr)
 
 
 def test_a_crashed_directory_is_calm() -> None:

@@ -13,9 +13,9 @@ import pytest
 from kcli.inspector.verify.directory import Verification
 from kcli.inspector.verify.next_start import NextStart
 from kcli.log.recovery.run import Recovery
-from tests.cli.run import kcli
+from tests.cli.run import KCLI, kcli
 from tests.conftest import GOLDEN
-from tests.inspector.test_verify_causes import KCLI, OTHER, PARTITION, directory, flip, logs, loud, nexts, run
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, flip, logs, loud, nexts, run
 
 __all__ = ["directory"]  # a fixture
 

@@ -15,18 +15,19 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import IO, Any, ClassVar, Self
 
 from kcli.broker.metadata.format import format_directories, random_id
 from kcli.launcher.control_client import ask
 from kcli.log.log_directory import read_meta_properties
 from tests.broker.running import Client, Closed
+from tests.cli.run import KCLI
+from tests.cli.warm import Forked, warm_kcli
 
 START_S, STOP_S = 90.0, 60.0
 FIRST_PORT, PORTS = 12_000, 8_000
@@ -110,13 +111,15 @@ class Cluster(ABC):
         nodes: int = 3,
         places: Sequence[Place] | None = None,
         enter: Callable[[int], list[str]] | None = None,
+        warm: bool = True,
     ) -> None:
-        """options: properties of all nodes. enter: words in front of a node's command, such as ip netns exec NAME."""
+        """options: properties of all nodes. enter: words in front of a node's command, such as ip netns exec NAME.
+        warm: nodes of kcli are forked from a process that has imported it, where nothing is in front of the command."""
         self.directory, self.ids = directory, list(range(1, nodes + 1))
         self.places = dict(zip(self.ids, places or local_places(nodes), strict=True))
         self.options = {**PROPERTIES, **(options or {})}
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._enter = enter or (lambda _: [])
+        self.processes: dict[int, subprocess.Popen[bytes] | Forked] = {}
+        self._enter, self._warm = enter or (lambda _: []), warm
 
     @abstractmethod
     def _command(self, node: int) -> list[str]:
@@ -182,10 +185,13 @@ class Cluster(ABC):
         for node in nodes or self.ids:
             assert not self.is_running(node), f"node {node} runs"
             with (self.place(node) / "log").open("ab") as log:
-                command = [*self._enter(node), *self._command(node)]
-                self.processes[node] = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.place(node)
-                )
+                self.processes[node] = self._spawn(node, log)
+
+    def _spawn(self, node: int, log: IO[bytes]) -> subprocess.Popen[bytes] | Forked:
+        command, place = [*self._enter(node), *self._command(node)], self.place(node)
+        if self._warm and command[: len(KCLI)] == KCLI:
+            return warm_kcli().start(command[len(KCLI) :], cwd=place, stdout=log, stderr=log)
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=place)
 
     def is_running(self, node: int) -> bool:
         """It was started and has not ended."""
@@ -348,7 +354,7 @@ class KcliCluster(Cluster):
     name = "kcli"
 
     def _command(self, node: int) -> list[str]:
-        return [sys.executable, "-m", "kcli", "serve", "--config", str(self.place(node) / "server.properties")]
+        return [*KCLI, "serve", "--config", str(self.place(node) / "server.properties")]
 
 
 class LaunchedCluster(Cluster):
@@ -377,7 +383,7 @@ class LaunchedCluster(Cluster):
         self.directory.mkdir(parents=True, exist_ok=True)
         given = {name: value for name, value in self.options.items() if name not in FIXED}
         options = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
-        serve = [sys.executable, "-m", "kcli", "serve", "--nodes", str(len(self.ids)), "--data-dir", str(data)]
+        serve = [*KCLI, "serve", "--nodes", str(len(self.ids)), "--data-dir", str(data)]
         with (self.directory / "log").open("ab") as log:
             self._launcher = subprocess.Popen(
                 [*serve, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, stderr=log

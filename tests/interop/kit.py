@@ -3,6 +3,7 @@
 Jars live in ${KAFKA_KIT_DIR:-~/.cache/kafka-kit}; they are fetched there once, with Maven. An archive of the classes
 that a broker loads is made beside them (class data sharing, JEP 350)."""
 
+import atexit
 import fcntl
 import hashlib
 import json
@@ -11,11 +12,16 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 SCRIPT = Path(__file__).with_name("kafka")
+TOOLS = dict(re.findall(r"^  ([a-z-]+)\) run (\S+) ", SCRIPT.read_text(), re.MULTILINE))
+"""The classes of Kafka's tools, by the names that the script gives them."""
+SCRIPT_S = 180
 TOOL_SERVER = Path(__file__).with_name("ToolServer.java")
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 OLDEST_JAVA = 17
@@ -104,22 +110,32 @@ def java(jars: Path, source: Path, *options: str) -> list[str]:
 
 @dataclass
 class ToolServer:
-    """Kafka's tools in one JVM, which runs on while calls use the same working directory."""
+    """Kafka's tools in one JVM, which runs on while calls use the same working directory or need none."""
 
     jars: Path
     log_level: str = "error"
     cwd: Path | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
-    def run(self, tool: str, args: Sequence[str], cwd: Path, stdin: bytes = b"") -> Output:
-        """Run a class of Kafka's with these arguments in a directory, so that it prints paths as they are given."""
-        if self.process is None or self.cwd != cwd:
+    def run(self, tool: str, args: Sequence[str], cwd: Path | None = None, stdin: bytes = b"") -> Output:
+        """Run a class of Kafka's with these arguments. cwd: the directory for paths that are not absolute."""
+        if self.process is None or cwd not in (None, self.cwd):
             self.close()
-            self.process, self.cwd = self._start(cwd), cwd
+            self.cwd = cwd or kit_dir()
+            self.process = self._start(self.cwd)
+        try:
+            return self._answer("\t".join([str(len(stdin)), tool, *args]).encode() + b"\n" + stdin)
+        except BaseException:  # the next call must not take the rest of this answer for its own
+            self.process.kill()
+            self.close()
+            raise
+
+    def _answer(self, request: bytes) -> Output:
+        assert self.process is not None
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None
         assert answers is not None
-        requests.write("\t".join([str(len(stdin)), tool, *args]).encode() + b"\n" + stdin)
+        requests.write(request)
         requests.flush()
         status, out_size, err_size = map(int, answers.readline().split())
         return Output(_text(answers, out_size), _text(answers, err_size), status)
@@ -131,8 +147,33 @@ class ToolServer:
 
     def close(self) -> None:
         if self.process is not None:
-            self.process.communicate()
+            with suppress(BrokenPipeError):
+                self.process.communicate()
             self.process = None
+
+
+@cache
+def tool_server(log_level: str = "error") -> ToolServer:
+    """Return the ToolServer of this process with that log level, for calls without a directory: a JVM of its own for
+    each call, or for each test, would spend most of its time on its start."""
+    server = ToolServer(set_up(), log_level)
+    atexit.register(server.close)
+    return server
+
+
+def kafka(*arguments: str, stdin: str = "") -> str:
+    """Run the script `kafka`, one of its tools in this process's tool server; return what it prints. Fails for an exit
+    status that is not 0."""
+    name, *given = arguments
+    if name in TOOLS:
+        output = tool_server().run(TOOLS[name], given, stdin=stdin.encode())
+    else:
+        done = subprocess.run(
+            [SCRIPT, *arguments], capture_output=True, text=True, timeout=SCRIPT_S, check=False, input=stdin
+        )
+        output = Output(done.stdout, done.stderr, done.returncode)
+    assert output.exit == 0, output.stderr[-2000:]
+    return output.stdout
 
 
 class Oracle:

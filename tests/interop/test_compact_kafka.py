@@ -19,8 +19,8 @@ from kcli.log.cleaner.log_cleaner import LogCleaner, PartitionOutcome
 from kcli.log.config import CleanerConfig
 from kcli.log.disk import Disk
 from tests.conftest import read_jsonl
-from tests.interop.kit import SCRIPT
-from tests.interop.test_recover_kafka import REPAIRS, kafka
+from tests.interop.kit import SCRIPT, kafka
+from tests.interop.test_recover_kafka import REPAIRS
 from tests.log.cleaner.test_crash import DeadDisk
 from tests.log.cleaner.test_golden import BROKER, COMPACT, PARAMS, config_of
 from tests.log.crash_disk import Crash

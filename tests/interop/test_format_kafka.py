@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ import pytest
 from kcli.broker.config import BrokerConfig
 from kcli.broker.metadata.storage_tool import FormatOptions, format_node
 from kcli.log.disk import Disk
-from kcli.log.log_directory import read_properties
+from kcli.log.log_directory import read_meta_properties, read_properties
 from tests.cli.run import kcli
 from tests.interop.formatting import EXPECTED, Printed, report
-from tests.interop.kit import ToolServer
+from tests.interop.kit import ToolServer, kafka, kit_dir, tool_server
 from tests.interop.test_handover_kafka import CLUSTER_ID, DYNAMIC, Node
 from tests.interop.test_tools_kafka import NOT_SERVED
 
@@ -69,6 +70,30 @@ def test_the_bytes_with_scram_users_are_kafkas(kafka_jars: Path, tmp_path: Path)
     config = BrokerConfig({**read_properties(properties), "log.dirs": str(ours)})
     format_node(config, options, now_ms=1, disk=Disk())
     assert timeless((ours / "bootstrap.checkpoint").read_bytes()) == timeless(theirs)
+
+
+def test_the_kit_formats_as_the_storage_tool(kafka_jars: Path, tmp_path: Path) -> None:
+    """`kafka start` copies a formatted directory, with ids of its own."""
+    name = f"formatted-{os.getpid()}"
+    kafka("start", name)
+    try:
+        kafka("kill", name)
+        copy = Path(kafka("dir", name).strip())
+        properties = (copy.parent / "server.properties").read_text().replace(str(copy), str(tmp_path / "data"))
+        (tmp_path / "server.properties").write_text(properties)
+        given = ["format", "-t", CLUSTER_ID, "-c", str(tmp_path / "server.properties")]
+        assert tool_server("off").run(STORAGE_TOOL, given).exit == 0
+        checkpoints = [each / "bootstrap.checkpoint" for each in (copy, tmp_path / "data")]
+        assert len({timeless(each.read_bytes()) for each in checkpoints}) == 1
+        found, theirs, copied = map(read_meta_properties, (copy, tmp_path / "data", kit_dir() / "formatted"))
+        assert found is not None
+        assert theirs is not None
+        assert replace(found, cluster_id=CLUSTER_ID, directory_id=theirs.directory_id) == theirs
+        if copied is not None:
+            assert found.cluster_id != copied.cluster_id
+            assert found.directory_id != copied.directory_id
+    finally:
+        kafka("rm", name)
 
 
 def timeless(data: bytes) -> bytes:

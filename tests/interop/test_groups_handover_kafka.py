@@ -21,7 +21,7 @@ from tests.broker.api.test_groups import coordinator
 from tests.broker.running import Client, ServedNode
 from tests.conftest import GOLDEN
 from tests.interop.complaints import complaints
-from tests.interop.kit import SCRIPT, ToolServer
+from tests.interop.kit import SCRIPT, ToolServer, tool_server
 
 NODE = f"kcli-groups-{os.getpid()}"
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -102,9 +102,8 @@ def kafka(*arguments: str) -> str:
 
 @pytest.fixture
 def tools(kafka_jars: Path) -> Iterator[ToolServer]:
-    server = ToolServer(kafka_jars)
-    yield server
-    server.close()
+    """Kafka's tools. No node is left at the end."""
+    yield tool_server()
     if re.search(rf"^{NODE} .* running", kafka("ls"), re.MULTILINE):
         kafka("kill", NODE)
     kafka("rm", NODE)
@@ -120,17 +119,17 @@ def tables(report: str) -> Tables:
     return {group: sorted(lines) for group, lines in found.items()}
 
 
-def describe(tools: ToolServer, address: str, cwd: Path, *groups: str) -> dict[str, Tables]:
+def describe(tools: ToolServer, address: str, *groups: str) -> dict[str, Tables]:
     """Return what kafka-consumer-groups prints of groups, once their coordinator has loaded: while it loads, it lists
     none."""
     which = [word for group in groups for word in ("--group", group)] or ["--all-groups"]
     until = time.monotonic() + LOADED_S
     while time.monotonic() < until:
-        if tools.run(TOOL, ["--bootstrap-server", address, "--list"], cwd).stdout.strip():
+        if tools.run(TOOL, ["--bootstrap-server", address, "--list"]).stdout.strip():
             break
     found = {}
     for kind, options in KINDS.items():
-        output = tools.run(TOOL, ["--bootstrap-server", address, "--describe", *which, *options], cwd)
+        output = tools.run(TOOL, ["--bootstrap-server", address, "--describe", *which, *options])
         assert (output.exit, "Error" in output.stdout) == (0, False), output
         found[kind] = tables(output.stdout)
     return found
@@ -147,7 +146,7 @@ def test_kcli_opens_what_kafka_wrote(tools: ToolServer, tmp_path: Path) -> None:
     node = ServedNode(directory)
     try:
         members_go_on(node)
-        described = describe(tools, node.bootstrap, tmp_path, *groups)
+        described = describe(tools, node.bootstrap, *groups)
     finally:
         node.signal(signal.SIGTERM)
     for kind in KINDS:
@@ -219,7 +218,7 @@ def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str
     options = [word for each in quick for word in ("-o", each)]
     node = ServedNode(directory, *options)
     with filled(node.bootstrap):
-        ours = describe(tools, node.bootstrap, tmp_path)
+        ours = describe(tools, node.bootstrap)
         assert pending_offset(node.bootstrap) == UNSTABLE
         node.signal(signal.SIGTERM if how == "stop" else signal.SIGKILL)
     modern = {f"consumer{kind}" for kind in ("", "-regex", "-static", "-left", "-moving")} | {"mixed"}
@@ -230,19 +229,19 @@ def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str
     assert "Reconciling" in ours["state"]["consumer-moving"][0]
 
     address = kafka("open", str(directory), NODE, *quick).strip()
-    assert describe(tools, address, tmp_path) == ours
+    assert describe(tools, address) == ours
     assert pending_offset(address) == UNSTABLE
     reset = ["--reset-offsets", "--group", "left", "--topic", TOPIC, "--to-earliest", "--execute"]
     for arguments in (reset, ["--delete", "--group", "simple"]):
-        assert tools.run(TOOL, ["--bootstrap-server", address, *arguments], tmp_path).exit == 0
-    theirs = describe(tools, address, tmp_path)
+        assert tools.run(TOOL, ["--bootstrap-server", address, *arguments]).exit == 0
+    theirs = describe(tools, address)
     assert theirs != ours
     kafka(how, NODE)
     assert not complaints(kafka("log", NODE), also="client-metrics")
 
     node = ServedNode(Path(kafka("dir", NODE).strip()), *options)
     try:
-        assert describe(tools, node.bootstrap, tmp_path) == theirs
+        assert describe(tools, node.bootstrap) == theirs
         assert pending_offset(node.bootstrap) == UNSTABLE
     finally:
         node.signal(signal.SIGTERM)

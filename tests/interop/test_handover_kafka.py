@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +29,7 @@ from tests.broker.metadata_dirs import (
 )
 from tests.conftest import GOLDEN
 from tests.interop.complaints import complaints
-from tests.interop.kit import SCRIPT
+from tests.interop.kit import kafka
 
 NODE = f"kcli-handover-{os.getpid()}"
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -44,12 +43,6 @@ FEATURES = {
     "eligible.leader.replicas.version": (0, 1),
 }
 DYNAMIC = ["controller.quorum.voters=", "controller.quorum.bootstrap.servers=127.0.0.1:9093"]
-
-
-def kafka(*arguments: str, stdin: str = "") -> str:
-    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=180, check=False, input=stdin)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 class Node:

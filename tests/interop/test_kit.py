@@ -21,6 +21,16 @@ def test_dump_equals_saved_runs(kafka_dump: KafkaDump, golden_set: str) -> None:
     assert runs
 
 
+def test_a_tool_server_that_ended_is_started_anew(kafka_jars: Path) -> None:
+    server = kit.ToolServer(kafka_jars)
+    for _ in range(2):
+        assert server.run(kit.TOOLS["format"], ["random-uuid"]).exit == 0
+        assert server.process is not None
+        server.process.kill()
+        with pytest.raises((ValueError, OSError)):
+            server.run(kit.TOOLS["format"], ["random-uuid"])
+
+
 def test_a_jvm_takes_its_classes_from_the_archive(kafka_jars: Path) -> None:
     if not (kit.kit_dir() / "kafka.jsa").stat().st_size:
         pytest.skip("this Java writes no archive of classes")

@@ -12,8 +12,7 @@ import pytest
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock, DirectoryLocked
 from tests.cli.run import kcli
-from tests.interop.kit import SCRIPT
-from tests.interop.test_recover_kafka import kafka
+from tests.interop.kit import SCRIPT, kafka
 
 NODE = f"kcli-lock-{os.getpid()}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from kcli.log.live.validator import Origin
 from kcli.log.log_directory import LogDirectory
 from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN, read_jsonl
-from tests.interop.kit import SCRIPT
+from tests.interop.kit import kafka
 from tests.log.batches import batch, marker
 
 NODE = f"kcli-partition-log-{os.getpid()}"
@@ -32,12 +31,6 @@ COMPLAINTS = re.compile(
     "Found invalid|[Cc]orrupt|Could not find offset index|orphaned index|Failed to load producer snapshot"
     "|Recovering unflushed|Deleting segments as part of log recovery|Error while loading"
 )
-
-
-def kafka(*arguments: str, stdin: str = "") -> str:
-    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=180, check=False, input=stdin)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 def open_log(directory: Path) -> PartitionLog:

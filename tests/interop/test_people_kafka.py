@@ -42,10 +42,8 @@ RULES = {
 
 
 @pytest.fixture(scope="module")
-def tools(kafka_jars: Path) -> Iterator[ToolServer]:
-    server = ToolServer(kafka_jars, "off")
-    yield server
-    server.close()
+def tools(kafka_jars: Path) -> ToolServer:
+    return kit.tool_server("off")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +83,7 @@ def until(address: str, expected: Callable[[list[str]], bool]) -> list[str]:
 @pytest.mark.parametrize("rule", RULES)
 def test_what_kcli_adds_is_what_kafka_acls_adds(rule: str, address: str, tools: ToolServer, tmp_path: Path) -> None:
     arguments = ["--bootstrap-server", address]
-    added = tools.run(ACLS, [*arguments, "--add", *RULES[rule]], tmp_path)
+    added = tools.run(ACLS, [*arguments, "--add", *RULES[rule]])
     assert added.exit == 0, added
     assert run(address, "acls", "add", "--allow-principal", "User:last", "--topic", "last") == ("", "", 0)
     theirs = [each for each in until(address, lambda found: "User:last" in "".join(found)) if "User:last" not in each]
@@ -94,7 +92,7 @@ def test_what_kcli_adds_is_what_kafka_acls_adds(rule: str, address: str, tools: 
     assert run(address, "acls", "add", *RULES[rule]) == ("", "", 0)
     assert run(address, "acls", "remove", "--topic", "last", "--force") == ("", "", 0)
     assert until(address, lambda found: "User:last" not in "".join(found)) == theirs
-    removed = tools.run(ACLS, [*arguments, "--remove", "--force", *RULES[rule]], tmp_path)
+    removed = tools.run(ACLS, [*arguments, "--remove", "--force", *RULES[rule]])
     assert removed.exit == 0, removed
     until(address, lambda found: not found)
 
@@ -103,7 +101,7 @@ def test_users(address: str, tools: ToolServer, tmp_path: Path) -> None:
     given = ("users", "add", "alice", "--password-env", "SECRET", "--iterations", "8192")
     ended = kcli(*given, env=os.environ | {"KCLI_BOOTSTRAP_SERVER": address, "SECRET": "pw"})
     assert ended == ("", "", 0)
-    described = tools.run(CONFIGS, ["--bootstrap-server", address, "--describe", "--entity-type", "users"], tmp_path)
+    described = tools.run(CONFIGS, ["--bootstrap-server", address, "--describe", "--entity-type", "users"])
     assert re.search(r"user-principal 'alice' are SCRAM-SHA-512=iterations=8192", described.stdout), described
     assert "SCRAM-SHA-512  8192" in run(address, "users", "list").stdout
     assert run(address, "users", "remove", "alice") == ("", "", 0)
@@ -121,16 +119,16 @@ def test_kafkas_tools_take_the_admins_file(tools: ToolServer, tmp_path: Path) ->
     try:
         client = str(tmp_path / "data-secure" / "client.properties")
         given = ["--bootstrap-server", node.bootstrap, "--command-config", client]
-        created = tools.run(TOPICS, [*given, "--create", "--topic", "orders"], tmp_path)
+        created = tools.run(TOPICS, [*given, "--create", "--topic", "orders"])
         assert created.exit == 0, created
-        assert tools.run(TOPICS, [*given, "--list"], tmp_path).stdout.split() == ["orders"]
+        assert tools.run(TOPICS, [*given, "--list"]).stdout.split() == ["orders"]
         for line, of in zip(lines_of_the_guide(), ("user alice", "broker-logger 1"), strict=True):
             of_page = line.replace("127.0.0.1:9092", node.bootstrap).replace("data-secure/client.properties", client)
-            altered = tools.run(CONFIGS, shlex.split(of_page), tmp_path)
+            altered = tools.run(CONFIGS, shlex.split(of_page))
             assert altered.stdout == f"Completed updating config for {of}.\n", altered
-        shown = tools.run(CONFIGS, [*given, "--describe", "--entity-type", "users"], tmp_path)
+        shown = tools.run(CONFIGS, [*given, "--describe", "--entity-type", "users"])
         assert "consumer_byte_rate=2097152.0, producer_byte_rate=1048576.0" in shown.stdout, shown
-        loggers = tools.run(CONFIGS, [*given, "--describe", *OF_LOGGERS], tmp_path)
+        loggers = tools.run(CONFIGS, [*given, "--describe", *OF_LOGGERS])
         assert "kafka.authorizer.logger=ERROR" in loggers.stdout, loggers
     finally:
         node.signal(signal.SIGTERM)

@@ -21,7 +21,8 @@ from kcli.log.recovery.plan import PartitionPlan
 from kcli.log.recovery.run import Recovery
 from tests.conftest import GOLDEN, is_soak
 from tests.damage import frames
-from tests.interop.test_recover_kafka import kafka, now_ms
+from tests.interop.kit import kafka
+from tests.interop.test_recover_kafka import now_ms
 from tests.log.recovery.test_recover_golden import topic_config
 
 NODE = f"kcli-damaged-{os.getpid()}"

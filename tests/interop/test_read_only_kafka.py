@@ -3,14 +3,13 @@ and change nothing in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.broker.read_only_node import ReadOnlyRunning, read_only_node, state_of
 from tests.conftest import GOLDEN
-from tests.interop.kit import ToolServer
+from tests.interop.kit import ToolServer, tool_server
 
 GROUPS, TXN = GOLDEN / "groups", GOLDEN / "txn"
 PACKAGE = "org.apache.kafka.tools."
@@ -19,15 +18,13 @@ DURATION = "TransactionDurationMs"
 
 
 @pytest.fixture(scope="module")
-def tools(kafka_jars: Path) -> Iterator[ToolServer]:
-    server = ToolServer(kafka_jars)
-    yield server
-    server.close()
+def tools(kafka_jars: Path) -> ToolServer:
+    return tool_server()
 
 
 def printed(tools: ToolServer, node: ReadOnlyRunning, tool: str, *arguments: str) -> list[list[str]]:
     """The cells of the lines that the tool prints."""
-    output = tools.run(tool, ["--bootstrap-server", node.bootstrap, *arguments], GOLDEN)
+    output = tools.run(tool, ["--bootstrap-server", node.bootstrap, *arguments])
     assert output.exit == 0, output.stderr
     return cells(output.stdout, node.bootstrap)
 
@@ -70,7 +67,7 @@ def test_transactions(tools: ToolServer, directory: str) -> None:
             assert without_duration(found) == told(f"transactions-describe-{name}")
         assert len(printed(tools, node, TRANSACTIONS_TOOL, "find-hanging", "--broker-id", "1")) == 1
         at = ["--topic", "t-hang", "--partition", "0", "--start-offset", "6"]
-        refused = tools.run(TRANSACTIONS_TOOL, ["--bootstrap-server", node.bootstrap, "abort", *at], GOLDEN)
+        refused = tools.run(TRANSACTIONS_TOOL, ["--bootstrap-server", node.bootstrap, "abort", *at])
         assert refused.exit == 1
         assert "Failed to abort transaction" in refused.stderr
     assert state_of(TXN / directory) == before

@@ -5,7 +5,6 @@ While it runs, kcli finds the directory locked."""
 import os
 import re
 import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from kcli.log.recovery.run import Recovery
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource
 from tests.conftest import GOLDEN
-from tests.interop.kit import SCRIPT
+from tests.interop.kit import kafka
 from tests.log.recovery.test_recover_golden import topic_config
 
 NODE = f"kcli-recovered-{os.getpid()}"
@@ -26,12 +25,6 @@ REPAIRS = re.compile(
     "Found invalid messages|Corruption found|Found a corrupted index|Could not find offset index|orphaned index"
     "|Failed to load producer snapshot|Deleting segments as part of log recovery|Error while loading"
 )
-
-
-def kafka(*arguments: str) -> str:
-    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 def flip(log: Path, position: int) -> None:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 from tests.cli.run import kcli
-from tests.interop.kit import SCRIPT
+from tests.interop.kit import kafka
 from tests.metadata_damage import LOG, byte_of, copied, flip, partitions, strays
 
 NODE = f"kcli-metadata-{os.getpid()}"
 DAMAGED_TOPIC = "java-zstd"
-
-
-def kafka(*arguments: str) -> str:
-    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 def started(directory: Path) -> tuple[set[str], set[str]]:

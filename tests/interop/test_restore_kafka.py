@@ -4,7 +4,6 @@ records."""
 from __future__ import annotations
 
 import os
-import subprocess
 from base64 import b64decode
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from kcli.log.log_directory import read_properties
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, truth
 from tests.export.parquet_logs import export_table, write_parquet
-from tests.interop.kit import SCRIPT
+from tests.interop.kit import kafka
 from tests.interop.test_recover_kafka import REPAIRS
 
 NODE = f"kcli-restore-{os.getpid()}"
@@ -30,12 +29,6 @@ CASES = [
     ("txn/data", "txn/expected/data", ".read_uncommitted"),
     ("txn/data", "txn/expected/data", ".read_committed"),
 ]
-
-
-def kafka(*arguments: str) -> str:
-    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -51,6 +50,7 @@ from tests.broker.security.secured_cluster import (
     through_tls,
     write_certificates,
 )
+from tests.cli import run
 from tests.conftest import is_soak
 from tests.interop.clusters import ClusterError
 from tests.interop.complaints import complaints
@@ -92,7 +92,7 @@ class MixedCluster(RealCluster):
     def _command(self, node: int) -> list[str]:
         if node not in self.kcli:
             return super()._command(node)
-        return [sys.executable, "-m", "kcli", "serve", "--config", str(self.place(node) / "server.properties")]
+        return [*run.KCLI, "serve", "--config", str(self.place(node) / "server.properties")]
 
     def properties(self, node: int) -> dict[str, str]:
         found = super().properties(node)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.security.secured import Secured, secured_node
 from tests.broker.security.test_listeners import AUTHORIZED
-from tests.interop.kit import Output, ToolServer
+from tests.interop.kit import Output, ToolServer, tool_server
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -35,13 +35,13 @@ class Tools:
         file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         address = f"127.0.0.1:{self.secured.port(listener)}"
         given = ["--bootstrap-server", address, "--command-config", str(file), *arguments]
-        return self._server.run(tool, given, folder)
+        return self._server.run(tool, given)
 
 
 @pytest.fixture(scope="module")
 def tools(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     """The tools, after kafka-configs has made the users alice and carol and kafka-acls has let carol see topics."""
-    server = ToolServer(kafka_jars, "off")
+    server = tool_server("off")
     with secured_node(tmp_path_factory.mktemp("node"), AUTHORIZED) as secured:
         found = Tools(secured, server)
         for user in ("alice", "carol"):
@@ -56,7 +56,6 @@ def tools(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         rule = ("--allow-principal", "User:carol", "--operation", "Describe", "--topic", "seen")
         assert found.run(ACLS, "SASL", login("PLAIN", "alice", "secret"), "--add", *rule).exit == 0
         yield found
-    server.close()
 
 
 def login(mechanism: str, name: str, password: str) -> dict[str, str]:

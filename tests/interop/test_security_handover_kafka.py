@@ -7,7 +7,6 @@ a stop or with kill -9, with snapshots of the metadata log or without.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from kcli.security.plain import LOGIN_MODULE
 from kcli.security.scram import MECHANISMS
 from tests.broker.cluster import wait_for
 from tests.broker.running import Address, Client
+from tests.cli import run
 from tests.interop.clusters import QUORUM, local_places
 from tests.interop.complaints import complaints
 from tests.interop.real_cluster import RealCluster
@@ -64,7 +64,7 @@ class Node(RealCluster):
     def _command(self, node: int) -> list[str]:
         if not self.is_kcli:
             return super()._command(node)
-        return [sys.executable, "-m", "kcli", "serve", "--config", str(self.place(node) / "server.properties")]
+        return [*run.KCLI, "serve", "--config", str(self.place(node) / "server.properties")]
 
     def properties(self, node: int) -> dict[str, str]:
         found = super().properties(node)

@@ -55,7 +55,7 @@ class Tokens:
         """Run kafka-delegation-tokens as a user."""
         address, file = self.client(user)
         given = ["--bootstrap-server", address, "--command-config", str(file), *arguments]
-        return self.tools.run(TOOL, given, self.folder)
+        return self.tools.run(TOOL, given)
 
     def shown(self, command: Callable[[], str], found: str, *, there: bool = True) -> str:
         """Return what a command shows once it has a text, or no longer has it, since real Kafka's controller answers
@@ -71,11 +71,10 @@ class Tokens:
 def tokens(
     request: pytest.FixtureRequest, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tokens]:
-    folder, tools = tmp_path_factory.mktemp("tokens"), ToolServer(kafka_jars, "off")
+    folder, tools = tmp_path_factory.mktemp("tokens"), kit.tool_server("off")
     if request.param == "kcli":
         with secured_node(folder, OPTIONS) as node:
             yield Tokens(tools, folder, *(f"127.0.0.1:{node.port(name)}" for name in ("SASL", "PLAINTEXT")))
-        tools.close()
         return
     name, ports = f"tokens-{os.getpid()}", [unused_port() for _ in range(3)]
     addresses = [f"127.0.0.1:{port}" for port in ports]
@@ -94,7 +93,6 @@ def tokens(
         assert (started.returncode, started.stdout.strip()) == (0, addresses[0]), started.stderr
         yield Tokens(tools, folder, addresses[1], addresses[0])
     finally:
-        tools.close()
         subprocess.run([kit.SCRIPT, "kill", name], capture_output=True, check=False)
         subprocess.run([kit.SCRIPT, "rm", name], check=True)
 

@@ -27,7 +27,7 @@ from kcli.protocol.error_code import ErrorCode
 from tests.broker.api.test_transactions import committed as seen_by_readers
 from tests.broker.running import Address, Client, ServedNode, running_node
 from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready
-from tests.interop.kit import SCRIPT, ToolServer
+from tests.interop.kit import SCRIPT, ToolServer, tool_server
 from tests.log.batches import batch
 
 NODE = f"kcli-transactions-{os.getpid()}"
@@ -678,10 +678,10 @@ def what_tools_see(script: Script) -> None:
     hanging.send("a", b"y", number=1)
 
 
-def printed(tools: ToolServer, address: Address, command: str, cwd: Path) -> str:
+def printed(tools: ToolServer, address: Address, command: str) -> str:
     """What the tool prints, without times."""
     server = ["--bootstrap-server", "{}:{}".format(*address)]
-    output = tools.run(TOOL, [*server, *command.split()], cwd)
+    output = tools.run(TOOL, [*server, *command.split()])
     lines = []
     varying: list[int] = []
     for line in output.stdout.splitlines():
@@ -700,7 +700,7 @@ def test_kafkas_tool_prints_the_same(kafka_jars: Path, tmp_path: Path) -> None:
     options = (*OPTIONS, "transaction.partition.verification.enable=false")
     theirs = Script(address_of(kafka("start", NODE, *options)), NEWEST)
     node = ServedNode(tmp_path / "data", *(word for option in options for word in ("-o", option)))
-    tools = ToolServer(kafka_jars)
+    tools = tool_server()
     try:
         ours = Script(node.address, NEWEST)
         for script in (theirs, ours):
@@ -710,13 +710,12 @@ def test_kafkas_tool_prints_the_same(kafka_jars: Path, tmp_path: Path) -> None:
         assert ours.said == theirs.said
         found = []
         for command in COMMANDS:
-            expected = printed(tools, theirs.address, command, tmp_path)
-            assert printed(tools, ours.address, command, tmp_path) == expected
+            expected = printed(tools, theirs.address, command)
+            assert printed(tools, ours.address, command) == expected
             if command == HANGING:
                 found.append([place for place in ("a', '1", "b', '0") if place in expected])
         assert found == [["a', '1", "b', '0"], ["a', '1"], []], "what hangs is found, and gone once it is aborted"
     finally:
-        tools.close()
         node.process.kill()
         node.process.communicate()
 
@@ -771,11 +770,11 @@ def go_on(script: Script, producers: dict[str, Teller], states: dict[str, str]) 
         producers[name] = producer
 
 
-def committed(tools: ToolServer, address: Address, topic: str, cwd: Path) -> list[str]:
+def committed(tools: ToolServer, address: Address, topic: str) -> list[str]:
     """Return what Kafka's own consumer reads with read_committed."""
     arguments = f"--topic {topic} --from-beginning --timeout-ms 4000 --isolation-level read_committed"
     server = ["--bootstrap-server", "{}:{}".format(*address)]
-    output = tools.run("org.apache.kafka.tools.consumer.ConsoleConsumer", [*server, *arguments.split()], cwd)
+    output = tools.run("org.apache.kafka.tools.consumer.ConsoleConsumer", [*server, *arguments.split()])
     return sorted(output.stdout.split())
 
 
@@ -783,55 +782,47 @@ def test_transactions_of_every_state_are_handed_over(
     kafka_jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {option.partition("=")[0].replace(".", "_"): option.partition("=")[2] for option in OPTIONS}
-    tools = ToolServer(kafka_jars)
-    try:
-        with running_node(tmp_path / "data", None, **options) as node:
-            script = Script(node.address, NEWEST)
-            producers = leave(script)
-            monkeypatch.setattr(LocalMarkers, "write", not_yet)
-            for name, commit in (("decided", True), ("dropped", False)):
-                prepare(script, name, commit=commit)
-        monkeypatch.undo()
-        states = {"commit": "CompleteCommit", "abort": "CompleteAbort", "open": "Ongoing", "empty": "Empty"}
-        decided = {"decided": "CompleteCommit", "dropped": "CompleteAbort"}
-        theirs = Script(address_of(kafka("open", str(tmp_path / "data"), NODE, *OPTIONS)), NEWEST)
-        go_on(theirs, producers, states | decided)
-        assert committed(tools, theirs.address, "a", tmp_path) == sorted(["commit", "open"] * 2 + ["later"] * 2)
-        assert committed(tools, theirs.address, "b", tmp_path) == ["decided"] * 2
+    tools = tool_server()
+    with running_node(tmp_path / "data", None, **options) as node:
+        script = Script(node.address, NEWEST)
+        producers = leave(script)
+        monkeypatch.setattr(LocalMarkers, "write", not_yet)
+        for name, commit in (("decided", True), ("dropped", False)):
+            prepare(script, name, commit=commit)
+    monkeypatch.undo()
+    states = {"commit": "CompleteCommit", "abort": "CompleteAbort", "open": "Ongoing", "empty": "Empty"}
+    decided = {"decided": "CompleteCommit", "dropped": "CompleteAbort"}
+    theirs = Script(address_of(kafka("open", str(tmp_path / "data"), NODE, *OPTIONS)), NEWEST)
+    go_on(theirs, producers, states | decided)
+    assert committed(tools, theirs.address, "a") == sorted(["commit", "open"] * 2 + ["later"] * 2)
+    assert committed(tools, theirs.address, "b") == ["decided"] * 2
 
-        again = {name: producers[name] for name in ("commit", "open", "empty")}
-        assert again["open"].send("a", b"back") == NONE
-        kafka("stop", NODE)
-        shutil.copytree(kafka("dir", NODE), tmp_path / "back")
-        states = {"commit": "CompleteCommit", "open": "Ongoing", "empty": "CompleteAbort"}
-        with running_node(tmp_path / "back", None, **options) as node:
-            ours = Script(node.address, NEWEST)
-            go_on(ours, again, states | decided)
-            expected = sorted(["commit", "open"] * 2 + ["later"] * 4 + ["back"])
-            assert committed(tools, ours.address, "a", tmp_path) == expected
-            assert committed(tools, ours.address, "b", tmp_path) == ["decided"] * 2
-    finally:
-        tools.close()
+    again = {name: producers[name] for name in ("commit", "open", "empty")}
+    assert again["open"].send("a", b"back") == NONE
+    kafka("stop", NODE)
+    shutil.copytree(kafka("dir", NODE), tmp_path / "back")
+    states = {"commit": "CompleteCommit", "open": "Ongoing", "empty": "CompleteAbort"}
+    with running_node(tmp_path / "back", None, **options) as node:
+        ours = Script(node.address, NEWEST)
+        go_on(ours, again, states | decided)
+        expected = sorted(["commit", "open"] * 2 + ["later"] * 4 + ["back"])
+        assert committed(tools, ours.address, "a") == expected
+        assert committed(tools, ours.address, "b") == ["decided"] * 2
 
 
 def test_javas_producer_commits_again_and_again(kafka_jars: Path, tmp_path: Path) -> None:
     options = {option.partition("=")[0].replace(".", "_"): option.partition("=")[2] for option in OPTIONS}
-    tools = ToolServer(kafka_jars)
-    try:
-        with running_node(tmp_path / "data", None, **options) as node:
-            script = Script(node.address, NEWEST)
-            script.create("a", 2)
-            load = f"--topic a --num-records {RECORDS} --record-size 50 --throughput -1 --transactional-id load"
-            properties = f"--transaction-duration-ms 5 --producer-props bootstrap.servers={node.bootstrap}"
-            output = tools.run(
-                "org.apache.kafka.tools.ProducerPerformance", [*load.split(), *properties.split()], tmp_path
-            )
-            assert output.exit == 0, output.stderr
-            script.settle("load")
-            assert script.described("load")["state"] == "CompleteCommit"
-            assert sum(len(seen_by_readers(node, "a", number)) for number in (0, 1)) == RECORDS
-            partition = node.node.broker.partitions.get("__transaction_state", 0)
-            assert partition is not None
-            assert partition.log.log_end_offset > 1 + 3 * 5, "transactions, not one"
-    finally:
-        tools.close()
+    tools = tool_server()
+    with running_node(tmp_path / "data", None, **options) as node:
+        script = Script(node.address, NEWEST)
+        script.create("a", 2)
+        load = f"--topic a --num-records {RECORDS} --record-size 50 --throughput -1 --transactional-id load"
+        properties = f"--transaction-duration-ms 5 --producer-props bootstrap.servers={node.bootstrap}"
+        output = tools.run("org.apache.kafka.tools.ProducerPerformance", [*load.split(), *properties.split()])
+        assert output.exit == 0, output.stderr
+        script.settle("load")
+        assert script.described("load")["state"] == "CompleteCommit"
+        assert sum(len(seen_by_readers(node, "a", number)) for number in (0, 1)) == RECORDS
+        partition = node.node.broker.partitions.get("__transaction_state", 0)
+        assert partition is not None
+        assert partition.log.log_end_offset > 1 + 3 * 5, "transactions, not one"

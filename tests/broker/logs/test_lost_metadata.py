@@ -44,7 +44,7 @@ def test_a_start_stops_before_it_changes_anything(tmp_path: Path, how: str) -> N
     assert f"kcli recover --dry-run {directory}" in said
     assert "--allow-strays" in said
     assert {name: found for name, found in files_below(directory).items() if name != ".lock"} == before
-    with served_node(directory, "--allow-strays", warm=True):
+    with served_node(directory, "--allow-strays"):
         pass
     assert f"{DAMAGED_TOPIC}-0" in strays(directory)
 
@@ -64,7 +64,7 @@ def test_a_start_stops_at_records_without_partition_metadata(tmp_path: Path, is_
     assert "mixed-0" in said
     assert f"Next: kcli verify {directory}; or --allow-strays" in said
     assert {name: found for name, found in files_below(directory).items() if name != ".lock"} == before
-    with served_node(directory, "--allow-strays", warm=True):
+    with served_node(directory, "--allow-strays"):
         pass
     assert strays(directory) == {"mixed-0", "new-0"}
 
