@@ -27,7 +27,7 @@ from formats.quorum_state import parse as parse_quorum_state
 from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
-from kcli.log.partition_directory import metadata_topic_id_refusal, topic_id_of
+from kcli.log.partition_directory import METADATA_TOPIC_ID, metadata_topic_id_refusal, topic_id_of
 from kcli.log.partition_view import ContentSource
 from kcli.log.source import Source
 from kcli.metadata.image import MetadataImage
@@ -47,6 +47,9 @@ from kcli.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from kcli.log.recovery.plan import PartitionPlan  # not imported when a broker starts, as only salvage needs it
 
+PARTITION_MAX = 99_999
+"""The highest number that a partition of a lost topic may have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stray:
@@ -63,9 +66,12 @@ class Stray:
     def is_missed(self) -> bool:
         """Whether the directory may hold records of a topic that was not deleted.
 
-        A directory without a topic id holds none: Kafka writes partition.metadata before it appends the first record.
+        A directory without a topic id holds none: Kafka writes partition.metadata before it appends the first record. A
+        copy of a directory with a date behind its name (`orders-0-20261127`) looks like a partition with that number; a
+        copy of the metadata log has its topic id.
         """
-        return self.topic_id is not None and not self.is_removed
+        is_partition = self.partition.name.partition <= PARTITION_MAX
+        return is_partition and self.topic_id not in (None, METADATA_TOPIC_ID) and not self.is_removed
 
 
 class LostMetadata:

@@ -38,7 +38,7 @@ from kcli.log.partition_view import Content, PartitionView
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import Source
 from kcli.metadata.image import TOPIC_RESOURCE
-from kcli.metadata.partition import UNASSIGNED, Topic, from_uuid
+from kcli.metadata.partition import UNASSIGNED, Topic, from_uuid, to_uuid
 from kcli.metadata.producer_ids import BLOCK_SIZE, LONG_MAX
 from kcli.metadata.snapshot import partition_record, snapshot
 from kcli.metadata_log.bootstrap import read_bootstrap
@@ -110,6 +110,9 @@ class MetadataSalvage:
         partitions. But a topic is not changed if one of its directories is no stray, or if other nodes have replicas.
         """
         name, number = stray.partition.partition
+        known = self.image.topic_by_id(to_uuid(topic_id))
+        if known is not None and known.name != name:  # a copy of a partition's directory
+            return
         if name not in self.image.topics:
             self._rebuild(name, topic_id)
         elif name not in self._served and name not in self.renewed and self._is_alone(self.image.topics[name]):

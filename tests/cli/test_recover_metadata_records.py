@@ -4,6 +4,7 @@ older than the partitions. Salvage makes a snapshot with which Kafka starts."""
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,26 @@ def test_a_file_is_moved_away_only_where_kafka_then_keeps_the_metadata(
     assert kcli("recover", "--salvage", "--out", new, directory).status == 0
     assert image_of(new).topics.keys() == image_of(GOLDEN / SET).topics.keys()
     assert kcli("recover", new).status == 0
+
+
+@pytest.mark.parametrize("number", [1127, 20261127])
+def test_a_dated_copy_of_the_metadata_log_is_no_lost_topic(tmp_path: Path, number: int) -> None:
+    """It looks like partition 20261127 of a topic __cluster_metadata-0; nothing is lost, and salvage makes no topic."""
+    directory = copied(tmp_path)
+    shutil.copytree(directory / "__cluster_metadata-0", directory / f"__cluster_metadata-0-{number}")
+    ended = kcli("recover", "--format", "jsonl", directory)
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [row["partition"] for row in rows if row["kind"] == "stray"] == [f"__cluster_metadata-0-{number}"]
+    assert not [row for row in rows if row["kind"].startswith("metadata-")]
+    kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert image_of(tmp_path / "new").topics.keys() == image_of(directory).topics.keys()
+
+
+def test_a_dated_copy_of_the_directory_of_a_lost_topic_is_no_partition(tmp_path: Path) -> None:
+    """Salvage of a metadata log that lost its topics would add millions of empty partitions below that number."""
+    directory = copied(tmp_path)
+    shutil.copytree(directory / "java-none-0", directory / "java-none-0-20261127")
+    flip(directory / LOG, byte_of(directory, "TopicRecord", "java-none"))
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert "java-none-0-20261127" in ended.stdout
+    assert image_of(tmp_path / "new").topics.keys() == image_of(GOLDEN / "codecs/data").topics.keys()
