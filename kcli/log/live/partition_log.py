@@ -351,6 +351,9 @@ class PartitionLog:
                 f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
             )
             raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
+        if last.last_offset - start > INT_MAX:  # no segment can hold both; a base offset has no CRC
+            reason = f"offsets {start:,} and {last.last_offset:,} do not fit into one segment"
+            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, reason)
         for epoch, offset in epochs:
             self._assign_epoch(epoch, offset)
         self._check_size(size)

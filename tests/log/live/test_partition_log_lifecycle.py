@@ -300,6 +300,16 @@ def test_a_follower_takes_offsets_in_order_only(tmp_path: Path, append: Callable
     assert log.log_end_offset == 1
 
 
+def test_a_follower_refuses_batches_that_no_segment_can_hold(tmp_path: Path) -> None:
+    """A flipped bit of a base offset, which no CRC covers."""
+    log = open_log(tmp_path / "p-0", {})
+    with pytest.raises(AppendRefused) as refusal:
+        log.append_as_follower(batch(VALUE) + batch(VALUE, base_offset=1 + (1 << 40)), 0, NOW_MS)
+    assert refusal.value.error == ErrorCode.CORRUPT_MESSAGE
+    assert log.log_end_offset == log.size == 0
+    assert log.append_as_follower(batch(VALUE), 0, NOW_MS).last_offset == 0
+
+
 def test_a_follower_leaves_out_torn_batches_and_later_epochs(tmp_path: Path) -> None:
     log = open_log(tmp_path / "p-0", {})
     data = batch(VALUE, leader_epoch=1) + batch(VALUE, base_offset=1, leader_epoch=2)
