@@ -19,12 +19,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from formats import properties
 from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
 from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, read_meta_properties
 from kcli.log.recovery.identity import end_offset
+from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
 GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitions offline"
@@ -232,6 +234,16 @@ def meta_of(directory: Path) -> MetaProperties | None:
         return read_meta_properties(directory)
     except (FormatError, UnreadableInput):
         return None
+
+
+def legible_meta_of(directory: Path) -> MetaProperties:
+    """Return what a reader can make out in a directory's meta.properties, even if Kafka cannot use the file; None for
+    each id that is not legible."""
+    try:
+        data = read_whole(directory / FileKind.META_PROPERTIES)
+    except UnreadableInput:
+        data = b""
+    return properties.legible_meta_properties(data)
 
 
 def _opened_as(directory: PartitionDirectory) -> tuple[TopicPartition, str]:
