@@ -30,6 +30,8 @@ from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
 GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitions offline"
+MAY_GO_OFFLINE = "; where another log directory has the metadata log, it starts without this one"
+"""What follows the words that Kafka does not start, if it is not known whether there is another log directory."""
 
 
 class Copy(NamedTuple):
@@ -91,6 +93,13 @@ class NodeDirectories:
         if home is None or same_path(home, self.directory):
             return False
         return any(not LogDirectory(each).failures() for each in self.others)
+
+    @property
+    def may_have_others(self) -> bool:
+        """Whether it is not known if the broker has other log directories: none is known, nor where the metadata log
+        is."""
+        is_known = self.others or self.metadata_home is not None or (self.directory / METADATA_DIRECTORY).exists()
+        return not is_known
 
     def refusals(self) -> Iterator[StartRefused]:
         """Yield the reasons why Kafka does not start with `directory` beside the others, except those in `copies`."""
