@@ -34,6 +34,8 @@ _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[\\=:#! \t\n\r\f]|[^ -~]")
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+"""What some editors write before the first line; Java reads it as a part of that line."""
 READ_AT_ONCE_BYTES = 8192
 """How many bytes a Java BufferedReader decodes before it returns the first line."""
 ZERO_ID = "A" * 22
@@ -112,6 +114,19 @@ def meta_properties(properties: Properties) -> MetaProperties:
     if directory is not None:
         directory = _uuid("directory.id", directory)
     return MetaProperties(version, entries.get("cluster.id"), node, directory)
+
+
+def legible_meta_properties(data: bytes) -> MetaProperties:
+    """Return what a reader can make out in a damaged meta.properties: each id that is a sound one without the white
+    space around it, also in a first line behind a byte order mark; None for any other id."""
+    try:
+        entries = parse(data.removeprefix(BYTE_ORDER_MARK)).entries
+    except BadValue:
+        return MetaProperties(1, None, None, None)
+    directory = entries.get("directory.id", "").strip()
+    directory_id = _uuid("directory.id", directory) if _UUID.fullmatch(directory) else None
+    node_id = _int32(entries.get("node.id", entries.get("broker.id", "")).strip())
+    return MetaProperties(1, entries.get("cluster.id", "").strip() or None, node_id, directory_id)
 
 
 def parse_partition_metadata(data: bytes) -> PartitionMetadata:

@@ -4,11 +4,12 @@ A meta.properties is foreign if its directory.id is one that the node of the oth
 its cluster.id or node.id differs from theirs.
 
     version        1
-    cluster.id     the one of the node's other log directories, else of a line that is left in the file; if neither has
+    cluster.id     the one of the node's other log directories, else the one that is legible in the file; if neither has
                    it and the cluster has no other node, a new one, as no other node or file has the old one
-    node.id        the one of server.properties, else of the other log directories, else of the only broker in the
-                   metadata log
-    directory.id   the one that `directory_ids` found for the directory
+    node.id        the one of server.properties, else of the other log directories, else the one that is legible in the
+                   file if the metadata log knows it or is not there, else of the only broker in the metadata log
+    directory.id   the one that `directory_ids` found for the directory, else the one that is legible in the file unless
+                   the node has not registered it, or another of its log directories has it
 
 Source: MetaPropertiesEnsemble.verify; KIP-858.
 """
@@ -21,10 +22,8 @@ from formats import properties
 from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.properties import MetaProperties, Properties
-from kcli.errors import UnreadableInput
 from kcli.log.log_directory import read_meta_properties, unusable
-from kcli.log.recovery.node_directories import NodeDirectories, meta_of
-from kcli.log.source import read_whole
+from kcli.log.recovery.node_directories import NodeDirectories, legible_meta_of, meta_of
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import to_uuid
 
@@ -59,18 +58,33 @@ def known_properties(
         return _as_registered(meta, beside, image) if is_sure else None
     if path.exists() and not path.is_file():
         return None
-    entries = _entries(node)
-    nodes = {each.node_id for each in beside} or {*image.brokers}
+    legible = legible_meta_of(node.directory)
+    members = {*image.brokers, *image.controllers}
+    is_known = legible.node_id in members or not members
+    nodes = {each.node_id for each in beside} or ({legible.node_id} if is_known else {*image.brokers})
     ids = {_number(server.get("node.id", ""))} - {None} or nodes
     if len(ids) != 1 or (node_id := ids.pop()) is None:
         return None
-    clusters = {each.cluster_id for each in beside} or {entries.get("cluster.id")} - {None, ""}
-    known = {*image.brokers, *image.controllers, *other_voters, *voters_of(server)}
+    clusters = {each.cluster_id for each in beside} or {legible.cluster_id} - {None}
+    known = {*members, *other_voters, *voters_of(server)}
     if not clusters and known == {node_id}:
         clusters = {NEW_CLUSTER_ID}
     if len(clusters) != 1:
         return None
-    return MetaProperties(1, clusters.pop(), node_id, directory_id)
+    known_id = directory_id or _legible_id(legible.directory_id, node_id, beside, image)
+    return MetaProperties(1, clusters.pop(), node_id, known_id)
+
+
+def _legible_id(
+    legible: str | None, node_id: int, beside: Collection[MetaProperties], image: MetadataImage
+) -> str | None:
+    """Return `legible`, the directory.id that is legible in a damaged file; None if it cannot be that of the directory.
+    beside: the meta.properties of the node's other log directories."""
+    if unusable(MetaProperties(1, "", node_id, legible)) or legible in {each.directory_id for each in beside}:
+        return None
+    broker = image.brokers.get(node_id)
+    registered = () if broker is None else broker.directories
+    return legible if legible is None or not registered or to_uuid(legible) in registered else None
 
 
 def _as_registered(
@@ -99,14 +113,6 @@ def text_of(known: MetaProperties, cluster_id: str | None = None) -> str:
     if known.directory_id is not None:
         entries["directory.id"] = known.directory_id
     return properties.build(Properties(entries)).decode()
-
-
-def _entries(node: NodeDirectories) -> Mapping[str, str]:
-    """The entries of a damaged meta.properties that can be read."""
-    try:
-        return properties.parse(read_whole(node.directory / FileKind.META_PROPERTIES)).entries
-    except (FormatError, UnreadableInput):
-        return {}
 
 
 def _number(text: str) -> int | None:

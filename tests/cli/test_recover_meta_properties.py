@@ -71,6 +71,21 @@ def test_the_next_step_of_verify_writes_it(tmp_path: Path, damage: str) -> None:
     assert kcli("verify", directory).status == 0
 
 
+def test_behind_a_byte_order_mark_the_ids_are_legible(tmp_path: Path) -> None:
+    """Windows Notepad has saved the file: Kafka finds no key "version"."""
+    directory = copied(tmp_path)
+    before = read_properties(directory / META)
+    lines = [f"{name}={before[name]}" for name in ("version", "cluster.id", "node.id", "directory.id")]
+    (directory / META).write_bytes("\r\n".join([f"\ufeff{lines[0]}", *lines[1:], ""]).encode())
+    shown = kcli("verify", directory).stdout.splitlines()
+    assert "begins with a UTF-8 byte order mark" in shown[0]
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert read_properties(tmp_path / "new" / META) == before
+    command = next(line for line in shown if "Next: " in line).split("Next: ")[1]
+    subprocess.run(["bash", "-c", command], check=True)
+    assert read_properties(directory / META) == before
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_the_ids_of_the_other_log_directory(tmp_path: Path, which: int) -> None:
     *directories, server = two_directories(tmp_path)

@@ -367,6 +367,44 @@ def test_a_broken_directory_goes_offline(directories: Directories, name: str) ->
     assert "refused" in [row["kind"] for row in recovered(directories, 0)]
 
 
+@pytest.mark.parametrize("change", [("node.id=1", "node.id=1 "), ("version=1", "version=7"), (SECOND_ID, "xx")])
+def test_what_goes_offline_without_the_configuration(directories: Directories, change: tuple[str, str]) -> None:
+    """The legible ids say that both directories are of one node, and the next step writes the file anew."""
+    path = directories[1] / PAIR[0]
+    before = read_properties(path)
+    path.write_text(path.read_text().replace(*change))
+    (finding,) = found(directories, with_config=False)
+    assert (finding.path, finding.refuses_start) == (str(path), False)
+    assert "Kafka starts without this log directory" in str(finding.found)
+    assert "metadata-log-absent" not in [each.kind for each in found(directories, with_config=False, quietest="info")]
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert read_properties(path) == before
+
+
+def test_alone_it_is_not_known_to_go_offline(directories: Directories) -> None:
+    """Nothing says that there is another log directory; in the one with the metadata log it keeps Kafka from
+    starting."""
+    for each, are_others_known in ((directories[0], True), (directories[1], False)):
+        path = each / PAIR[0]
+        path.write_text(path.read_text().replace("node.id=1", "node.id=1 "))
+        (finding,) = [one for one in Verification([each]).findings() if one.path == str(path)]
+        assert finding.refuses_start
+        rows = map(json.loads, kcli("recover", "--format", "jsonl", each).stdout.splitlines())
+        reason = next(row["reason"] for row in rows if row["kind"] == "refused")
+        for text in (str(finding.found), reason):
+            assert text.endswith("it starts without this one") is not are_others_known
+
+
+@pytest.mark.parametrize("text", ["", "node.id=1\n", "\ufeffversion=1\nnode.id=1\n"])
+def test_version_0_without_a_node_never_goes_offline(directories: Directories, text: str) -> None:
+    """Kafka reads such a file without an error, and then ends: "node ID not found"."""
+    path = directories[1] / PAIR[0]
+    path.write_text(text)
+    (finding,) = found(directories)
+    assert (finding.path, finding.refuses_start) == (str(path), True)
+    assert "refused" in [row["kind"] for row in recovered(directories, 1)]
+
+
 def test_next_steps_keep_the_configuration(directories: Directories) -> None:
     (directories[1] / PAIR[1]).write_text("0\n7\n")
     (finding,) = found(directories)

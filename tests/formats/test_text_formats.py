@@ -120,6 +120,19 @@ def test_meta_properties() -> None:
             meta(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        (f"version=7\ncluster.id=c \nnode.id=1 \ndirectory.id={ID}\t\n", ("c", 1, ID)),
+        (f"\ufeffdirectory.id={ID}\r\nbroker.id=2\r\n", (None, 2, ID)),
+        ("\ufeffnode.id=x\ncluster.id=\ndirectory.id=short\n", (None, None, None)),
+        ("cluster.id=c\\u12\n", (None, None, None)),
+    ],
+)
+def test_what_is_legible_of_meta_properties(text: str, ids: tuple[str | None, int | None, str | None]) -> None:
+    assert properties.legible_meta_properties(text.encode()) == MetaProperties(1, *ids)
+
+
 def test_partition_metadata() -> None:
     data = f"version: 0\ntopic_id: {ID}".encode()
     assert properties.parse_partition_metadata(data) == PartitionMetadata(0, ID)

@@ -36,6 +36,7 @@ from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.segment_names import other_case
+from kcli.inspector.verify.small_files import mark_text
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.linked_files import linked_files, links_text
@@ -375,8 +376,10 @@ class BrokerDirectory:
                 yield _meta("missing", path, "a file", "no such file: no broker starts with this directory")
             return
         if properties is not None and properties.node_id is None:
-            found = "version 0, or no version line, which is read as version 0: that has broker.id for node.id"
             data = read_whole(path)
+            mark = mark_text(data)
+            found = f"{mark}no version line" if mark else "version 0, or no version line"
+            found += ", which is read as version 0: that has broker.id for node.id"
             if not data.strip(b"\0"):
                 found = zeros_text(data) or "an empty file"
             yield _meta("version", path, "version=1", f"{found}: Kafka does not start")

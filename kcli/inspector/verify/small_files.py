@@ -65,13 +65,22 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         elif isinstance(error, BadCount):
             suffix = "count"
         where = f" (byte {error.position:,})" if error.position else ""
-        found = zeros_text(data) or error.reason + where
+        reason = f"{mark_text(data)}{error.reason}" if kind is FileKind.META_PROPERTIES else error.reason
+        found = zeros_text(data) or reason + where
         finding = _finding(path, f"{prefix}-{suffix}", "error", f"a sound {prefix} file", found, action)
         if kind is FileKind.META_PROPERTIES and _lacks_cluster_id(data):
             finding = _without_cluster_id(finding, path)
         if _keeps_from_starting(kind, error):
             finding = replace(finding, found=f"{found}{REFUSES}", refuses_start=True)
         return None, [finding]
+
+
+def mark_text(data: bytes) -> str:
+    """Return the words that begin the finding of a properties file with a byte order mark; "" if it has none."""
+    from formats.properties import BYTE_ORDER_MARK
+
+    has_mark = data.startswith(BYTE_ORDER_MARK)
+    return "begins with a UTF-8 byte order mark, which Kafka reads as a part of the first key: " if has_mark else ""
 
 
 def _lacks_cluster_id(data: bytes) -> bool:

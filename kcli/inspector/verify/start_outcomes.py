@@ -21,7 +21,7 @@ from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.recovery.node_directories import GOES_OFFLINE
+from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE
 
 if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
     from kcli.log.recovery.coordinator_load import LoadEnd
@@ -97,14 +97,18 @@ def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> I
     around: the log directory. Damage in the partitions' logs has its outcome already, by `with_outcomes`.
     """
     for each in findings:
-        is_open = each.severity != "info" and not each.refuses_start and not each.path.endswith(SEGMENT_FILES)
-        if around is not None and each.severity != "info" and Path(each.path) in around.failing:
-            found = str(each.found).removesuffix(REFUSES)
-            yield replace(each, severity="error", found=f"{found}: {GOES_OFFLINE}", refuses_start=False)
-        elif around is None or not is_open or Path(each.path) not in around.refused:
+        if around is None or each.severity == "info" or each.path.endswith(SEGMENT_FILES):
             yield each
-        else:
+            continue
+        path, found = Path(each.path), str(each.found).removesuffix(REFUSES)
+        if path in around.failing:
+            yield replace(each, severity="error", found=f"{found}: {GOES_OFFLINE}", refuses_start=False)
+        elif path in around.refused and around.refused[path].endswith(MAY_GO_OFFLINE):
+            yield replace(each, severity="error", found=f"{found}{REFUSES}{MAY_GO_OFFLINE}", refuses_start=True)
+        elif path in around.refused and not each.refuses_start:
             yield replace(each, severity="error", found=f"{each.found}{REFUSES}", refuses_start=True)
+        else:
+            yield each
 
 
 def salvage_first(

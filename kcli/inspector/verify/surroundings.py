@@ -23,6 +23,7 @@ from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.recovery.node_directories import (
     NodeDirectories,
+    legible_meta_of,
     log_directories_of,
     meta_of,
     metadata_home_of,
@@ -144,7 +145,7 @@ class Surroundings:
         self.path = path
         self._server = server
         self._others = others
-        self.properties = meta_of(path)
+        self.properties, self._legible = meta_of(path), legible_meta_of(path)
         is_named = "broker" in server.get("process.roles", "") and any(
             same_path(each, path) for each in log_directories_of(server)
         )
@@ -455,11 +456,11 @@ class Surroundings:
         the partitions of the smaller one lie in both. It does not count as a copy if no partition lies in both, or if
         `directory_ids` finds different directory.ids for the two in the metadata log.
         """
-        meta = meta_of(other)
-        if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
+        if same_path(other, self.path) or not self._is_same_node(other):
             return False
         mine, others = ({each.name for each in LogDirectory(path).partitions()} for path in (self.path, other))
-        if meta.directory_id != self.properties.directory_id or 2 * len(mine & others) < min(len(mine), len(others)):
+        is_same_id = legible_meta_of(other).directory_id == self._legible.directory_id
+        if not is_same_id or 2 * len(mine & others) < min(len(mine), len(others)):
             return True
         ids = self._directory_ids([self.path, other])
         return not mine & others or len({*ids.values()}) > 1
@@ -635,20 +636,18 @@ class Surroundings:
 
     def _find_metadata(self, others: Sequence[Path]) -> ClusterMetadata | None:
         configured = metadata_home_of(self._server)
-        same = [other for other in others if self.properties is not None and self._is_same_node(meta_of(other))]
+        same = [other for other in others if self._is_same_node(other)]
         for directory in (self.path, *([configured] if configured else []), *same):
             if (directory / METADATA_DIRECTORY).is_dir():
                 self.has_metadata_log = True
                 return ClusterMetadata.read(directory)
         return None
 
-    def _is_same_node(self, other: MetaProperties | None) -> bool:
-        mine = self.properties
-        return (
-            other is not None
-            and mine is not None
-            and ((other.cluster_id, other.node_id) == (mine.cluster_id, mine.node_id))
-        )
+    def _is_same_node(self, other: Path) -> bool:
+        """Return whether another path is a log directory of the same cluster and node, as far as both meta.properties
+        are legible."""
+        theirs, owner = legible_meta_of(other), (self._legible.cluster_id, self._legible.node_id)
+        return None not in owner and owner == (theirs.cluster_id, theirs.node_id)
 
 
 def _is_harmed(planned: PartitionPlan) -> bool:

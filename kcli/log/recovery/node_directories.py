@@ -19,15 +19,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from formats import properties
 from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
 from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, read_meta_properties
 from kcli.log.recovery.identity import end_offset
+from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
 GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitions offline"
+MAY_GO_OFFLINE = "; where another log directory has the metadata log, it starts without this one"
+"""What follows the words that Kafka does not start, if it is not known whether there is another log directory."""
 
 
 class Copy(NamedTuple):
@@ -89,6 +93,13 @@ class NodeDirectories:
         if home is None or same_path(home, self.directory):
             return False
         return any(not LogDirectory(each).failures() for each in self.others)
+
+    @property
+    def may_have_others(self) -> bool:
+        """Whether it is not known if the broker has other log directories: none is known, nor where the metadata log
+        is."""
+        is_known = self.others or self.metadata_home is not None or (self.directory / METADATA_DIRECTORY).exists()
+        return not is_known
 
     def refusals(self) -> Iterator[StartRefused]:
         """Yield the reasons why Kafka does not start with `directory` beside the others, except those in `copies`."""
@@ -232,6 +243,16 @@ def meta_of(directory: Path) -> MetaProperties | None:
         return read_meta_properties(directory)
     except (FormatError, UnreadableInput):
         return None
+
+
+def legible_meta_of(directory: Path) -> MetaProperties:
+    """Return what a reader can make out in a directory's meta.properties, even if Kafka cannot use the file; None for
+    each id that is not legible."""
+    try:
+        data = read_whole(directory / FileKind.META_PROPERTIES)
+    except UnreadableInput:
+        data = b""
+    return properties.legible_meta_properties(data)
 
 
 def _opened_as(directory: PartitionDirectory) -> tuple[TopicPartition, str]:

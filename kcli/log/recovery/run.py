@@ -63,7 +63,7 @@ from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
-from kcli.log.recovery.node_directories import GOES_OFFLINE, Copy, NodeDirectories
+from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, Copy, NodeDirectories
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
 from kcli.log.recovery.salvage import Checked, LogStart
 from kcli.log.recovery.shared import told_directories, told_files
@@ -269,9 +269,16 @@ class Recovery:
     def _look_at(self, node: NodeDirectories) -> None:
         """Add to `refusals` what keeps Kafka from starting with all log directories of the broker. If the broker can
         start without this one, an I/O error in it only takes it offline: these errors go from `refusals` to `failures`,
-        and a text about each to `passed_over`."""
+        and a text about each to `passed_over`. If it is not known whether it can, they stay, with words that say so."""
+        failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
+        if node.may_have_others:
+            self.refusals = [
+                StartRefused(each.file, f"{each.reason}{MAY_GO_OFFLINE}", each.position)
+                if each.file in failing
+                else each
+                for each in self.refusals
+            ]
         if node.may_fail:
-            failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
             self.failures = [each for each in self.refusals if each.file in failing]
             self.refusals = [each for each in self.refusals if each not in self.failures]
             self.passed_over += [
