@@ -162,7 +162,12 @@ class MetadataRecovery:
         if not any(same_path(each, self.directory) for each in listed):
             return NodeDirectories(self.directory)
         node_id = node_id_of(self.server)
-        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._is_placed, node_id)
+        known = self._is_left_out, self._is_placed, node_id, self._topic_id
+        return NodeDirectories(self.directory, listed, self.home, *known)
+
+    def _topic_id(self, topic: str) -> str | None:
+        known = self._readable.topic(topic)
+        return None if known is None else from_uuid(known.id)
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
         """Whether Kafka's start renames a directory to -stray, by all records of the metadata log that can be read."""

@@ -446,7 +446,7 @@ class Surroundings:
             listed = [each for each in self._others if self._is_beside(each)]
             homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
             home = homes[0] if len(homes) == 1 else None
-        return NodeDirectories(self.path, listed, home, self._is_left_out, self._is_placed, node_id)
+        return NodeDirectories(self.path, listed, home, self._is_left_out, self._is_placed, node_id, self.topic_id)
 
     def _is_beside(self, other: Path) -> bool:
         """Return whether another directory is a log directory of the same node, and no copy of this one.

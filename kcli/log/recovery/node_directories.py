@@ -4,7 +4,8 @@
                           directory.id of its own
     __cluster_metadata-0  exists only in the directory that metadata.log.dir names, else in the first of log.dirs
     <topic>-<partition>   exists in one log directory only ("Duplicate log directories"), and so does the directory with
-                          -future; directories that the start renames to -stray do not count
+                          -future; directories that the start renames to -stray do not count: of two, one of which
+                          lacks partition.metadata, as where a copy broke off, Kafka serves the other
     I/O errors            the broker runs without a directory whose checkpoints or meta.properties it cannot read
                           (LogDirectory.failures), unless that directory has the metadata log, or no other can be used
 
@@ -24,6 +25,7 @@ from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
 from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, read_meta_properties
+from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -35,7 +37,9 @@ class Copy(NamedTuple):
 
     end, other_end: the log end offsets; None if there is no log. is_kept: whether salvage keeps `path`. It does if the
     log there ends at the higher offset. If both end at the same offset, it does if only `other` is a symbolic link, or
-    else if the metadata log assigns the partition to the log directory of `path`.
+    else if the metadata log assigns the partition to the log directory of `path`. left_out: the one of the two that
+    lacks partition.metadata: Kafka's start renames it to -stray, and serves the other one. Of two logs that end at the
+    same offset, salvage keeps the other one. None if both have that file: Kafka does not start.
     """
 
     path: Path
@@ -43,10 +47,15 @@ class Copy(NamedTuple):
     end: int | None
     other_end: int | None
     is_kept: bool
+    left_out: Path | None = None
 
 
 def _none_is(_: PartitionDirectory) -> bool:
     return False
+
+
+def _none_known(_: str) -> None:
+    return None
 
 
 class NodeDirectories:
@@ -55,7 +64,7 @@ class NodeDirectories:
     metadata_home: the log directory in which the metadata log belongs; None if it is not known. is_stray(directory):
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
     the partition to the log directory in which this directory lies. node_id: the node.id in server.properties; None if
-    it is not known.
+    it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known.
     """
 
     def __init__(
@@ -66,6 +75,7 @@ class NodeDirectories:
         is_stray: Callable[[PartitionDirectory], bool] = _none_is,
         is_placed: Callable[[PartitionDirectory], bool] = _none_is,
         node_id: int | None = None,
+        topic_id: Callable[[str], str | None] = _none_known,
     ) -> None:
         self.directory = directory
         self._node_id = node_id
@@ -74,7 +84,7 @@ class NodeDirectories:
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
         """The other log directories that have no meta.properties, or do not exist, as when a disk is not mounted."""
         self.metadata_home = metadata_home
-        self._is_stray, self._is_placed = is_stray, is_placed
+        self._is_stray, self._is_placed, self._topic_id = is_stray, is_placed, topic_id
 
     @property
     def directories(self) -> Sequence[Path]:
@@ -171,23 +181,42 @@ class NodeDirectories:
     @cached_property
     def copies(self) -> Sequence[Copy]:
         """The partitions' directories in `directory` whose partition also has a directory in another log directory of
-        the broker. Strays are left out. Raises UnreadableInput."""
+        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). Raises
+        UnreadableInput."""
         if not self.others:
             return []
         mine = {_opened_as(each): each for each in _opened(self.directory)}
         there = [found for each in self.others for found in _opened(each)]
         both = [(mine[_opened_as(each)], each) for each in there if _opened_as(each) in mine]
-        return [
-            self._compared(one, other) for one, other in both if not self._is_stray(one) and not self._is_stray(other)
-        ]
+        found: list[Copy] = []
+        for one, other in both:
+            strays = [each for each in (one, other) if self._is_stray(each)]
+            if not strays:
+                found.append(self._compared(one, other))
+            elif len(strays) == 1 and self._is_left_out(strays[0], other if strays[0] is one else one):
+                found.append(self._compared(one, other, strays[0].path))
+        return found
 
-    def _compared(self, here: PartitionDirectory, there: PartitionDirectory) -> Copy:
+    @property
+    def left_out(self) -> Mapping[Path, Copy]:
+        """The directories in `directory` without partition.metadata whose partition Kafka serves from another log
+        directory, by path. Raises UnreadableInput."""
+        return {each.path: each for each in self.copies if each.left_out == each.path}
+
+    def _is_left_out(self, stray: PartitionDirectory, served: PartitionDirectory) -> bool:
+        """Whether a stray lacks nothing but its topic id, and `served`, with the id, is the same partition."""
+        topic_id = topic_id_of(served.path)
+        is_own = topic_id is not None and self._topic_id(served.name.topic) in (None, topic_id)
+        return is_own and not stray.name.state and topic_id_of(stray.path) is None
+
+    def _compared(self, here: PartitionDirectory, there: PartitionDirectory, left_out: Path | None = None) -> Copy:
         ends = end_offset(here.path), end_offset(there.path)
         ranked = []
         for each, end in zip((here, there), ends, strict=True):
             place = str(each.path.parent.resolve())  # however the path is spelt
-            ranked.append((-1 if end is None else end, not each.path.is_symlink(), self._is_placed(each), place))
-        return Copy(here.path, there.path, *ends, is_kept=ranked[0] > ranked[1])
+            rank = -1 if end is None else end, each.path != left_out, not each.path.is_symlink()
+            ranked.append((*rank, self._is_placed(each), place))
+        return Copy(here.path, there.path, *ends, ranked[0] > ranked[1], left_out)
 
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:
