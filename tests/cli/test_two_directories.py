@@ -124,6 +124,28 @@ def test_recovery_of_a_half_copy_loses_nothing(directories: Directories, tmp_pat
     assert not (stray / "partition.metadata").exists()
 
 
+@pytest.mark.parametrize("backup_of", [0, 1, None])
+def test_a_half_copy_is_told_without_a_configuration(
+    directories: Directories, tmp_path: Path, backup_of: int | None
+) -> None:
+    """The original lies in the log directory beside it with the directory.id in which the partition is placed."""
+    one, two, _ = directories
+    copy = half_copied(directories)
+    if backup_of is not None:
+        shutil.copytree(directories[backup_of], tmp_path / "backup")
+    kinds = {each.kind for each in Verification([one]).findings() if Path(each.path).is_relative_to(copy)}
+    shown = kcli("recover", "--salvage", "--format", "jsonl", "--out", tmp_path / "out", one).stdout
+    (row,) = [row for row in map(json.loads, shown.splitlines()) if row["kind"] == "stray"]
+    if backup_of == 1:  # two directories may be the other one
+        assert ("copy-incomplete" in kinds, row["served"]) == (False, None)
+    else:
+        assert (kinds & {"copy-incomplete", "partition-metadata-missing"}, row["served"]) == (
+            {"copy-incomplete"},
+            str(two / copy.name),
+        )
+        assert not (tmp_path / "out" / copy.name).exists()
+
+
 @pytest.mark.parametrize("given", [[0], [1], [0, 1]])
 def test_a_copy_that_ends_later_takes_the_place_of_the_other(directories: Directories, given: list[int]) -> None:
     one, two, config = directories

@@ -15,6 +15,7 @@ KIP-112 (several disks), KIP-858 (ids of directories).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -64,7 +65,8 @@ class NodeDirectories:
     metadata_home: the log directory in which the metadata log belongs; None if it is not known. is_stray(directory):
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
     the partition to the log directory in which this directory lies. node_id: the node.id in server.properties; None if
-    it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known.
+    it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known. beside: where the
+    others are not known, those that may be the node's; of their partitions only the originals of copies are looked for.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class NodeDirectories:
         is_placed: Callable[[PartitionDirectory], bool] = _none_is,
         node_id: int | None = None,
         topic_id: Callable[[str], str | None] = _none_known,
+        beside: Sequence[Path] = (),
     ) -> None:
         self.directory = directory
         self._node_id = node_id
@@ -85,6 +88,7 @@ class NodeDirectories:
         """The other log directories that have no meta.properties, or do not exist, as when a disk is not mounted."""
         self.metadata_home = metadata_home
         self._is_stray, self._is_placed, self._topic_id = is_stray, is_placed, topic_id
+        self._beside = beside
 
     @property
     def directories(self) -> Sequence[Path]:
@@ -181,21 +185,25 @@ class NodeDirectories:
     @cached_property
     def copies(self) -> Sequence[Copy]:
         """The partitions' directories in `directory` whose partition also has a directory in another log directory of
-        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). Raises
-        UnreadableInput."""
-        if not self.others:
+        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). If
+        the others are not known, only copies are among them that lack it, and end no later than the directory beside in
+        which the metadata log places the partition. Raises UnreadableInput."""
+        homes = self.others or self._beside
+        if not homes:
             return []
         mine = {_opened_as(each): each for each in _opened(self.directory)}
-        there = [found for each in self.others for found in _opened(each)]
+        there = [found for each in homes for found in _opened(each)]
         both = [(mine[_opened_as(each)], each) for each in there if _opened_as(each) in mine]
         found: list[Copy] = []
         for one, other in both:
             strays = [each for each in (one, other) if self._is_stray(each)]
+            if not self.others and not (strays == [one] and self._is_placed(other)):
+                continue
             if not strays:
                 found.append(self._compared(one, other))
             elif len(strays) == 1 and self._is_left_out(strays[0], other if strays[0] is one else one):
                 found.append(self._compared(one, other, strays[0].path))
-        return found
+        return [each for each in found if self.others or not each.is_kept]
 
     @property
     def left_out(self) -> Mapping[Path, Copy]:
@@ -252,6 +260,21 @@ def node_id_of(server: Mapping[str, str]) -> int | None:
 def same_path(one: Path, other: Path) -> bool:
     """Whether both paths lead to one directory."""
     return one.absolute() == other.absolute() or one.resolve() == other.resolve()
+
+
+def directories_beside(directory: Path) -> list[Path]:
+    """Return the log directories in the parent directory of a log directory that belong to its node by
+    meta.properties, each with a directory.id that no other has."""
+    mine = meta_of(directory)
+    if mine is None or None in (mine.cluster_id, mine.node_id, mine.directory_id):
+        return []
+    found = directory.absolute().parent.glob(f"*/{FileKind.META_PROPERTIES}")
+    metas = {each.parent: meta for each in sorted(found) if (meta := meta_of(each.parent)) is not None}
+    same = {
+        path: each for path, each in metas.items() if (each.cluster_id, each.node_id) == (mine.cluster_id, mine.node_id)
+    }
+    count = Counter(each.directory_id for each in same.values())
+    return [path for path, each in same.items() if count[each.directory_id] == 1 and not same_path(path, directory)]
 
 
 def meta_of(directory: Path) -> MetaProperties | None:
