@@ -180,6 +180,11 @@ class _Show:
         """The directories that have exchanged their names, each with the partition that its records belong to."""
         self._promotions = {} if recovery.is_partition else metadata.promotions
         """The future logs that the start puts in the place of current logs, by the path of each of the two."""
+        node = recovery.node
+        left_out = {} if recovery.is_partition or node is None else node.left_out
+        self._superseded = {path for path, copy in left_out.items() if not copy.is_kept}
+        """The directories that become strays, while Kafka serves their partitions from other log directories: nothing
+        that happens to their logs is a loss."""
         self._told_open: set[str] = set()
         self._harmed: list[str] = []
 
@@ -195,6 +200,9 @@ class _Show:
             rows = list(_rows(plan, salvage=recovery.salvage))
             if plan.view.directory in self._exchanged:
                 rows = [row for row in rows if row["kind"] != "end-missing"]
+            if plan.view.directory in self._superseded:
+                self._ends.update((row["partition"], row) for row in rows if row["kind"] == "partition")
+                continue
             totals.add(plan, rows)
             self._is_bad = self._is_bad or any(row["kind"] in GOES_ON_WITH for row in rows)
             self._has_next = self._has_next or any(row["kind"] in SALVAGEABLE for row in rows)
@@ -392,7 +400,8 @@ class _Show:
         end = self._ends.get(row["partition"])
         if end is None:
             return
-        row["offsets"] = end["log_end_offset"] - end["log_start_offset"]
+        start = max(end["log_start_offset"], row["served_end_offset"] or 0)
+        row["offsets"] = max(end["log_end_offset"] - start, 0)
         self._is_bad = self._is_bad or (row["offsets"] > 0 and not row["deleted"])
         if not (row["kept"] and self._recovery.salvage):
             end |= {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0, "stray": True}

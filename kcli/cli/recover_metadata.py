@@ -73,6 +73,7 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
 
 def _stray_rows(metadata: MetadataRecovery) -> Iterator[Row]:
     for stray in metadata.strays:
+        copy = metadata.node.left_out.get(stray.partition.path)
         yield {
             "partition": stray.partition.path.name,
             "file": "",
@@ -82,6 +83,9 @@ def _stray_rows(metadata: MetadataRecovery) -> Iterator[Row]:
             "deleted": stray.is_removed,
             "renewed": stray.is_renewed,
             "kept": metadata.keeps(stray),
+            "served": None if copy is None else str(copy.other),
+            "end_offset": None if copy is None else copy.end,
+            "served_end_offset": None if copy is None else copy.other_end,
         }
 
 
@@ -107,7 +111,7 @@ def metadata_text(
         if words:
             lines.append((kind, METADATA_DIRECTORY, "\n                 ".join([f"{verb}:", *words])))
     strays = [row for row in found if row["kind"] == STRAY]
-    for why in dict.fromkeys([NO_ID, *WHY_STRAY.values()]):
+    for why in dict.fromkeys([NO_ID, *WHY_STRAY.values(), *map(_why_stray, strays)]):
         those = [row for row in strays if _why_stray(row) == why]
         names = [row["partition"] for row in those]
         if names:
@@ -116,13 +120,22 @@ def metadata_text(
             reasons_text = f"{count_text(len(names), 'partition')} {verb} at the start: {why}"
             if offsets:
                 reasons_text += f"; {count_text(offsets, 'offset')} {'leaves' if offsets == 1 else 'leave'} service"
+            keeps, served = "keeps" if changes else "would keep", those[0]["served"]
             if all(row["kept"] for row in those) and metadata.wants_salvage:
-                reasons_text += f"; --salvage {'keeps' if changes else 'would keep'} them in service"
+                reasons_text += f"; --salvage {keeps} them in service"
+                reasons_text += "" if served is None else f", and salvage of {Path(served).parent} sets that aside"
+            elif served is not None and metadata.wants_salvage:
+                reasons_text += f"; --salvage {keeps} this one as a -stray"
             lines.append((STRAY, _listed(names), reasons_text))
     return lines + _salvage_lines(metadata, config, changes=changes)
 
 
 def _why_stray(row: Row) -> str:
+    if row["served"] is not None:
+        own, its = (
+            "no log" if each is None else f"up to {each:,}" for each in (row["end_offset"], row["served_end_offset"])
+        )
+        return f"{NO_ID}; Kafka serves {row['served']}; this one has {own}, that {its}"
     return NO_ID if row["topic_id"] is None else WHY_STRAY[row["deleted"], row["renewed"]]
 
 

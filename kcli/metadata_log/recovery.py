@@ -33,6 +33,7 @@ from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.node_directories import (
     GOES_OFFLINE,
     NodeDirectories,
+    directories_beside,
     log_directories_of,
     meta_of,
     metadata_home_of,
@@ -157,12 +158,18 @@ class MetadataRecovery:
 
     @cached_property
     def node(self) -> NodeDirectories:
-        """The other log directories of the broker; none if the configuration does not list `directory`."""
-        listed = self.log_directories
+        """The other log directories of the broker; none if the configuration does not list `directory`, except those
+        beside it in which copies have their originals."""
+        listed, of_partitions = self.log_directories, (self._is_left_out, self._is_placed)
         if not any(same_path(each, self.directory) for each in listed):
-            return NodeDirectories(self.directory)
+            beside = directories_beside(self.directory)
+            return NodeDirectories(self.directory, (), None, *of_partitions, None, self._topic_id, beside)
         node_id = node_id_of(self.server)
-        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._is_placed, node_id)
+        return NodeDirectories(self.directory, listed, self.home, *of_partitions, node_id, self._topic_id)
+
+    def _topic_id(self, topic: str) -> str | None:
+        known = self._readable.topic(topic)
+        return None if known is None else from_uuid(known.id)
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
         """Whether Kafka's start renames a directory to -stray, by all records of the metadata log that can be read."""
@@ -171,7 +178,9 @@ class MetadataRecovery:
     def _is_placed(self, directory: PartitionDirectory) -> bool:
         """Whether the metadata log places the partition of a directory in the log directory in which the directory
         lies."""
-        right = self._directory_ids_by_log.get(directory.path.parent)
+        home = directory.path.parent
+        meta = None if home in self.node.directories else meta_of(home)
+        right = self._directory_ids_by_log.get(home) if meta is None else meta.directory_id
         return right is not None and right == self._placement(None).directory_id_of(directory.partition)
 
     @property

@@ -91,6 +91,99 @@ def test_a_stray_is_no_second_copy_of_a_partition(directories: Directories) -> N
     assert "refused" not in [row["kind"] for row in recovered(directories, 0)]
 
 
+def half_copied(directories: Directories) -> Path:
+    """Copy a partition of the second directory to the first, as a copy that broke off. Returns the copy."""
+    copy = directories[0] / MOVED[0]
+    shutil.copytree(directories[1] / MOVED[0], copy)
+    shortened(copy)
+    (copy / "partition.metadata").unlink()
+    return copy
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_a_half_copy_is_moved_and_gets_no_topic_id(directories: Directories, *, with_config: bool) -> None:
+    """The advice was to write its partition.metadata, with which Kafka does not start."""
+    copy = half_copied(directories)
+    (finding,) = found(directories, with_config=with_config)
+    assert (finding.kind, finding.path, finding.lost_first_offset) == ("copy-incomplete", str(copy), None)
+    assert finding.consequences["partition-metadata-missing"] == 1
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert found(directories, with_config=with_config) == []
+
+
+def test_recovery_of_a_half_copy_loses_nothing(directories: Directories, tmp_path: Path) -> None:
+    copy = half_copied(directories)
+    (row,) = recovered(directories, 0)
+    assert (row["kind"], row["served"], row["offsets"]) == ("stray", str(directories[1] / MOVED[0]), 0)
+    assert kcli("recover", "--config", directories[2], directories[0]).status == 0
+    assert recovered(directories, 1) == []
+    shown = kcli("recover", "--salvage", "--config", directories[2], "--out", tmp_path / "out", directories[0]).stdout
+    assert "keeps this one as a -stray" in shown
+    (stray,) = (tmp_path / "out").glob(f"{copy.name}*")
+    assert stray.name.endswith("-stray")
+    assert not (stray / "partition.metadata").exists()
+
+
+@pytest.mark.parametrize("backup_of", [0, 1, None])
+def test_a_half_copy_is_told_without_a_configuration(
+    directories: Directories, tmp_path: Path, backup_of: int | None
+) -> None:
+    """The original lies in the log directory beside it with the directory.id in which the partition is placed."""
+    one, two, _ = directories
+    copy = half_copied(directories)
+    if backup_of is not None:
+        shutil.copytree(directories[backup_of], tmp_path / "backup")
+    kinds = {each.kind for each in Verification([one]).findings() if Path(each.path).is_relative_to(copy)}
+    shown = kcli("recover", "--salvage", "--format", "jsonl", "--out", tmp_path / "out", one).stdout
+    (row,) = [row for row in map(json.loads, shown.splitlines()) if row["kind"] == "stray"]
+    if backup_of == 1:  # two directories may be the other one
+        assert ("copy-incomplete" in kinds, row["served"]) == (False, None)
+    else:
+        assert (kinds & {"copy-incomplete", "partition-metadata-missing"}, row["served"]) == (
+            {"copy-incomplete"},
+            str(two / copy.name),
+        )
+        assert not (tmp_path / "out" / copy.name).exists()
+
+
+@pytest.mark.parametrize("given", [[0], [1], [0, 1]])
+def test_a_copy_that_ends_later_takes_the_place_of_the_other(directories: Directories, given: list[int]) -> None:
+    one, two, config = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    (one / MOVED[0] / "partition.metadata").unlink()
+    shortened(two / MOVED[0])
+    paths = [directories[each] for each in given]
+    findings = Verification(paths, server=read_properties(config), config=config).findings()
+    (finding,) = [each for each in findings if each.kind in ("copy-incomplete", "partition-metadata-missing")]
+    assert finding.path == str(one / MOVED[0])
+    assert finding.lost_first_offset is not None
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert found(directories) == []
+
+
+def test_salvage_sets_the_other_aside_for_a_copy_that_ends_later(directories: Directories, tmp_path: Path) -> None:
+    one, two, config = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    (one / MOVED[0] / "partition.metadata").unlink()
+    shortened(two / MOVED[0])
+    assert [row["kept"] for row in recovered(directories, 0, "--salvage") if row["kind"] == "stray"] == [True]
+    assert "passed-over" in [row["kind"] for row in recovered(directories, 1)]
+    for number in (0, 1):
+        assert kcli("recover", "--config", config, directories[number]).status == 1
+        kcli("recover", "--salvage", "--config", config, "--out", tmp_path / f"out{number}", directories[number])
+    assert (tmp_path / "out0" / MOVED[0] / "partition.metadata").exists()
+    assert not (tmp_path / "out1" / MOVED[0]).exists()
+
+
+def test_a_directory_of_another_topic_is_no_original(directories: Directories) -> None:
+    """Kafka does not serve the partition from a directory with the id of another topic."""
+    half_copied(directories)
+    two = directories[1]
+    shutil.copy(two / MOVED[1] / "partition.metadata", two / MOVED[0])
+    assert "copy-incomplete" not in [each.kind for each in found(directories)]
+    assert [row["served"] for row in recovered(directories, 0) if row["kind"] == "stray"] == [None]
+
+
 @pytest.mark.parametrize("with_config", [True, False])
 def test_one_directory_id_in_both(directories: Directories, *, with_config: bool) -> None:
     one, two, _ = directories

@@ -26,6 +26,7 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.broker_directory import odd_name
 from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.half_copies import left_out
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
 from kcli.log.recovery.exchanged_checkpoints import ForeignCheckpoints, foreign_checkpoints
@@ -86,8 +87,11 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
     if not around.is_broker:
         return
     for copy in around.node.copies:
-        if not copy.is_kept or not around.is_given(copy.other.parent):
+        is_given = around.is_given(copy.other.parent)
+        if copy.left_out is None and not (copy.is_kept and is_given):
             yield _duplicate(copy)
+        elif copy.left_out == copy.other and not copy.is_kept and not is_given:
+            yield left_out(copy)
     for each in around.node.unformatted:
         # if that directory is verified too, its own checks report the missing meta.properties
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):

@@ -23,6 +23,7 @@ from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.recovery.node_directories import (
     NodeDirectories,
+    directories_beside,
     legible_meta_of,
     log_directories_of,
     meta_of,
@@ -441,13 +442,15 @@ class Surroundings:
         server.properties, those of the verified directories that belong to the same node and are no copies of this
         one."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
-        node_id = node_id_of(self._server)
+        node_id, beside = node_id_of(self._server), list[Path]()
         if not any(same_path(each, self.path) for each in listed):
             node_id = None
             listed = [each for each in self._others if self._is_beside(each)]
             homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
             home = homes[0] if len(homes) == 1 else None
-        return NodeDirectories(self.path, listed, home, self._is_left_out, self._is_placed, node_id)
+            beside = directories_beside(self.path)
+        known = self._is_left_out, self._is_placed, node_id, self.topic_id
+        return NodeDirectories(self.path, listed, home, *known, beside)
 
     def _is_beside(self, other: Path) -> bool:
         """Return whether another directory is a log directory of the same node, and no copy of this one.
@@ -472,8 +475,12 @@ class Surroundings:
         return is_left_out(self.image or MetadataImage(lenient=True), directory, self.node_id)
 
     def _is_placed(self, directory: PartitionDirectory) -> bool:
-        right, placement = self.directory_ids.get(directory.path.parent), self._placement()
+        right, placement = self._directory_id(directory.path.parent), self._placement()
         return placement is not None and right is not None and right == placement.directory_id_of(directory.partition)
+
+    def _directory_id(self, home: Path) -> str | None:
+        meta = None if home in self.node.directories else meta_of(home)
+        return self.directory_ids.get(home) if meta is None else meta.directory_id
 
     @cached_property
     def refused(self) -> Mapping[Path, str]:

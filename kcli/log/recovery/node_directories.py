@@ -4,7 +4,8 @@
                           directory.id of its own
     __cluster_metadata-0  exists only in the directory that metadata.log.dir names, else in the first of log.dirs
     <topic>-<partition>   exists in one log directory only ("Duplicate log directories"), and so does the directory with
-                          -future; directories that the start renames to -stray do not count
+                          -future; directories that the start renames to -stray do not count: of two, one of which
+                          lacks partition.metadata, as where a copy broke off, Kafka serves the other
     I/O errors            the broker runs without a directory whose checkpoints or meta.properties it cannot read
                           (LogDirectory.failures), unless that directory has the metadata log, or no other can be used
 
@@ -14,6 +15,7 @@ KIP-112 (several disks), KIP-858 (ids of directories).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +27,7 @@ from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
 from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, read_meta_properties
+from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
@@ -39,7 +42,9 @@ class Copy(NamedTuple):
 
     end, other_end: the log end offsets; None if there is no log. is_kept: whether salvage keeps `path`. It does if the
     log there ends at the higher offset. If both end at the same offset, it does if only `other` is a symbolic link, or
-    else if the metadata log assigns the partition to the log directory of `path`.
+    else if the metadata log assigns the partition to the log directory of `path`. left_out: the one of the two that
+    lacks partition.metadata: Kafka's start renames it to -stray, and serves the other one. Of two logs that end at the
+    same offset, salvage keeps the other one. None if both have that file: Kafka does not start.
     """
 
     path: Path
@@ -47,10 +52,15 @@ class Copy(NamedTuple):
     end: int | None
     other_end: int | None
     is_kept: bool
+    left_out: Path | None = None
 
 
 def _none_is(_: PartitionDirectory) -> bool:
     return False
+
+
+def _none_known(_: str) -> None:
+    return None
 
 
 class NodeDirectories:
@@ -59,7 +69,8 @@ class NodeDirectories:
     metadata_home: the log directory in which the metadata log belongs; None if it is not known. is_stray(directory):
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
     the partition to the log directory in which this directory lies. node_id: the node.id in server.properties; None if
-    it is not known.
+    it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known. beside: where the
+    others are not known, those that may be the node's; of their partitions only the originals of copies are looked for.
     """
 
     def __init__(
@@ -70,6 +81,8 @@ class NodeDirectories:
         is_stray: Callable[[PartitionDirectory], bool] = _none_is,
         is_placed: Callable[[PartitionDirectory], bool] = _none_is,
         node_id: int | None = None,
+        topic_id: Callable[[str], str | None] = _none_known,
+        beside: Sequence[Path] = (),
     ) -> None:
         self.directory = directory
         self._node_id = node_id
@@ -78,7 +91,8 @@ class NodeDirectories:
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
         """The other log directories that have no meta.properties, or do not exist, as when a disk is not mounted."""
         self.metadata_home = metadata_home
-        self._is_stray, self._is_placed = is_stray, is_placed
+        self._is_stray, self._is_placed, self._topic_id = is_stray, is_placed, topic_id
+        self._beside = beside
 
     @property
     def directories(self) -> Sequence[Path]:
@@ -182,23 +196,46 @@ class NodeDirectories:
     @cached_property
     def copies(self) -> Sequence[Copy]:
         """The partitions' directories in `directory` whose partition also has a directory in another log directory of
-        the broker. Strays are left out. Raises UnreadableInput."""
-        if not self.others:
+        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). If
+        the others are not known, only copies are among them that lack it, and end no later than the directory beside in
+        which the metadata log places the partition. Raises UnreadableInput."""
+        homes = self.others or self._beside
+        if not homes:
             return []
         mine = {_opened_as(each): each for each in _opened(self.directory)}
-        there = [found for each in self.others for found in _opened(each)]
+        there = [found for each in homes for found in _opened(each)]
         both = [(mine[_opened_as(each)], each) for each in there if _opened_as(each) in mine]
-        return [
-            self._compared(one, other) for one, other in both if not self._is_stray(one) and not self._is_stray(other)
-        ]
+        found: list[Copy] = []
+        for one, other in both:
+            strays = [each for each in (one, other) if self._is_stray(each)]
+            if not self.others and not (strays == [one] and self._is_placed(other)):
+                continue
+            if not strays:
+                found.append(self._compared(one, other))
+            elif len(strays) == 1 and self._is_left_out(strays[0], other if strays[0] is one else one):
+                found.append(self._compared(one, other, strays[0].path))
+        return [each for each in found if self.others or not each.is_kept]
 
-    def _compared(self, here: PartitionDirectory, there: PartitionDirectory) -> Copy:
+    @property
+    def left_out(self) -> Mapping[Path, Copy]:
+        """The directories in `directory` without partition.metadata whose partition Kafka serves from another log
+        directory, by path. Raises UnreadableInput."""
+        return {each.path: each for each in self.copies if each.left_out == each.path}
+
+    def _is_left_out(self, stray: PartitionDirectory, served: PartitionDirectory) -> bool:
+        """Whether a stray lacks nothing but its topic id, and `served`, with the id, is the same partition."""
+        topic_id = topic_id_of(served.path)
+        is_own = topic_id is not None and self._topic_id(served.name.topic) in (None, topic_id)
+        return is_own and not stray.name.state and topic_id_of(stray.path) is None
+
+    def _compared(self, here: PartitionDirectory, there: PartitionDirectory, left_out: Path | None = None) -> Copy:
         ends = end_offset(here.path), end_offset(there.path)
         ranked = []
         for each, end in zip((here, there), ends, strict=True):
             place = str(each.path.parent.resolve())  # however the path is spelt
-            ranked.append((-1 if end is None else end, not each.path.is_symlink(), self._is_placed(each), place))
-        return Copy(here.path, there.path, *ends, is_kept=ranked[0] > ranked[1])
+            rank = -1 if end is None else end, each.path != left_out, not each.path.is_symlink()
+            ranked.append((*rank, self._is_placed(each), place))
+        return Copy(here.path, there.path, *ends, ranked[0] > ranked[1], left_out)
 
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:
@@ -234,6 +271,21 @@ def node_id_of(server: Mapping[str, str]) -> int | None:
 def same_path(one: Path, other: Path) -> bool:
     """Whether both paths lead to one directory."""
     return one.absolute() == other.absolute() or one.resolve() == other.resolve()
+
+
+def directories_beside(directory: Path) -> list[Path]:
+    """Return the log directories in the parent directory of a log directory that belong to its node by
+    meta.properties, each with a directory.id that no other has."""
+    mine = meta_of(directory)
+    if mine is None or None in (mine.cluster_id, mine.node_id, mine.directory_id):
+        return []
+    found = directory.absolute().parent.glob(f"*/{FileKind.META_PROPERTIES}")
+    metas = {each.parent: meta for each in sorted(found) if (meta := meta_of(each.parent)) is not None}
+    same = {
+        path: each for path, each in metas.items() if (each.cluster_id, each.node_id) == (mine.cluster_id, mine.node_id)
+    }
+    count = Counter(each.directory_id for each in same.values())
+    return [path for path, each in same.items() if count[each.directory_id] == 1 and not same_path(path, directory)]
 
 
 def meta_of(directory: Path) -> MetaProperties | None:

@@ -285,7 +285,11 @@ class Recovery:
                 StartRefused(each.file, f"{each.reason}: {GOES_OFFLINE}", each.position) for each in self.failures
             ]
         self.refusals += node.refusals()
-        self.refusals += [StartRefused(each.path.name, _copy_text(each)) for each in self._copies]
+        for each in self._copies:
+            if each.left_out is None:
+                self.refusals.append(StartRefused(each.path.name, _copy_text(each)))
+            elif each.left_out == each.other and not each.is_kept:
+                self.passed_over.append(StartRefused(each.path.name, _copy_text(each)))
 
     def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
         """Return the directory with the name that salvage gives to it."""
@@ -677,10 +681,15 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """Return, in words, that Kafka does not start because another log directory has a directory of the same
-    partition."""
+    """Return, in words, that another log directory has a directory of the same partition, because of which Kafka does
+    not start, or that is longer and becomes a stray."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
-    reason = f"{copy.other} is the same partition (Duplicate log directories); this one has {ends[0]}, that {ends[1]}"
+    outcome = "Duplicate log directories"
+    if copy.left_out is not None:
+        outcome = "without partition.metadata: Kafka renames that to -stray, and serves this"
+    reason = f"{copy.other} is the same partition ({outcome}); this one has {ends[0]}, that {ends[1]}"
+    if copy.left_out is not None:
+        return f"{reason}; salvage of {copy.other.parent} keeps that, and this as a stray"
     return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason
 
 
