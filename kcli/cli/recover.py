@@ -946,10 +946,15 @@ def _loss_words(row: Row) -> str:
     records = count_text(row["lost_records"], "record")
     lost = f"offsets {first:,}..{row['lost_last_offset']:,}, with {records} in {batches}"
     snapshot_offset = row.get("snapshot_offset", 0)
-    if snapshot_offset > row["lost_last_offset"]:
+    if _is_in_snapshot(row):
         return f"{words}; the snapshot has the metadata of {lost}"
     behind = f"; the snapshot has the metadata below {snapshot_offset:,}" if snapshot_offset else ""
     return f"{words}; lost: {lost}{behind}"
+
+
+def _is_in_snapshot(row: Row) -> bool:
+    """Whether the latest snapshot of the metadata log has all that the event of the row removes."""
+    return "snapshot_offset" in row and bool(row["snapshot_offset"] > row["lost_last_offset"])
 
 
 UNREAD = ", which reads nothing below the recovery points (kcli verify does)"
@@ -973,8 +978,9 @@ class _Totals:
         self.refused += plan.refused is not None
         self.refused_partitions += plan.refused is not None
         self.losses += plan.has_losses
-        self._bytes += sum(row["bytes"] for row in rows if "lost_batches" in row)
-        self._records += sum(row["lost_records"] for row in rows if "lost_batches" in row)
+        lost = [row for row in rows if "lost_batches" in row and not _is_in_snapshot(row)]
+        self._bytes += sum(row["bytes"] for row in lost)
+        self._records += sum(row["lost_records"] for row in lost)
         self.unread += [each.error.path for each in plan.saved.unread]
         self._in_part += bool(plan.saved.unread)
         self._saved_records += plan.saved.records

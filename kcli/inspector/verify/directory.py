@@ -81,7 +81,8 @@ if TYPE_CHECKING:
     from kcli.metadata_log.promotion import Compared
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
-KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
+KRAFT = FileKind.KRAFT_SNAPSHOT
+KRAFT_SNAPSHOTS = (KRAFT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
@@ -590,6 +591,8 @@ class Verification:
             return inside.keep_short(own)
         if not any(each.severity == "error" for each in own):
             own += contradicting_record(path)
+        if verifier.bounds is not None and not any(each.severity == "error" for each in own):
+            own += _behind_snapshot(path, contents, verifier.bounds)
         return inside.keep_damage(own)
 
     def _known(self, path: Path, name: DirectoryName | None, contents: _Contents, around: Surroundings | None) -> Known:
@@ -629,6 +632,23 @@ class Verification:
             around.is_clean and not is_metadata,  # a node recovers the metadata log at each start
             around.is_replicated(partition),
             keys=_keys(name, around),
+        )
+
+
+def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iterator[Finding]:
+    """Yield a note if the metadata log ends below its latest snapshot: a start deletes the log, and begins it anew
+    behind the snapshot. The end of the log is gone, or the snapshot has come from the leader."""
+    snapshots = [(name.epoch or 0, name.base_offset or 0, entry) for entry, name in contents.rest if name.kind is KRAFT]
+    epoch, offset, snapshot = max(snapshots, default=(-1, -1, path))
+    if (epoch, offset) > (bounds.leader_epoch, bounds.end) and offset > bounds.end:
+        yield Finding(
+            path=str(snapshot),
+            kind="log-behind-snapshot",
+            severity="info",
+            offset=bounds.end,
+            expected=f"a log up to {offset:,}, where the snapshot ends, or beyond",
+            found=f"the log ends at {bounds.end:,}",
+            action=f"nothing to do: the snapshot has the metadata, and a start begins the log anew at {offset:,}",
         )
 
 

@@ -114,8 +114,14 @@ class PartitionPlan:
 
     @property
     def has_losses(self) -> bool:
-        """Whether the start loses records, or bytes of a .log file."""
-        return any(event.is_loss for event in self.events)
+        """Whether the start loses records, or bytes of a .log file, that no snapshot of the metadata log has."""
+        losses = ((event, lost) for event, lost in zip(self.events, self.lost, strict=True) if event.is_loss)
+        is_metadata = self.options.is_metadata
+        return any(not (self.is_in_snapshot(lost) or (is_metadata and not event.bytes)) for event, lost in losses)
+
+    def is_in_snapshot(self, lost: Lost) -> bool:
+        """Whether the latest snapshot of the metadata log has the metadata of all lost batches, and there are any."""
+        return lost.last_offset is not None and lost.last_offset < self.snapshot_offset
 
     @property
     def first_base_offset(self) -> int:
