@@ -514,6 +514,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
         marker = plan.lost_markers.get((first_offset, producer_id))
         yield transaction | {"producer_id": producer_id, "first_offset": first_offset, "marker_offset": marker}
+    yield from _forgotten_rows(plan)
     assert plan.offsets is not None, "a partition is loaded or refused"
     if plan.lacks_end:
         log_end, reached = plan.offsets.log_end_offset, plan.options.reached
@@ -528,6 +529,21 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         "recovery_point": plan.offsets.recovery_point,
         "changed": plan.is_changed(),
     }
+
+
+def _forgotten_rows(plan: PartitionPlan) -> Iterator[Row]:
+    """Yield a row for each open transaction that a clean start forgets, then one for all producers that it forgets."""
+    for each in plan.forgotten:
+        if (first := each.current_txn_first_offset) >= 0:
+            row: Row = {"partition": plan.name, "kind": "transaction-forgotten", "file": ""}
+            begins = f"producer {each.producer_id} has a transaction open from offset {first:,} on"
+            outcome = "it is forgotten, and read_committed consumers then get its records, committed or not"
+            yield row | {"producer_id": each.producer_id, "first_offset": first, "reason": f"{begins}: {outcome}"}
+    if plan.forgotten:
+        row = {"partition": plan.name, "kind": "producers-forgotten", "file": "", "producers": len(plan.forgotten)}
+        forgets = f"forgets {count_text(len(plan.forgotten), 'producer')}"
+        reason = f"there is no producer snapshot: a clean start does not read the log for producers, and {forgets}"
+        yield row | {"reason": reason}
 
 
 def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool) -> Iterator[Row]:
@@ -663,6 +679,7 @@ GOES_ON_WITH = (
     "not-loaded",
     "end-missing",
     "transaction-open",
+    "transaction-forgotten",
     "records-foreign",
 )
 """The kinds of rows for damage with which Kafka starts, but does not serve all partitions as it should."""
@@ -674,6 +691,7 @@ SALVAGEABLE = (
     "not-loaded",
     "passed-over",
     "end-missing",
+    "transaction-forgotten",
 )
 """The kinds of rows for damage in a partition that salvage may repair; it repairs passed-over and end-missing only with
 files found under other names."""
@@ -698,6 +716,7 @@ BAD = (
     "start-hidden",
     "state-lost",
     "stray",
+    "transaction-forgotten",
 )
 
 
@@ -865,7 +884,7 @@ def _words(row: Row) -> str:
     if row["kind"] in ("refused", "unreadable"):
         outcome = "Kafka would not start" if row["kind"] == "refused" else "cannot be read"
         return f"{outcome}: {row['reason']}{_readable_words(row)}"
-    if row["kind"] in ("passed-over", "left-out"):
+    if row["kind"] in ("passed-over", "left-out", "transaction-forgotten", "producers-forgotten"):
         return str(row["reason"])
     if row["kind"] in ("not-loaded", "state-lost", "records-foreign"):
         return _coordinator_words(row)

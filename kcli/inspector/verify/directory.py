@@ -60,6 +60,7 @@ from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.log_starts import wrong_starts
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
+from kcli.inspector.verify.missing_snapshots import forgotten_producers
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments, no_log
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
@@ -166,7 +167,10 @@ class Verification:
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
                 inside = _Inside(self._around_partition(path), Causes(self._tell), is_alone=True)
                 yield from self._directory(path, 0, inside)
-                yield from with_refusals([*inside.metadata_damage, *inside.short, *inside.of_emptied], inside.around)
+                found = [*inside.metadata_damage, *inside.short, *inside.of_emptied]
+                if inside.around is not None:
+                    found += forgotten_producers(inside.around, path)
+                yield from with_refusals(found, inside.around)
                 if (self.files, len(self.unreadable)) == before:
                     self.unreadable.append(UnreadableInput(str(path), "no file in it that Kafka writes"))
             else:
@@ -390,6 +394,7 @@ class Verification:
         broker = BrokerDirectory(around, below.partitions, below.logs, is_metadata_sound=not damage)
         exchanged = list(exchanged_directories(around))
         whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]
+        whole += forgotten_producers(around)
         exchanged += broker.exchanged
         names = {name for _, both in exchanged for name in both}
         for finding, partitions in wrong_checkpoints(around, below.logs):
