@@ -57,7 +57,7 @@ from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_li
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.half_copies import half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
-from kcli.inspector.verify.log_starts import wrong_starts
+from kcli.inspector.verify.log_starts import or_forgotten_starts, wrong_starts
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.missing_snapshots import forgotten_producers
@@ -394,6 +394,7 @@ class Verification:
         broker = BrokerDirectory(around, below.partitions, below.logs, is_metadata_sound=not damage)
         exchanged = list(exchanged_directories(around))
         whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]
+        whole = [or_forgotten_starts(each, around) for each in whole]
         whole += forgotten_producers(around)
         exchanged += broker.exchanged
         names = {name for _, both in exchanged for name in both}
