@@ -523,6 +523,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
         marker = plan.lost_markers.get((first_offset, producer_id))
         yield transaction | {"producer_id": producer_id, "first_offset": first_offset, "marker_offset": marker}
+    yield from _forgotten_rows(plan)
     assert plan.offsets is not None, "a partition is loaded or refused"
     if plan.lacks_end:
         log_end, reached = plan.offsets.log_end_offset, plan.options.reached
@@ -537,6 +538,21 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         "recovery_point": plan.offsets.recovery_point,
         "changed": plan.is_changed(),
     }
+
+
+def _forgotten_rows(plan: PartitionPlan) -> Iterator[Row]:
+    """Yield a row for each open transaction that a clean start forgets, then one for all producers that it forgets."""
+    for each in plan.forgotten:
+        if (first := each.current_txn_first_offset) >= 0:
+            row: Row = {"partition": plan.name, "kind": "transaction-forgotten", "file": ""}
+            begins = f"producer {each.producer_id} has a transaction open from offset {first:,} on"
+            outcome = "it is forgotten, and read_committed consumers then get its records, committed or not"
+            yield row | {"producer_id": each.producer_id, "first_offset": first, "reason": f"{begins}: {outcome}"}
+    if plan.forgotten:
+        row = {"partition": plan.name, "kind": "producers-forgotten", "file": "", "producers": len(plan.forgotten)}
+        forgets = f"forgets {count_text(len(plan.forgotten), 'producer')}"
+        reason = f"there is no producer snapshot: a clean start does not read the log for producers, and {forgets}"
+        yield row | {"reason": reason}
 
 
 def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool) -> Iterator[Row]:
@@ -672,6 +688,7 @@ GOES_ON_WITH = (
     "not-loaded",
     "end-missing",
     "transaction-open",
+    "transaction-forgotten",
     "records-foreign",
 )
 """The kinds of rows for damage with which Kafka starts, but does not serve all partitions as it should."""
@@ -683,6 +700,7 @@ SALVAGEABLE = (
     "not-loaded",
     "passed-over",
     "end-missing",
+    "transaction-forgotten",
 )
 """The kinds of rows for damage in a partition that salvage may repair; it repairs passed-over and end-missing only with
 files found under other names."""
@@ -707,6 +725,7 @@ BAD = (
     "start-hidden",
     "state-lost",
     "stray",
+    "transaction-forgotten",
 )
 
 
@@ -874,7 +893,7 @@ def _words(row: Row) -> str:
     if row["kind"] in ("refused", "unreadable"):
         outcome = "Kafka would not start" if row["kind"] == "refused" else "cannot be read"
         return f"{outcome}: {row['reason']}{_readable_words(row)}"
-    if row["kind"] in ("passed-over", "left-out"):
+    if row["kind"] in ("passed-over", "left-out", "transaction-forgotten", "producers-forgotten"):
         return str(row["reason"])
     if row["kind"] in ("not-loaded", "state-lost", "records-foreign"):
         return _coordinator_words(row)
@@ -955,10 +974,15 @@ def _loss_words(row: Row) -> str:
     records = count_text(row["lost_records"], "record")
     lost = f"offsets {first:,}..{row['lost_last_offset']:,}, with {records} in {batches}"
     snapshot_offset = row.get("snapshot_offset", 0)
-    if snapshot_offset > row["lost_last_offset"]:
+    if _is_in_snapshot(row):
         return f"{words}; the snapshot has the metadata of {lost}"
     behind = f"; the snapshot has the metadata below {snapshot_offset:,}" if snapshot_offset else ""
     return f"{words}; lost: {lost}{behind}"
+
+
+def _is_in_snapshot(row: Row) -> bool:
+    """Whether the latest snapshot of the metadata log has all that the event of the row removes."""
+    return "snapshot_offset" in row and bool(row["snapshot_offset"] > row["lost_last_offset"])
 
 
 UNREAD = ", which reads nothing below the recovery points (kcli verify does)"
@@ -982,8 +1006,9 @@ class _Totals:
         self.refused += plan.refused is not None
         self.refused_partitions += plan.refused is not None
         self.losses += plan.has_losses
-        self._bytes += sum(row["bytes"] for row in rows if "lost_batches" in row)
-        self._records += sum(row["lost_records"] for row in rows if "lost_batches" in row)
+        lost = [row for row in rows if "lost_batches" in row and not _is_in_snapshot(row)]
+        self._bytes += sum(row["bytes"] for row in lost)
+        self._records += sum(row["lost_records"] for row in lost)
         self.unread += [each.error.path for each in plan.saved.unread]
         self._in_part += bool(plan.saved.unread)
         self._saved_records += plan.saved.records

@@ -180,3 +180,30 @@ def test_what_the_latest_snapshot_has_is_not_lost(tmp_path: Path, number: int) -
     assert "records in 17 sound batches; the snapshot has the metadata below 213\n" in shown or number == 1
     assert "; the snapshot has the metadata of offsets 0..110, with 111 records" in shown
     assert shown.count("metadata-in-quorum") == 1
+
+
+def test_a_log_that_ends_below_its_latest_snapshot(tmp_path: Path) -> None:
+    """Kafka begins the log anew at the snapshot, and all that the log had is in it."""
+    home = Path(shutil.copytree(GOLDEN / "kraft/controller-100", tmp_path / "data", copy_function=shutil.copyfile))
+    for each in (home / METADATA).glob(f"{188:020}.*[!t]"):
+        each.write_bytes(b"")
+    (home / METADATA / f"{251:020}.snapshot").unlink()
+    (home / METADATA / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n2 163\n")
+    ended = kcli("recover", home)
+    assert "the snapshot has the metadata of offsets 154..187, with 34 records in 26 sound batches\n" in ended.stdout
+    assert ended.stdout.count("segment-removed") == 4
+    assert "Kafka loses" not in ended.stdout
+    assert "\nnext " not in ended.stdout
+    assert ended.status == 0
+    found = list(Verification([home]).findings())
+    (note,) = [each for each in found if each.kind == "log-behind-snapshot"]
+    assert (note.severity, note.offset, Path(note.path).name) == ("info", 188, f"{213:020}-{2:010}.checkpoint")
+    assert "begins the log anew at 213" in note.action
+    assert {each.severity for each in found} == {"info"}
+
+
+def test_a_false_snapshot_ahead_of_the_log_is_not_called_behind(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    bootstrap_ahead(directory)
+    assert kcli("recover", directory).status == 1
+    assert "log-behind-snapshot" not in {each.kind for each in Verification([directory]).findings()}

@@ -6,6 +6,7 @@ gone); with what salvage writes it served all records, from the log start offset
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,25 @@ def test_leader_epochs_tell_the_log_start(tmp_path: Path) -> None:
 def test_checkpoints_of_kafka(home: Path) -> None:
     assert wrong_log_starts(home, lambda _: LogConfig()) is None
     assert not any(each.kind == "checkpoint-copied" for each in Verification([home]).findings())
+
+
+def test_no_bytes_where_records_were_deleted(tmp_path: Path) -> None:
+    """Kafka 4.3 served 15 deleted records again; with the file written anew it did not."""
+    home = copied(tmp_path, SEGMENTS)
+    known = loud(home)
+    written = (home / STARTS).read_text()
+    (home / STARTS).write_bytes(b"")
+    assert loud(home) == known  # nothing was deleted
+    partition = next(
+        each.parent for each in sorted(home.glob("*/leader-epoch-checkpoint")) if "\n0 0\n" in each.read_text()
+    )
+    epochs = partition / "leader-epoch-checkpoint"
+    epochs.write_text(epochs.read_text().replace("\n0 0\n", "\n0 5\n"))
+    (finding,) = [each for each in loud(home) if each not in known]
+    assert (finding.kind, finding.severity) == ("checkpoint-empty", "warning")
+    assert f"{partition.name} from 5 on" in str(finding.expected)
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    topic, number = partition.name.rsplit("-", 1)
+    assert (home / STARTS).read_text() == f"0\n1\n{topic} {number} 5\n" != written
+    assert loud(home) == known

@@ -57,9 +57,10 @@ from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_li
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.half_copies import copies_left_out, half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
-from kcli.inspector.verify.log_starts import wrong_starts
+from kcli.inspector.verify.log_starts import or_forgotten_starts, wrong_starts
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
+from kcli.inspector.verify.missing_snapshots import forgotten_producers
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments, no_log
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
@@ -81,7 +82,8 @@ if TYPE_CHECKING:
     from kcli.metadata_log.promotion import Compared
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
-KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
+KRAFT = FileKind.KRAFT_SNAPSHOT
+KRAFT_SNAPSHOTS = (KRAFT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
@@ -165,7 +167,10 @@ class Verification:
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
                 inside = _Inside(self._around_partition(path), Causes(self._tell), is_alone=True)
                 yield from self._directory(path, 0, inside)
-                yield from with_refusals([*inside.metadata_damage, *inside.short, *inside.of_emptied], inside.around)
+                found = [*inside.metadata_damage, *inside.short, *inside.of_emptied]
+                if inside.around is not None:
+                    found += forgotten_producers(inside.around, path)
+                yield from with_refusals(found, inside.around)
                 if (self.files, len(self.unreadable)) == before:
                     self.unreadable.append(UnreadableInput(str(path), "no file in it that Kafka writes"))
             else:
@@ -389,6 +394,8 @@ class Verification:
         broker = BrokerDirectory(around, below.partitions, below.logs, is_metadata_sound=not damage)
         exchanged = list(exchanged_directories(around))
         whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]
+        whole = [or_forgotten_starts(each, around) for each in whole]
+        whole += forgotten_producers(around)
         exchanged += broker.exchanged
         names = {name for _, both in exchanged for name in both}
         for finding, partitions in wrong_checkpoints(around, below.logs):
@@ -590,6 +597,8 @@ class Verification:
             return inside.keep_short(own)
         if not any(each.severity == "error" for each in own):
             own += contradicting_record(path)
+        if verifier.bounds is not None and not any(each.severity == "error" for each in own):
+            own += _behind_snapshot(path, contents, verifier.bounds)
         return inside.keep_damage(own)
 
     def _known(self, path: Path, name: DirectoryName | None, contents: _Contents, around: Surroundings | None) -> Known:
@@ -629,6 +638,23 @@ class Verification:
             around.is_clean and not is_metadata,  # a node recovers the metadata log at each start
             around.is_replicated(partition),
             keys=_keys(name, around),
+        )
+
+
+def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iterator[Finding]:
+    """Yield a note if the metadata log ends below its latest snapshot: a start deletes the log, and begins it anew
+    behind the snapshot. The end of the log is gone, or the snapshot has come from the leader."""
+    snapshots = [(name.epoch or 0, name.base_offset or 0, entry) for entry, name in contents.rest if name.kind is KRAFT]
+    epoch, offset, snapshot = max(snapshots, default=(-1, -1, path))
+    if (epoch, offset) > (bounds.leader_epoch, bounds.end) and offset > bounds.end:
+        yield Finding(
+            path=str(snapshot),
+            kind="log-behind-snapshot",
+            severity="info",
+            offset=bounds.end,
+            expected=f"a log up to {offset:,}, where the snapshot ends, or beyond",
+            found=f"the log ends at {bounds.end:,}",
+            action=f"nothing to do: the snapshot has the metadata, and a start begins the log anew at {offset:,}",
         )
 
 

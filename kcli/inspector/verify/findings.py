@@ -118,6 +118,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "offset-range",
         "index-foreign",
         "transaction-open",
+        "snapshot-missing",
     ),
     ("checkpoint-content", "checkpoint-version", "checkpoint-count", "checkpoint-negative"),
     ("offsets-order", "offsets-overlap"),

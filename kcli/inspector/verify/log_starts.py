@@ -1,16 +1,25 @@
-"""The finding of wrong entries in a broker's log-start-offset-checkpoint (see kcli.log.recovery.wrong_log_starts)."""
+"""The findings of wrong entries in a broker's log-start-offset-checkpoint (see kcli.log.recovery.wrong_log_starts), and
+of such a file without any bytes where records were deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
-from formats.file_name import FileKind
+from formats.checkpoint import OffsetEntry, build_offsets
+from formats.file_name import METADATA_TOPIC, FileKind
+from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.recovery.wrong_log_starts import wrong_log_starts
+from kcli.log.config import InvalidConfig
+from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.wrong_log_starts import start_by_epochs, wrong_log_starts
+from kcli.protocol.topic_partition import TopicPartition
 
+NAMES_SHOWN = 3
 BELOW = ("log-start-offset", "checkpoint-duplicate")
 """The kinds of findings about single entries that follow from a file that is wrong as a whole."""
 
@@ -36,6 +45,41 @@ def wrong_starts(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Find
         command=next_steps.salvage_log_directory(around.path),
     )
     yield finding, partial(_follows, finding) if wrong.is_whole else lambda _: False
+
+
+def or_forgotten_starts(finding: Finding, around: Surroundings) -> Finding:
+    """Return the finding. The note that log-start-offset-checkpoint has no bytes becomes a warning if the leader epochs
+    of logs show that their first records were deleted: Kafka serves these again."""
+    is_note = finding.kind == "checkpoint-empty" and Path(finding.path).name == FileKind.LOG_START_OFFSETS
+    starts = _starts(around) if is_note else {}
+    if not starts:
+        return finding
+    entries = [OffsetEntry(each.topic, each.partition, start) for each, start in starts.items()]
+    logs = ", ".join(f"{each} from {start:,} on" for each, start in list(starts.items())[:NAMES_SHOWN])
+    more = f", and {len(starts) - NAMES_SHOWN:,} more logs" if len(starts) > NAMES_SHOWN else ""
+    return replace(
+        finding,
+        severity="warning",
+        expected=f"the log start offsets of {logs}{more}, where their leader epochs begin",
+        found="0 bytes: the records below, which were deleted, are served again",
+        action="before a start, write the file anew with these offsets",
+        command=next_steps.write(finding.path, build_offsets(entries).decode()),
+    )
+
+
+def _starts(around: Surroundings) -> dict[TopicPartition, int]:
+    """The log start offsets of the logs that, by their leader epochs, begin behind their first batch."""
+    try:
+        found = LogDirectory(around.path).partitions()
+        logs = [each for each in found if not each.name.state and each.name.topic != METADATA_TOPIC]
+        starts = {
+            each.partition: start_by_epochs(each.path)
+            for each in logs
+            if not around.log_config(each.name.topic).compact
+        }
+    except (UnreadableInput, InvalidConfig):  # another check reports this error
+        return {}
+    return {partition: start for partition, start in starts.items() if start}
 
 
 def _follows(cause: Finding, other: Finding) -> bool:

@@ -49,12 +49,12 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
     cuts = [each for each in findings if is_clean and _is_cut(each)]
     if not any(map(_is_guessed, findings)) and not is_coordinators and not cuts:
         return list(findings)
-    plan = _plan(directory, around)
+    plan = plan_start(directory, around)
     if plan is None:
         return list(findings)
     after_crash: PartitionPlan | None = None
     if around is not None and (cuts or any(each.action in TRUSTED for each in findings)):
-        after_crash = _plan(directory, around, clean=False)
+        after_crash = plan_start(directory, around, clean=False)
     found = []
     for each in findings:
         foretold = _with_outcome(each, plan, is_next=around is not None)
@@ -143,7 +143,7 @@ def _is_guessed(finding: Finding) -> bool:
     return finding.severity == "error" and is_guess and finding.path.endswith(".log")
 
 
-def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = None) -> PartitionPlan | None:
+def plan_start(directory: Path, around: Surroundings | None, *, clean: bool | None = None) -> PartitionPlan | None:
     """Return the plan of Kafka's next start; None if files cannot be read (other checks report those errors).
     clean: whether to plan a start after a clean shutdown; None: the clean-shutdown marker decides."""
     from kcli.log.recovery.run import Recovery, no_configs
@@ -191,7 +191,7 @@ def _cut_before_clean_start(
         return replace(finding, action=action, command=next_steps.recover_log_directory(log.parent))
     end = after_crash.offsets.log_end_offset
     action += f"; without {FileKind.CLEAN_SHUTDOWN} Kafka recovers the log, which then ends at {end:,}"
-    return _with_marker_step(replace(finding, action=action), around)
+    return with_marker_step(replace(finding, action=action), around)
 
 
 def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Finding:
@@ -234,10 +234,10 @@ def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surrou
         return finding
     is_same = outcome in finding.action
     action = f"{finding.action}; without {FileKind.CLEAN_SHUTDOWN} {'it does neither' if is_same else outcome}"
-    return _with_marker_step(replace(finding, action=action), around)
+    return with_marker_step(replace(finding, action=action), around)
 
 
-def _with_marker_step(finding: Finding, around: Surroundings) -> Finding:
+def with_marker_step(finding: Finding, around: Surroundings) -> Finding:
     """Return the finding with a command as its next step: it removes the clean-shutdown marker, if a start without the
     marker harms no partition; otherwise it salvages, and the finding's `action` names the partitions that such a start
     would harm."""

@@ -659,4 +659,5 @@ class Surroundings:
 
 def _is_harmed(planned: PartitionPlan) -> bool:
     """Whether Kafka's start fails at a partition, or loses sound batches of it."""
-    return planned.refused is not None or planned.ends_below_start or any(each.batches for each in planned.lost)
+    is_lossy = any(each.batches and not planned.is_in_snapshot(each) for each in planned.lost)
+    return planned.refused is not None or planned.ends_below_start or is_lossy

@@ -136,7 +136,8 @@ class LogLoader:
 
     events: the changes made, kept even if `load` raises an error. replaced: the content of the .log files that swap
     files replaced, by name. ends_below_start: whether the whole log was deleted because it ends below its log start
-    offset. advance(size): called with the number of bytes just checked.
+    offset. reads_no_producers: whether the producer state is empty because a clean start found no snapshot of it.
+    advance(size): called with the number of bytes just checked.
     """
 
     view: PartitionView
@@ -147,6 +148,7 @@ class LogLoader:
     replaced: dict[str, Content] = field(default_factory=dict)
     _split_from: dict[int, str] = field(default_factory=dict)
     ends_below_start: bool = False
+    reads_no_producers: bool = False
     _swapped: list[int] = field(default_factory=list)
     _passed_over: set[str] = field(default_factory=set)
 
@@ -471,6 +473,7 @@ class LogLoader:
         bases = sorted(segments)
         to_snapshot = [*bases[-2:], end]
         if clean and producers.latest_snapshot_offset is None:
+            self.reads_no_producers = True
             for offset in to_snapshot:
                 producers.map_end_offset = offset
                 producers.take_snapshot()

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
+from formats.producer_snapshot import ProducerEntry
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import Content, FileRange, PartitionView, offset_of
@@ -52,7 +53,13 @@ from kcli.log.recovery.salvage import (
     without_offsets,
 )
 from kcli.log.recovery.segment import OFFSET_MAX
-from kcli.log.recovery.snapshots import latest_with, lost_markers, unfounded_transactions, wrong_snapshots
+from kcli.log.recovery.snapshots import (
+    latest_with,
+    lost_markers,
+    producers_of,
+    unfounded_transactions,
+    wrong_snapshots,
+)
 from kcli.log.recovery.swap import has_all_batches_of, lost_with_swap
 from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
 from kcli.log.recovery.wrong_log_starts import HiddenOffsets
@@ -75,7 +82,8 @@ class PartitionPlan:
     lost_state: the groups or transactional ids of which this coordinator loses records; None if none is known.
     is_salvaged: whether the view and the offsets are those after salvage. misdirected: the batches of other partitions
     that the start keeps, without salvage. hidden: what the log start offset hides, if that is whole segments, or
-    records of a coordinator; None with salvage that sets it back.
+    records of a coordinator; None with salvage that sets it back. forgotten: the producers that a clean start forgets,
+    because there is no snapshot of them.
     """
 
     name: str
@@ -95,6 +103,7 @@ class PartitionPlan:
     is_salvaged: bool = False
     misdirected: list[Misdirected] = field(default_factory=list)
     hidden: HiddenOffsets | None = None
+    forgotten: list[ProducerEntry] = field(default_factory=list)
 
     @property
     def lacks_end(self) -> bool:
@@ -114,8 +123,14 @@ class PartitionPlan:
 
     @property
     def has_losses(self) -> bool:
-        """Whether the start loses records, or bytes of a .log file."""
-        return any(event.is_loss for event in self.events)
+        """Whether the start loses records, or bytes of a .log file, that no snapshot of the metadata log has."""
+        losses = ((event, lost) for event, lost in zip(self.events, self.lost, strict=True) if event.is_loss)
+        is_metadata = self.options.is_metadata
+        return any(not (self.is_in_snapshot(lost) or (is_metadata and not event.bytes)) for event, lost in losses)
+
+    def is_in_snapshot(self, lost: Lost) -> bool:
+        """Whether the latest snapshot of the metadata log has the metadata of all lost batches, and there are any."""
+        return lost.last_offset is not None and lost.last_offset < self.snapshot_offset
 
     @property
     def first_base_offset(self) -> int:
@@ -701,6 +716,10 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
     lost = [_lost_with(event, known, logs) for event in loader.events]
     below = loader.ends_below_start
     ongoing = [] if offsets is None else loader.producers.table.ongoing()
+    forgotten: list[ProducerEntry] = []
+    if offsets is not None and loader.reads_no_producers and not options.is_deleted:
+        start, expiration_ms = offsets.log_start_offset, options.producer_expiration_ms
+        forgotten = producers_of(view, loader.segments, start, options.now_ms, expiration_ms)
     end = 0 if offsets is None else offsets.log_end_offset
     planned = PartitionPlan(
         directory.name,
@@ -714,6 +733,7 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
         replaced=loader.replaced,
         open_transactions=ongoing,
         lost_markers=lost_markers(view.unchanged(), ongoing, end) if ongoing else {},
+        forgotten=forgotten,
     )
     return _with_lost_by_swap(planned)
 

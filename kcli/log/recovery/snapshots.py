@@ -1,4 +1,5 @@
-"""Producer snapshots that contradict the log of their partition, and the transactions that a start takes from them.
+"""Producer snapshots that contradict the log of their partition or are missing, and the transactions that a start takes
+from them.
 
 Kafka loads a snapshot as it is, if its CRC is right: at a clean start the latest, after a crash the one at the base
 offset of the segment that is recovered. So a snapshot of another partition is not noticed.
@@ -16,9 +17,9 @@ from formats.kernels.log_check import LogCheck
 from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
 from formats.txn_index import parse as parse_txn_index
-from kcli.errors import UnreadableInput
+from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.partition_view import PartitionView, offset_of
-from kcli.log.producer_state import check_control
+from kcli.log.producer_state import ProducerStateManager, check_control
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.salvage import is_log, known_offsets
 from kcli.log.recovery.segment import LONG_MAX, RecoverySegment
@@ -172,3 +173,21 @@ def unfounded_transactions(
         return []
     known = {(offset, producer_id) for producer_id, offset in check.open_transactions()}
     return [each for each in ongoing if each not in known]
+
+
+def producers_of(
+    view: PartitionView, segments: Mapping[int, RecoverySegment], start: int, now_ms: int, expiration_ms: int
+) -> list[ProducerEntry]:
+    """Return the producers that a log has batches of, as a start after a crash finds them, without those that have
+    expired and have no transaction open. Returns none if the log contradicts itself, or cannot be read.
+
+    segments: those of the log, by base offset. start: the log start offset.
+    """
+    producers = ProducerStateManager(view, now_ms)
+    try:
+        for base in sorted(segments):
+            segments[base].load_producers(producers, max(base, start), None)
+    except (StartRefused, UnreadableInput):  # a clean start reads none of these batches
+        return []
+    entries = map(ProducerEntry._make, producers.table.entries())
+    return [each for each in entries if each.current_txn_first_offset >= 0 or now_ms - each.timestamp < expiration_ms]
