@@ -44,8 +44,9 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
 
     The controller appends a block of producer ids before it allocates the block to a broker, and a leader epoch before
     the leader appends with it. Only partitions that the image places on this node are compared. A leader epoch counts
-    only if the last batch and the leader-epoch-checkpoint agree on it, as no CRC covers either of them, and if no
-    partition of the topic has it in the image: directories of one topic may have exchanged their names. image: of a
+    only if the last batch and the leader-epoch-checkpoint agree on it, as no CRC covers either of them, if the topic id
+    and the name of the directory agree, and if no partition of the topic has the epoch in the image: directories of one
+    topic may have exchanged their names. image: of a
     metadata log that has no other voter.
     """
     following = max(image.next_producer_id, 0)
@@ -66,6 +67,8 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
         producer_id = max(last.producer_id, last_producer_id(each.path))
         if producer_id > used:
             used, user = producer_id, each.path.name
+        if topic.name != each.name.topic:  # which of the two is wrong, and so whose log it is, is not known
+            continue
         known = max(state.leader_epoch for state in topic.partitions.values())
         if last.leader_epoch > known and last.leader_epoch == last_leader_epoch(each.path):
             newer.append(f"leader epoch {last.leader_epoch:,} is in use in {each.path.name}, not {known:,} or below")

@@ -11,9 +11,11 @@ import pytest
 
 from formats.batch_writer import write_batch
 from kcli.inspector.cluster_metadata import read_image
+from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_view import PartitionView
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import from_uuid
+from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.replay import start_refusal
 from tests.broker.running import served_node
 from tests.cli.run import kcli
@@ -249,3 +251,17 @@ def test_a_dated_copy_of_the_directory_of_a_lost_topic_is_no_partition(tmp_path:
     ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
     assert "java-none-0-20261127" in ended.stdout
     assert image_of(tmp_path / "new").topics.keys() == image_of(GOLDEN / "codecs/data").topics.keys()
+
+
+def test_exchanged_topic_ids_do_not_make_the_metadata_log_old(tmp_path: Path) -> None:
+    """Whose leader epoch it is, that of the topic of the name or of the id, is not known."""
+    directory = copied(tmp_path)
+    use(directory, leader_epoch=9)
+    with_epoch(directory, 9)
+    image, found = image_of(directory), LogDirectory(directory).partitions()
+    assert len(list(newer_than(image, found, 1))) == 1
+    one, other = (directory / each / "partition.metadata" for each in (PARTITION, "mixed-0"))
+    ids = one.read_bytes(), other.read_bytes()
+    one.write_bytes(ids[1])
+    other.write_bytes(ids[0])
+    assert list(newer_than(image, found, 1)) == []

@@ -313,6 +313,17 @@ def test_offsets_that_no_file_has(directory: Path, with_indexes: bool) -> None:
         assert shown.status == 1
 
 
+def test_indexes_of_another_partition_are_no_sign_of_a_lost_log(directory: Path) -> None:
+    """Their offsets are in a log that is there."""
+    log, following = logs(directory)[1:3]
+    between = (int(log.stem) + int(following.stem)) // 2
+    shutil.copyfile(log.with_suffix(".index"), log.with_name(f"{between:020}.index"))
+    ended = kcli("recover", directory)
+    assert f"{between:020}.index" in ended.stdout
+    assert "starts without offsets" not in ended.stdout
+    assert ended.status == 0
+
+
 def test_the_first_logs_are_gone_and_their_indexes_are_not(directory: Path) -> None:
     """A start deletes these indexes, and the log then begins at the next log."""
     *gone, following = logs(directory)[:3]

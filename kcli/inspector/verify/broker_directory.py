@@ -257,7 +257,7 @@ def or_exchanged(short: Finding, around: Surroundings) -> Finding:
     for each in around.exchanged_names:
         if not each.is_certain and directory in each.paths:
             names = " and ".join(path.name for path in each.paths)
-            action = f"{short.action}. Or {names} have exchanged their names: only the ends of their logs say so"
+            action = f"{short.action}. Or {names} have exchanged their names: their recovery points say so"
             return replace(short, action=action)
     return short
 

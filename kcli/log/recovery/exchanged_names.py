@@ -6,8 +6,8 @@ They have the same topic id. Two kinds of evidence show of which partition their
     log ends        after a clean shutdown each log ends at the recovery point of its partition; this is no evidence if
                     one of the logs is shorter than another checkpoint says, or than the files in its directory say
 
-Without the clean-shutdown marker a recovery point is only a lower bound of the log's end: then the exchange is one of
-two explanations (`is_certain` is False), and the other one is that a log lost its end.
+Without the clean-shutdown marker a recovery point is the base offset of a segment, or a lower bound of the log's end:
+then the exchange is one of two explanations (`is_certain` is False), and the other one is that a log lost its end.
 """
 
 from __future__ import annotations
@@ -159,10 +159,11 @@ class _LogEnds:
             return
         bounds = {number: log_bounds(path) for number, path in paths.items()}
         ends = {number: log[1] for number, log in bounds.items() if log is not None}
-        odd = {number for number, end in ends.items() if points[number] not in (None, end)}
+        own = {number: {end} | self._flushed(paths[number]) for number, end in ends.items()}
+        odd = {number for number in ends if points[number] not in (None, *own[number])}
         targets = {}
         for number in odd:
-            fitting = [each for each in odd if points[each] == ends[number]]
+            fitting = [each for each in odd if points[each] in own[number]]
             if len(fitting) == 1:
                 targets[number] = fitting[0]
         for cycle in _cycles(targets, set()):
@@ -171,12 +172,18 @@ class _LogEnds:
             if any(contradicted) or not all(_is_of_one_partition(paths[each]) for each in cycle):
                 continue
             one, two = paths[cycle[0]].name, paths[cycle[1]].name
+            is_end = all(points[following[each]] == ends[each] for each in cycle)
             yield ExchangedNames(
                 tuple(paths[each] for each in cycle),
-                f"a log up to {points[cycle[0]]:,}, the recovery point of {one}",
-                f"one up to {points[cycle[1]]:,}, the recovery point of {two}",
+                f"a {'log up to' if is_end else 'segment'} {points[cycle[0]]:,}, the recovery point of {one}",
+                f"one {'up to' if is_end else 'named'} {points[cycle[1]]:,}, the recovery point of {two}",
                 self._is_clean,
             )
+
+    def _flushed(self, directory: Path) -> set[int]:
+        """Return the offsets of a log, other than its end, that may be its recovery point: after a crash the base
+        offsets of its segments, since Kafka flushes a segment when the next one begins."""
+        return set() if self._is_clean else {base for base, _ in _named(directory, FileKind.LOG) if base}
 
     def _contradicts(self, partition: TopicPartition, path: Path) -> bool:
         """Return whether a checkpoint, or a file in the directory `path`, contradicts the assumption that this is the

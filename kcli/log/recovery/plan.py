@@ -235,19 +235,26 @@ def _plan(
 
 def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
     """Return the plan with one more event for each segment before the last whose .log file is missing, though its
-    indexes are there."""
+    indexes are there. Indexes whose offsets are all in the .log file before them are another partition's. Raises
+    UnreadableInput."""
     options, original = planned.options, planned.view.original
     if options.is_compacted or options.is_metadata or options.is_deleted:
         return planned
-    logs = {int(name[:20]) for name in original if is_log(name)}
+    logs = {int(name[:20]): name for name in original if is_log(name)}
     removed = (event.file[:20] for event in planned.events if event.kind is EventKind.INDEX_REMOVED)
-    gone = {int(each) for each in removed if each.isdecimal()} - logs
+    gone = {int(each) for each in removed if each.isdecimal()} - logs.keys()
     events = []
-    for base, following in pairwise(sorted({*logs, *gone})):
+    for base in sorted(gone):
+        following = min((each for each in logs if each > base), default=None)
         name = build(FileName(LOG, base))
-        is_below_start = following <= options.log_start_offset
-        if base in gone and base < max(logs, default=0) and not is_below_start and f"{name}{SUFFIX}" not in original:
-            reason = f"its indexes are here and it is not: Kafka starts without offsets {base:,}..{following - 1:,}"
+        if following is None or following <= options.log_start_offset or f"{name}{SUFFIX}" in original:
+            continue
+        until = min([following, *(each for each in gone if each > base)])
+        before = logs.get(max((each for each in logs if each < base), default=-1))
+        end = None if before is None else behind_damage(before, original[before], 0).last_offset
+        first = base if end is None else max(base, end + 1)
+        if first < until:
+            reason = f"its indexes are here and it is not: Kafka starts without offsets {first:,}..{until - 1:,}"
             events.append(Event(EventKind.PASSED_OVER, name, reason))
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 

@@ -19,6 +19,7 @@ from kcli.protocol.topic_partition import TopicPartition
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import loud, swap
+from tests.log.live.test_partition_log_lifecycle import SMALL, filled
 
 MARKER = ".kafka_cleanshutdown"
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
@@ -210,3 +211,18 @@ def test_what_was_exchanged_after_a_crash(ends: tuple[int, int], clean: Exchange
     stated = dict(zip((ONE, OTHER), ends, strict=True))
     assert what_was_exchanged(cycle, stated, checkpoint, is_clean=True) is clean
     assert what_was_exchanged(cycle, stated, checkpoint, is_clean=False) is crash
+
+
+def test_recovery_points_at_segments_tell_after_a_crash(tmp_path: Path) -> None:
+    """Kafka flushes a segment when the next one begins: the recovery point is the base offset of that one."""
+    for number, size in enumerate((1000, 1700)):
+        filled(tmp_path / f"t-{number}", {**SMALL, "internal.segment.bytes": str(size)}, count=26).close(0)
+    bases = [max(int(log.stem) for log in (tmp_path / f"t-{number}").glob("*.log")) for number in (0, 1)]
+    lines = "".join(f"t {number} {base}\n" for number, base in enumerate(bases))
+    (tmp_path / CHECKPOINTS[0]).write_text(f"0\n2\n{lines}")
+    assert exchanged_names(LogDirectory(tmp_path), {}) == []
+    swap(tmp_path / "t-0", tmp_path / "t-1")
+    (found,) = exchanged_names(LogDirectory(tmp_path), {})
+    assert {path.name for path in found.paths} == {"t-0", "t-1"}
+    assert not found.is_certain
+    assert found.expected == f"a segment {bases[0]}, the recovery point of t-0"
