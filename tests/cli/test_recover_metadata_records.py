@@ -265,3 +265,13 @@ def test_exchanged_topic_ids_do_not_make_the_metadata_log_old(tmp_path: Path) ->
     one.write_bytes(ids[1])
     other.write_bytes(ids[0])
     assert list(newer_than(image, found, 1)) == []
+
+
+def test_a_missing_partition_is_told_beside_a_damaged_metadata_log(tmp_path: Path) -> None:
+    """Whoever mends the metadata log first would start Kafka with an empty partition."""
+    directory = copied(tmp_path)
+    flip(directory / LOG, byte_of(directory, "ProducerIdsRecord", 1))
+    (directory / PARTITION).rename(directory / "mixed-0" / PARTITION)
+    found = map(json.loads, kcli("verify", "--format", "jsonl", directory).stdout.splitlines())
+    (missing,) = (each for each in found if each["kind"] == "partition-missing")
+    assert missing["command"] == f"mv -nT -- {directory / 'mixed-0' / PARTITION} {directory / PARTITION}"

@@ -163,8 +163,23 @@ class Surroundings:
     def missing(self) -> Sequence[MissingPartition]:
         """The partitions that the metadata log assigns to this log directory but whose directory is missing, has
         the id of a deleted topic, or has no batch while another directory has the partition's records."""
-        placement = self._placement(self.registered_directory_id if self.properties is None else None)
+        directory_id = self.registered_directory_id if self.properties is None else None
+        placement = self._placement(directory_id, self.image or self._readable_image())
         return [] if placement is None or not self.is_broker else list(placement.missing())
+
+    def _readable_image(self) -> MetadataImage | None:
+        """Return the metadata of all records that can be read in the damaged metadata log of this log directory; None
+        if it has none, or if its files cannot be read."""
+        directory = self.path / METADATA_DIRECTORY
+        if not directory.is_dir():
+            return None
+        from kcli.log.partition_view import PartitionView
+        from kcli.metadata_log.replay import replay
+
+        try:
+            return replay(directory, PartitionView(directory).original, lambda _: None, around_damage=True)
+        except UnreadableInput:  # another check reports this error
+            return None
 
     @cached_property
     def emptied_files(self) -> Sequence[Path]:
@@ -364,12 +379,13 @@ class Surroundings:
         broker = None if self.image is None else self.image.brokers.get(self.node_id or 0)
         return set() if broker is None else set(broker.directories)
 
-    def _placement(self, directory_id: str | None = None) -> Placement | None:
+    def _placement(self, directory_id: str | None = None, image: MetadataImage | None = None) -> Placement | None:
         """Return which partitions the metadata log assigns to this log directory; None if no metadata log can be read.
-        directory_id: the id of this log directory; None for the id in meta.properties."""
+        directory_id: the id of this log directory; None for the id in meta.properties. image: the metadata; None for
+        that of a sound metadata log."""
         from kcli.metadata_log.placement import Placement, futures_in
 
-        image = self.image
+        image = image or self.image
         if image is None:
             return None
         points, high = self.recovery_points, self.high_watermarks
