@@ -142,7 +142,7 @@ def test_an_index_beside_a_log_with_damage_is_left_to_salvage(directory: Path) -
     assert "kcli recover --unclean --salvage" in str(of_index[0].command)
 
 
-@pytest.mark.parametrize("epochs", ["0\n1\n7 0\n", "0\n0\n", "", "broken", None])
+@pytest.mark.parametrize("epochs", ["0\n1\n7 0\n", "0\n2\n0 0\n2 150\n", "0\n0\n", "", "broken", None])
 def test_salvage_rebuilds_leader_epochs(directory: Path, epochs: str | None) -> None:
     path = directory / PARTITION / "leader-epoch-checkpoint"
     whole = path.read_text()

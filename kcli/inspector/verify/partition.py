@@ -82,7 +82,8 @@ class LogBounds(NamedTuple):
     is_sound: whether the log has no error. is_short: whether a finding says that the log ends too early. leader_epoch:
     the leader epoch of the last sound batch; -1 if there is no batch. short_by: the kind of checkpoint that alone says
     that the log ends too early; None if no checkpoint says so, or if other files say so, too. reached: the offset that
-    the log had reached according to the checkpoints; 0 if they have no entry.
+    the log had reached according to the checkpoints; 0 if they have no entry. is_dense: whether the log has a batch for
+    each offset, as compaction has removed none.
     """
 
     first: int
@@ -92,6 +93,7 @@ class LogBounds(NamedTuple):
     leader_epoch: int = -1
     short_by: FileKind | None = None
     reached: int = 0
+    is_dense: bool = False
 
 
 def _is_coordinators(segment: SegmentFiles) -> bool:
@@ -188,8 +190,10 @@ class LogVerifier:
             end = self._end or max(self._check.next_offset, self._segments[-1].base)
             is_short = self._is_whole and self._finish(first, end)
             leader_epoch = self.epochs[-1][0] if self.epochs else -1
+            is_sound = not self._errors
+            is_dense = is_sound and not self._check.cleaned and self._known.gaps is Gaps.LOSS
             self.bounds = LogBounds(
-                first, end, not self._errors, is_short, leader_epoch, self._short_by, self._known_end
+                first, end, is_sound, is_short, leader_epoch, self._short_by, self._known_end, is_dense
             )
             self._finish_snapshots(end)
         self._finish_orphans()

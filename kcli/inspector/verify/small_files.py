@@ -177,21 +177,34 @@ def check_leader_epochs(
             expected = f"a start offset up to {bounds.end:,}, where the log ends"
             found = f"epoch {epoch} from offset {offset:,}"
             yield _finding(path, "checkpoint-offset", "error", expected, found, REBUILD_EPOCHS)
-    # The first entry begins at the log start offset: batches below it cannot be compared.
-    known = sorted(entries, key=lambda entry: entry[1])
-    for epoch, offset in epochs:
-        if epoch < 0:
-            continue
-        if not entries:
-            expected = f"epoch {epoch} from offset {offset:,} on"
+    if not entries:
+        if epoch_at := next((each for each in epochs if each[0] >= 0), None):
+            expected = f"epoch {epoch_at[0]} from offset {epoch_at[1]:,} on"
             yield _finding(path, "checkpoint-empty", "warning", expected, "no entries", REBUILD_EPOCHS)
-            return
-        covering = [entry[0] for entry in known if entry[1] <= offset]
-        if covering and covering[-1] != epoch:
-            found = f"epoch {covering[-1]}"
-            expected = f"epoch {epoch} at offset {offset:,}, as its batch says"
-            yield _finding(path, "checkpoint-epoch", "warning", expected, found, REBUILD_EPOCHS)
-            return
+        return
+    wrong = _wrong_epoch(sorted(entries, key=lambda entry: entry[1]), bounds, epochs)
+    if wrong is not None:
+        stated, (epoch, offset) = wrong
+        expected = f"epoch {epoch} at offset {offset:,}, as its batch says"
+        yield _finding(path, "checkpoint-epoch", "warning", expected, f"epoch {stated}", REBUILD_EPOCHS)
+
+
+def _wrong_epoch(
+    entries: Sequence[tuple[int, int]], bounds: LogBounds | None, epochs: Sequence[tuple[int, int]]
+) -> tuple[int, tuple[int, int]] | None:
+    """Return the first epoch that the entries of a leader-epoch-checkpoint have for an offset, though the batch there
+    has another, with the batch's epoch and that offset; None if there is none. Offsets below the first entry, which
+    begins at the log start offset, cannot be compared. entries: in the order of their start offsets."""
+    for epoch, offset in epochs:
+        covering = [entry[0] for entry in entries if entry[1] <= offset]
+        if epoch >= 0 and covering and covering[-1] != epoch:
+            return covering[-1], (epoch, offset)
+    end = bounds.end if bounds is not None and bounds.is_dense else 0
+    for epoch, start in entries:
+        batches = [each[0] for each in epochs if each[1] <= start < end]
+        if batches and batches[-1] not in (-1, epoch):
+            return epoch, (batches[-1], start)
+    return None
 
 
 def check_offsets(
