@@ -56,7 +56,7 @@ class Victim:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.node = ServedNode(directory, *QUICK_DELETION)
+        self.node = ServedNode(directory, *QUICK_DELETION, warm=False)  # its memory is measured
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -22,6 +22,7 @@ from kcli.broker.wire import fetch_request
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.call import Client as Peer
 from kcli.broker.wire.messages import messages
+from kcli.security.acls import Operation
 from tests.broker.running import RunningNode, running_node
 from tests.broker.test_plain_produce import FOLLOWER, PARTITIONS, Broker, frame_of
 from tests.conftest import examples
@@ -197,3 +198,24 @@ def test_most_fetches_are_plain(leaders: list[Leader]) -> None:
             assert each.node.run(partial(each.partition, "plain", 1)).log.high_watermark == offset + 1
         assert len(each.fetch(request_of(11, [fetched(99, 0)]))) == 1, "a new partition of the session"
     assert (short.plain, long.plain) == (10, 0)
+
+
+def test_a_client_that_may_not_act_for_the_cluster_is_not_answered_at_once(
+    leaders: list[Leader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Fetch is decoded, so that the handler decides and the audit log gets its line, also within a session that was
+    begun before."""
+    asked: list[Operation] = []
+
+    def denied(_: Peer, operation: Operation, *__: Any) -> bool:
+        asked.append(operation)
+        return False
+
+    for each in leaders:
+        each.begin("denied")
+        each.fetch(request_of(0, [fetched(index, 0) for index in range(PARTITIONS)]))
+        each.plain = 0
+    monkeypatch.setattr(leaders[0].node.node.broker.access, "allows_unaudited", denied)
+    answers = [each.fetch(request_of(1, [fetched(1, 0)])) for each in leaders]
+    assert answers[0] == answers[1]
+    assert (leaders[0].plain, asked) == (0, [Operation.CLUSTER_ACTION])

@@ -208,7 +208,12 @@ def test_the_third_request_is_answered_from_its_bytes(request_: tuple[int, int, 
 
 def test_the_apis_of_plain_requests() -> None:
     """A handler's module that imports a function of that name by chance would be asked for a kept answer."""
-    assert [APIS[key].name for key in APIS if plain_of(key) is not None] == ["produce", "offset_commit", "heartbeat"]
+    assert [APIS[key].name for key in APIS if plain_of(key) is not None] == [
+        "produce",
+        "fetch",
+        "offset_commit",
+        "heartbeat",
+    ]
     assert {APIS[key].name for key in APIS if state_of(key) is not None} == {
         "metadata",
         "api_versions",
