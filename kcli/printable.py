@@ -14,6 +14,7 @@ formats.kernels.text escapes keys and values in the same way (`hidden_size`). --
 """
 
 import re
+from collections.abc import Sequence
 
 HIDDEN = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """Hidden characters, as a class of a regular expression."""
@@ -51,3 +52,9 @@ def printable_json(text: str) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
     return _JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def names_text(names: Sequence[object], shown: int) -> str:
+    """Return the first `shown` of the names, and how many more there are: `a, b and 3 more`."""
+    text = ", ".join(map(str, names[:shown]))
+    return f"{text} and {len(names) - shown:,} more" if len(names) > shown else text

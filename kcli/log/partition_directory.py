@@ -16,7 +16,7 @@ from typing import Final
 from uuid import uuid4
 
 from formats.errors import FormatError
-from formats.file_name import DirectoryName, FileKind, FileName, build, build_directory
+from formats.file_name import DirectoryName, FileKind, FileName, build, build_directory, parse
 from formats.properties import PartitionMetadata, build_partition_metadata, parse_partition_metadata
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.disk import Disk
@@ -89,3 +89,17 @@ def rename_for_end(disk: Disk, path: Path, topic: str, partition: int, state: st
     disk.rename(path, target)
     disk.sync_directory(path.parent)
     return target
+
+
+def files_of_kind(directory: Path, kind: FileKind) -> list[tuple[int, Path]]:
+    """Return the files of a kind in a partition's directory, each with the offset in its name, without those that have
+    a suffix such as .deleted; an empty list if the directory cannot be read."""
+    try:
+        named = [(parse(path.name), path) for path in directory.iterdir()]
+    except OSError:
+        return []
+    return [
+        (name.base_offset or 0, path)
+        for name, path in named
+        if name is not None and name.kind is kind and not name.state and not name.remote_id
+    ]

@@ -27,6 +27,7 @@ from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.errors import UnreadableInput
+from kcli.log.index_entries import OFFSET_ENTRY_BYTES
 from kcli.log.log_directory import LogDirectory
 from kcli.log.source import read_whole
 
@@ -34,10 +35,8 @@ if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
 
 
-METADATA_VERSION = "metadata.version"
 KAFKA_4 = 25
 """The level of metadata.version of Kafka 4.0: no earlier version supports it."""
-ENTRY_BYTES = 8
 
 
 class StaleMarker(NamedTuple):
@@ -87,6 +86,8 @@ def blank_marker(home: Path, image: MetadataImage | None, node_id: int | None) -
     marker = home / FileKind.CLEAN_SHUTDOWN
     if not marker.is_file() or read_whole(marker).strip():
         return None
+    from kcli.metadata.image import METADATA_VERSION  # imported only if there is such a marker
+
     broker = None if image is None or node_id is None else image.brokers.get(node_id)
     signs = []
     level = None if broker is None else broker.features.get(METADATA_VERSION)
@@ -117,8 +118,8 @@ def _with_room(home: Path) -> tuple[int, int]:
             logs += 1
             with last.with_suffix(FileKind.OFFSET_INDEX).open("rb") as index:
                 size = index.seek(0, 2)
-                index.seek(max(0, size - ENTRY_BYTES))
-                full += size >= ENTRY_BYTES and not any(index.read(ENTRY_BYTES))
+                index.seek(max(0, size - OFFSET_ENTRY_BYTES))
+                full += size >= OFFSET_ENTRY_BYTES and not any(index.read(OFFSET_ENTRY_BYTES))
         except OSError:  # the checks of the partition report this error
             continue
     return full, logs

@@ -324,6 +324,18 @@ def test_indexes_of_another_partition_are_no_sign_of_a_lost_log(directory: Path)
     assert ended.status == 0
 
 
+def test_a_lost_log_below_the_log_start_offset_is_no_loss(directory: Path) -> None:
+    """A start deletes such a segment in any case; the one behind it is told."""
+    below, lost = logs(directory)[1:3]
+    below.unlink()
+    lost.unlink()
+    topic, _, number = PARTITION.rpartition("-")
+    (directory / "log-start-offset-checkpoint").write_text(f"0\n1\n{topic} {number} {int(lost.stem)}\n")
+    shown = kcli("recover", directory).stdout
+    assert f"starts without offsets {int(below.stem):,}.." not in shown
+    assert f"starts without offsets {int(lost.stem):,}.." in shown
+
+
 def test_the_first_logs_are_gone_and_their_indexes_are_not(directory: Path) -> None:
     """A start deletes these indexes, and the log then begins at the next log."""
     *gone, following = logs(directory)[:3]

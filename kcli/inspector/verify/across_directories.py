@@ -16,7 +16,7 @@ Source: kcli.log.recovery.node_directories.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from kcli.log.log_directory import LogDirectory, is_log_directory, partition_nam
 from kcli.log.recovery.exchanged_checkpoints import ForeignCheckpoints, foreign_checkpoints
 from kcli.log.recovery.node_directories import Copy, misplaced_metadata_log, same_path
 from kcli.metadata_log.known_properties import text_of
-from kcli.protocol.topic_partition import TopicPartition
+from kcli.printable import names_text
 
 NAMES_SHOWN = 4
 """The maximum number of partitions that a finding names."""
@@ -127,7 +127,11 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
     state = "it has none" if directory.is_dir() else "no such directory"
     state = "it is empty" if directory.is_dir() and not any(directory.iterdir()) else state
     placed = [partition for each in around.in_absent_directories.values() for partition in each]
-    lost = f"; the metadata log places {_names(placed)} in a log directory that is not here" if placed else ""
+    lost = (
+        f"; the metadata log places {names_text(placed, NAMES_SHOWN)} in a log directory that is not here"
+        if placed
+        else ""
+    )
     action = "mount its disk, or restore it from a backup; or take it out of log.dirs"
     known, command = around.properties_of_unknown(), next_steps.look(directory)
     if known is not None and len(around.node.unformatted) == 1:
@@ -172,22 +176,18 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
             continue
         is_lost = not all(around.is_replicated(each) for each in partitions)
         outcome = "those without other replicas have no leader" if is_lost else "fetches them from other replicas"
+        names = names_text(partitions, NAMES_SHOWN)
         yield Finding(
             path=str(anew or around.path),
             kind="log-directory-missing",
             severity="error" if is_lost else "warning",
             expected=f"directory.id {directory_id}, in which the metadata log places {len(partitions):,} "
             f"partition{'s' if len(partitions) > 1 else ''}",
-            found=f"none of the node's log directories has this id: {_names(partitions)} are not here{instead}; Kafka "
+            found=f"none of the node's log directories has this id: {names} are not here{instead}; Kafka "
             f"starts, makes empty directories of them, and {outcome}",
             action="do not start the broker: mount the disk, or restore it from a backup",
             command=next_steps.search_log_directory(directory_id),
         )
-
-
-def _names(partitions: Sequence[TopicPartition]) -> str:
-    names = ", ".join(f"{each}" for each in partitions[:NAMES_SHOWN])
-    return f"{names} and {len(partitions) - NAMES_SHOWN:,} more" if len(partitions) > NAMES_SHOWN else names
 
 
 def _is_first(one: Path, other: Path) -> bool:

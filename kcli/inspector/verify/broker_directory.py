@@ -51,6 +51,7 @@ from kcli.metadata.topic_names import fault
 from kcli.metadata_log.known_properties import NEW_CLUSTER_ID, text_of
 from kcli.metadata_log.lost import has_replica, marked_broker_epoch, other_topic, why_stray
 from kcli.metadata_log.recovery import voters
+from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -953,8 +954,7 @@ def _blank(around: Surroundings, path: Path, reason: str) -> Finding:
         command = next_steps.salvage_log_directory(around.path)
         finding = replace(finding, severity="error", action=action, command=command)
     if torn:
-        names = ", ".join(sorted(torn)[:2]) + (f" and {len(torn) - 2:,} more" if len(torn) > 2 else "")
-        found = f"{reason}, and appends behind the damage at the ends of {names}"
+        found = f"{reason}, and appends behind the damage at the ends of {names_text(sorted(torn), 2)}"
         finding = replace(finding, severity="error", found=found)
     return finding
 

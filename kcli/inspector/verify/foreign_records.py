@@ -15,6 +15,7 @@ from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.log_findings import LOADS_BOTH
 from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery.misdirected import Home, Run, lost_within, runs
+from kcli.printable import names_text
 
 PAGE_BYTES = 4096
 """A write that goes to a wrong place goes there in whole pages."""
@@ -92,8 +93,7 @@ def _is_beside(other: Finding, found: list[Run], starts: list[int]) -> bool:
 
 def _owners(found: list[Run], topic: str) -> str:
     owners = list(dict.fromkeys(run.owner for run in found))
-    more = f" and {len(owners) - OWNERS_SHOWN:,} more" if len(owners) > OWNERS_SHOWN else ""
-    return ", ".join(f"{topic}-{owner}" for owner in owners[:OWNERS_SHOWN]) + more
+    return names_text([f"{topic}-{owner}" for owner in owners], OWNERS_SHOWN)
 
 
 def _page_text(log: Path, run: Run, topic: str) -> str:

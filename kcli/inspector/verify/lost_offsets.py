@@ -25,6 +25,7 @@ from kcli.inspector.verify.surroundings import Gaps
 from kcli.inspector.verify.zeros import zeros_in
 from kcli.log.recovery.deleted import MissedLog
 from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.printable import names_text
 
 if TYPE_CHECKING:  # imported at run time for a coordinator's topic
     from kcli.log.recovery.misdirected import Home
@@ -218,9 +219,7 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
             action="look for the whole file; salvage keeps this part in a copy",
             command=renamed[0].command,
         )
-    shown = renamed[:RENAMED_SHOWN]
-    paths = ", ".join(str(each.path) for each in shown)
-    paths += f" and {len(renamed) - len(shown):,} more" if len(renamed) > len(shown) else ""
+    paths = names_text([each.path for each in renamed], RENAMED_SHOWN)
     paths += next(filter(None, (other_case(each.path.name, log_name(each.base_offset)) for each in renamed)), "")
     if len(renamed) > RENAMED_SHOWN and all(each.path.parent == directory for each in renamed):
         action, command = "salvage gives the files their names, in a copy", next_steps.salvage(directory)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import FormatError
 from formats.file_name import INTERNAL_TOPICS, METADATA_DIRECTORY, METADATA_TOPIC, FileKind, parse
@@ -379,6 +379,12 @@ class Surroundings:
         broker = None if self.image is None else self.image.brokers.get(self.node_id or 0)
         return set() if broker is None else set(broker.directories)
 
+    @cached_property
+    def _astray(self) -> list[Path]:
+        """The directories that may be those of missing partitions, though not under their names: see Placement."""
+        directory = LogDirectory(self.path)
+        return [*directory.misnamed(), *directory.adrift()]
+
     def _placement(self, directory_id: str | None = None, image: MetadataImage | None = None) -> Placement | None:
         """Return which partitions the metadata log assigns to this log directory; None if no metadata log can be read.
         directory_id: the id of this log directory; None for the id in meta.properties. image: the metadata; None for
@@ -396,7 +402,7 @@ class Surroundings:
             LogDirectory(self.path).partitions(),
             {each: max(points.get(each, 0), high.get(each, 0)) for each in {*points, *high}},
             {} if self.metadata is None else self.metadata.removed,
-            [*LogDirectory(self.path).misnamed(), *LogDirectory(self.path).adrift()],
+            self._astray,
             futures=futures_in(self.node.others),
             elsewhere=self.node.elsewhere,
         )
@@ -541,39 +547,41 @@ class Surroundings:
         """The directories of the partitions of which Kafka would lose sound batches, or at which its start would fail,
         if it started without the clean-shutdown marker. None if files cannot be read. The directory of the metadata log
         is left out, since each start recovers it."""
-        found = self._harmed(clean=False)
-        return None if found is None else found - {METADATA_DIRECTORY}
+        starts = self._starts_without_marker
+        return None if starts is None or not starts.is_readable else starts.harmed - {METADATA_DIRECTORY}
 
     @cached_property
     def torn_ends(self) -> frozenset[str]:
         """The partitions' directories whose logs a start without the clean-shutdown marker would cut at damage, which a
         start with it leaves there. Empty if files cannot be read, which another check reports."""
-        from kcli.log.recovery.run import Recovery
-
-        try:
-            recovery = Recovery(self.path, time.time_ns() // 1_000_000, clean=False, config=self.log_config)
-            cut = frozenset(each.name for each in recovery.plans() if each.has_losses)
-        except (KcliError, OSError):
-            return frozenset()
-        return cut - {METADATA_DIRECTORY}
+        starts = self._starts_without_marker
+        return frozenset() if starts is None else starts.losses - {METADATA_DIRECTORY}
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
         """The directories of the partitions, the metadata log included, of which Kafka's next start loses sound
         batches, or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""
-        return self._harmed(clean=None)
+        starts = self._starts(clean=None)
+        return None if starts is None or not starts.is_readable else starts.harmed
 
-    def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
-        """Return the directories of the partitions of which Kafka's start loses sound batches, or at which it fails;
-        None if files cannot be read. clean: as in Recovery."""
+    @cached_property
+    def _starts_without_marker(self) -> _Starts | None:
+        return self._starts(clean=False)
+
+    def _starts(self, *, clean: bool | None) -> _Starts | None:
+        """Return what Kafka's start does to the partitions' logs; None if the plan of the start cannot be made. clean:
+        as in Recovery."""
         from kcli.log.recovery.run import Recovery
 
+        harmed, losses = set(), set()
         try:
             recovery = Recovery(self.path, time.time_ns() // 1_000_000, clean=clean, config=self.log_config)
-            harmed = frozenset(each.name for each in recovery.plans() if _is_harmed(each))
+            for each in recovery.plans():
+                harmed |= {each.name} if _is_harmed(each) else set()
+                losses |= {each.name} if each.has_losses else set()
         except (KcliError, OSError):
             return None
-        return None if recovery.unreadable else harmed
+        return _Starts(frozenset(harmed), frozenset(losses), not recovery.unreadable)
 
     @property
     def node_id(self) -> int | None:
@@ -671,6 +679,16 @@ class Surroundings:
         are legible."""
         theirs, owner = legible_meta_of(other), (self._legible.cluster_id, self._legible.node_id)
         return None not in owner and owner == (theirs.cluster_id, theirs.node_id)
+
+
+class _Starts(NamedTuple):
+    """What Kafka's start does to the partitions of a log directory. harmed: the directories of those of which it loses
+    sound batches, or at which it fails. losses: those of which it loses records or bytes of a .log file. is_readable:
+    whether all files can be read."""
+
+    harmed: frozenset[str]
+    losses: frozenset[str]
+    is_readable: bool
 
 
 def _is_harmed(planned: PartitionPlan) -> bool:

@@ -13,15 +13,16 @@ then the exchange is one of two explanations (`is_certain` is False), and the ot
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
-from formats.file_name import METADATA_TOPIC, FileKind, FileName, build, build_directory, parse, parse_directory
+from formats.file_name import METADATA_TOPIC, FileKind, FileName, build, build_directory, parse_directory
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory
+from kcli.log.partition_directory import files_of_kind
 from kcli.log.recovery.coordinator_keys import KEYS_OF, owners
 from kcli.log.recovery.exchanged import HEADER, LENGTH_EXTRA_BYTES, MAGIC, batch_at, indexes_fit, last_entry
 from kcli.log.source import read_whole
@@ -74,7 +75,7 @@ def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Pat
     for topic, paths in _by_topic(home).items():
         owned = _owned(topic, paths, counts) or {}
         for cycle in _key_cycles(owned):
-            logs = [dict(_named(paths[each], FileKind.LOG)) for each in cycle]
+            logs = [dict(files_of_kind(paths[each], FileKind.LOG)) for each in cycle]
             is_alike = all(each.keys() == logs[0].keys() for each in logs)
             if is_alike and not all(_is_of_one_partition(paths[each]) for each in cycle):
                 for mine, following in zip(logs, [*logs[1:], logs[0]], strict=True):
@@ -183,7 +184,7 @@ class _LogEnds:
     def _flushed(self, directory: Path) -> set[int]:
         """Return the offsets of a log, other than its end, that may be its recovery point: after a crash the base
         offsets of its segments, since Kafka flushes a segment when the next one begins."""
-        return set() if self._is_clean else {base for base, _ in _named(directory, FileKind.LOG) if base}
+        return set() if self._is_clean else {base for base, _ in files_of_kind(directory, FileKind.LOG) if base}
 
     def _contradicts(self, partition: TopicPartition, path: Path) -> bool:
         """Return whether a checkpoint, or a file in the directory `path`, contradicts the assumption that this is the
@@ -199,7 +200,7 @@ class _LogEnds:
 def log_bounds(directory: Path) -> tuple[int, int] | None:
     """Return the base offset of a log's first segment and the offset behind its last batch, found by the batch headers
     from the last index entry on; None if there is no log or the log cannot be read."""
-    logs = [(base, path) for base, path in _named(directory, FileKind.LOG) if path.is_file()]
+    logs = [(base, path) for base, path in files_of_kind(directory, FileKind.LOG) if path.is_file()]
     if not logs:
         return None
     base, log = max(logs)
@@ -224,32 +225,18 @@ def log_bounds(directory: Path) -> tuple[int, int] | None:
 def _is_of_one_partition(directory: Path) -> bool:
     """Whether each .log file in a directory fits its indexes. Otherwise the .log files alone were exchanged, not the
     directories' names."""
-    return all(indexes_fit(log, log, base) is not False for base, log in _named(directory, FileKind.LOG))
+    return all(indexes_fit(log, log, base) is not False for base, log in files_of_kind(directory, FileKind.LOG))
 
 
 def _stated_end(directory: Path) -> int:
     """Return the largest offset of a producer snapshot or of a leader epoch's start in the directory's files, which the
     log must have reached; 0 if there is no such file."""
-    snapshots = [offset for offset, _ in _named(directory, FileKind.PRODUCER_SNAPSHOT)]
+    snapshots = [offset for offset, _ in files_of_kind(directory, FileKind.PRODUCER_SNAPSHOT)]
     try:
         epochs = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
     except (FormatError, UnreadableInput, OSError):
         epochs = ()
     return max([0, *snapshots, *(start for _, start in epochs)])
-
-
-def _named(directory: Path, kind: FileKind) -> list[tuple[int, Path]]:
-    """Return the files of a kind in a directory, each with the offset in its name; an empty list if the directory
-    cannot be read."""
-    try:
-        named: Sequence[tuple[FileName | None, Path]] = [(parse(path.name), path) for path in directory.iterdir()]
-    except OSError:
-        return []
-    return [
-        (name.base_offset or 0, path)
-        for name, path in named
-        if name is not None and name.kind is kind and not name.state and not name.remote_id
-    ]
 
 
 def _offsets(home: LogDirectory, kind: FileKind) -> Mapping[TopicPartition, int]:

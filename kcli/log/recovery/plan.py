@@ -66,6 +66,7 @@ from kcli.log.recovery.wrong_log_starts import HiddenOffsets
 
 LOG = FileKind.LOG
 NOT_CHECKED = Checked()
+UNREAD = -2
 
 
 @dataclass
@@ -240,21 +241,25 @@ def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
     options, original = planned.options, planned.view.original
     if options.is_compacted or options.is_metadata or options.is_deleted:
         return planned
-    logs = {int(name[:20]): name for name in original if is_log(name)}
+    logs = {int(name[:20]) for name in original if is_log(name)}
     removed = (event.file[:20] for event in planned.events if event.kind is EventKind.INDEX_REMOVED)
-    gone = {int(each) for each in removed if each.isdecimal()} - logs.keys()
+    gone = {int(each) for each in removed if each.isdecimal()} - logs
     events = []
-    for base in sorted(gone):
-        following = min((each for each in logs if each > base), default=None)
+    before, end = "", -1  # the .log file before, and its last offset
+    for base, following in pairwise(sorted({*logs, *gone})):
         name = build(FileName(LOG, base))
-        if following is None or following <= options.log_start_offset or f"{name}{SUFFIX}" in original:
+        if base in logs:
+            before, end = name, UNREAD
             continue
-        until = min([following, *(each for each in gone if each > base)])
-        before = logs.get(max((each for each in logs if each < base), default=-1))
-        end = None if before is None else behind_damage(before, original[before], 0).last_offset
-        first = base if end is None else max(base, end + 1)
-        if first < until:
-            reason = f"its indexes are here and it is not: Kafka starts without offsets {first:,}..{until - 1:,}"
+        is_below_start = following <= options.log_start_offset
+        if base > max(logs, default=-1) or is_below_start or f"{name}{SUFFIX}" in original:
+            continue
+        if end == UNREAD:
+            last = behind_damage(before, original[before], 0).last_offset
+            end = -1 if last is None else last
+        first = max(base, end + 1)
+        if first < following:
+            reason = f"its indexes are here and it is not: Kafka starts without offsets {first:,}..{following - 1:,}"
             events.append(Event(EventKind.PASSED_OVER, name, reason))
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 

@@ -402,8 +402,9 @@ class Recovery:
 
     def _reached(self, directory: PartitionDirectory) -> tuple[int, str]:
         """Return the offset that the log had reached, and in words the files that say so; 0 if no file says so."""
-        ends = [each.get(directory.partition, 0) for each in (self._recovery_points, self._high_watermarks)]
-        return max((max(ends), "the checkpoints"), (reached_by_snapshots(directory.path), "a producer snapshot"))
+        known = max(each.get(directory.partition, 0) for each in (self._recovery_points, self._high_watermarks))
+        reached = reached_by_snapshots(directory.path, known)
+        return reached, "a producer snapshot" if reached > known else "the checkpoints"
 
     def _exchanged_in(self, directory: Path) -> dict[str, Path]:
         return {place.name: log for place, log in self.exchanged.items() if place.parent == directory}

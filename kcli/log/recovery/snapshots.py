@@ -18,6 +18,7 @@ from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
 from formats.txn_index import parse as parse_txn_index
 from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.partition_directory import files_of_kind
 from kcli.log.partition_view import PartitionView, offset_of
 from kcli.log.producer_state import ProducerStateManager, check_control
 from kcli.log.recovery.offset_ranges import OffsetRanges
@@ -92,19 +93,18 @@ def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[Produce
             continue
 
 
-def reached_by_snapshots(directory: Path) -> int:
-    """Return the offset that a partition's log had reached according to its producer snapshots; 0 without a sound
-    snapshot. A file that cannot be read is no evidence."""
-    reached = 0
-    for path in directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}"):
-        parsed = parse(path.name)
-        if parsed is None or parsed.state or parsed.base_offset is None:
-            continue
+def reached_by_snapshots(directory: Path, known: int) -> int:
+    """Return the offset that a partition's log had reached according to its producer snapshots; `known`, which it had
+    reached in any case, if no sound snapshot is from above that. A file that cannot be read is no evidence."""
+    reached = known
+    for offset, path in sorted(files_of_kind(directory, FileKind.PRODUCER_SNAPSHOT), reverse=True):
+        if offset <= reached:
+            break
         try:
             entries = parse_snapshot(read_whole(path)).entries
         except (FormatError, UnreadableInput):
             continue
-        reached = max(reached, reached_by(entries, parsed.base_offset))
+        reached = max(reached, reached_by(entries, offset))
     return reached
 
 

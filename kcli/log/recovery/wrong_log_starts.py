@@ -10,9 +10,10 @@ broker deletes the segments below soon after. So these are signs of wrong entrie
     copied       the file has all entries of another checkpoint, and hides records of several topics
 
 With one impossible entry alone, only that is wrong; else the whole file is. DeleteRecords also removes what is below
-the log start offset from the leader epochs, which thus still tell it. Source: LogManager.checkpointLogStartOffsets
-InDir, UnifiedLog (maybeIncrementLogStartOffset,
-deleteLogStartOffsetBreachedSegments), ReplicaManager.deleteRecordsOnLocalLog.
+the log start offset from the leader epochs, which thus still tell it.
+
+Source: LogManager.checkpointLogStartOffsetsInDir, ReplicaManager.deleteRecordsOnLocalLog, UnifiedLog
+(maybeIncrementLogStartOffset, deleteLogStartOffsetBreachedSegments).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from formats.file_name import METADATA_TOPIC, FileKind, parse
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.log_directory import LogDirectory
+from kcli.log.partition_directory import files_of_kind
 from kcli.log.source import read_whole
+from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 
 SOURCES = (FileKind.REPLICATION_OFFSETS, FileKind.RECOVERY_POINTS, FileKind.CLEANER_OFFSETS)
@@ -81,8 +84,7 @@ class WrongLogStarts(NamedTuple):
         if self.source is not None:
             found = f"a copy of {self.source}"
         elif self.impossible:
-            names = sorted(map(str, self.impossible))
-            shown = ", ".join(names[:2]) + (f" and {len(names) - 2:,} more" if len(names) > 2 else "")
+            shown = names_text(sorted(map(str, self.impossible)), 2)
             found = f"log start offsets in topics that are only compacted ({shown}), which nothing raises there"
         else:
             found = "most logs have whole segments below their log start offsets, which a broker soon deletes"
@@ -99,16 +101,13 @@ class WrongLogStarts(NamedTuple):
 def hidden_offsets(directory: Path, start: int) -> HiddenOffsets | None:
     """Return what a log start offset hides of the log in a partition's directory; None if it hides nothing, or if the
     directory cannot be read."""
+    if start <= 0:
+        return None
     try:
-        sizes = {
-            file.base_offset: path.stat().st_size
-            for path in directory.iterdir()
-            if (file := parse(path.name)) is not None
-            and (file.kind, file.state, file.base_offset is None) == (FileKind.LOG, "", False)
-        }
+        sizes = {base: path.stat().st_size for base, path in files_of_kind(directory, FileKind.LOG)}
     except OSError:  # the plan of the partition reports this error
         return None
-    bases = sorted(each for each in sizes if each is not None)
+    bases = sorted(sizes)
     if not bases or start <= bases[0]:
         return None
     whole = sum(following <= start for _, following in pairwise(bases))
@@ -204,10 +203,7 @@ def _hides_segments(logs: Mapping[TopicPartition, Path], hidden: Mapping[TopicPa
 
 
 def _has_segments(directory: Path) -> bool:
-    try:
-        return sum(path.suffix == FileKind.LOG for path in directory.iterdir()) > 1
-    except OSError:  # the plan of the partition reports this error
-        return False
+    return len(files_of_kind(directory, FileKind.LOG)) > 1
 
 
 def _entries(home: Path, kind: FileKind) -> dict[TopicPartition, int]:
