@@ -74,6 +74,7 @@ class Raft:
     """A raft node without I/O and without a clock; the calls are in the module's docstring."""
 
     def __init__(self, config: RaftConfig, log: RaftLog, store: QuorumStore, chance: random.Random) -> None:
+        self.config = config
         self._core = Core(config, log, store, chance)
         self._core.refetch = partial(serving.refetch, self._core)
         self._deadline_ms = NEVER

@@ -54,6 +54,21 @@ def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
         core.answer(token, answer)
     else:
         core.parked.append(Parked(token, request, now_ms + request.max_wait_ms, answer))
+    _let_observer_follow(core, request, now_ms)
+
+
+def _let_observer_follow(core: Core, request: Fetch, now_ms: int) -> None:
+    """Resign as the leader if an observer is in a higher epoch, into which a single Vote of anybody may have brought
+    it. It follows no leader of a lower epoch and begins no election, so the next leader's epoch has to be higher
+    still. Kafka's leader goes on, and such an observer gets no metadata until there is another election."""
+    state = core.state
+    if (
+        isinstance(state, Leader)
+        and request.epoch > state.epoch
+        and request.replica in state.observers
+        and core.is_in_reach(request.epoch)
+    ):
+        core.to_unattached(request.epoch, now_ms)
 
 
 def refetch(core: Core, parked: Parked, now_ms: int) -> None:

@@ -257,6 +257,20 @@ def test_voters_that_were_not_committed_are_truncated_with_the_log() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "epoch", "then"),
+    [(3, 9, "Unattached"), (3, 1, "Leader"), (2, 9, "Leader"), (4, 9, "Leader"), (3, 2**31 - 1, "Leader")],
+    ids=["observer", "observer of this epoch", "voter", "unknown node", "epoch out of reach"],
+)
+def test_a_leader_resigns_so_that_an_observer_of_a_higher_epoch_can_follow(source: int, epoch: int, then: str) -> None:
+    """A removed voter in a higher epoch, because of a Vote, would fetch from this leader in vain."""
+    driven = dynamic(1, 2, 3)
+    driven.ask(RemoveRaftVoter(voter=key(3)))
+    answer = driven.answer_to(fetch(source=source, epoch=epoch, at=(driven.log.end_offset, 1)))
+    expected = ErrorCode.NONE if epoch == 1 else ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (answer.error, answer.leader_id, answer.epoch, driven.state) == (expected, 1, 1, then)
+
+
+@pytest.mark.parametrize(
     ("request_", "error"),
     [
         ({}, ErrorCode.NONE),

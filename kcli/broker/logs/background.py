@@ -191,12 +191,12 @@ class Background:
         if removals:
             count = sum(len(each.segments) for each in removals)
             log.info("%s: %d old segments deleted, it begins at %d", partition, count, opened.log_start_offset)
-            self.trimmed(partition)
+            self.epochs_changed(partition)
             partition.log_start_moved()
             self.remove_later(partition, removals)
 
-    def trimmed(self, partition: Partition) -> None:
-        """Write leader-epoch-checkpoint, because the log start offset has moved."""
+    def epochs_changed(self, partition: Partition) -> None:
+        """Write leader-epoch-checkpoint, because the log has a new leader epoch or has lost some."""
         opened = partition.opened_log
         if opened is not None and not partition.is_offline:
             self.spawn(self._on_disk(partition, opened.write_stale_epochs))

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from typing import Final
 from uuid import UUID
 
 from formats.file_name import FileKind
@@ -55,7 +56,9 @@ from kcli.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger("kcli.broker")
 
-SHORTAGE_LOG_MS = 30_000
+GUARDS: Final = 64
+"""The number of locks that all partitions' directories share."""
+SHORTAGE_LOG_MS: Final = 30_000
 """The shortest time between two warnings of too few descriptors, in ms."""
 
 
@@ -108,7 +111,7 @@ class LogManager:
         self._defaults: LogConfig | None = config.log_config({})
         self._configs: dict[str, LogConfig] = {}
         self._counts: Counter[LogDir] = Counter()
-        self._guard = Lock()  # guards _leaving, and the creating and renaming of directories
+        self._guards = [Lock() for _ in range(GUARDS)]
         self._leaving: dict[Path, Partition] = {}
         self._maker = ThreadPoolExecutor(1, "log-maker")
         self._is_stopping = False
@@ -290,7 +293,8 @@ class LogManager:
 
     def _opened(self, partition: Partition, opened: PartitionLog) -> None:
         """Set the current configuration of a log that was just opened, as the configuration may have changed while the
-        log was being opened (KAFKA-8813)."""
+        log was being opened (KAFKA-8813). From now on leader-epoch-checkpoint is written in a thread."""
+        opened.on_stale_epochs = lambda: self.background.epochs_changed(partition)
         config = self.config_of(partition.topic)
         if opened.config is not config:
             opened.set_config(config)
@@ -347,6 +351,11 @@ class LogManager:
 
         self._maker.submit(work).add_done_callback(ended)
 
+    def _guard_of(self, path: Path) -> Lock:
+        """Return the lock for creating and renaming the directory, and for its place in _leaving. Creating one waits
+        for the device, and only few other partitions have the same lock, so that the event loop does not wait, too."""
+        return self._guards[hash(path) % GUARDS]
+
     def _make_all(self) -> None:
         """Create the logs of the partitions that have none. Runs in the thread that creates logs."""
         assert self._loop is not None, "started"
@@ -367,7 +376,7 @@ class LogManager:
         KcliError."""
         assert new.directory is not None, "it is online"
         path = new.directory.path / str(new)
-        with self._guard:
+        with self._guard_of(path):
             if new.made is not None:
                 return new.made
             if new.is_deleted:
@@ -402,10 +411,11 @@ class LogManager:
         if removed.directory is None or not removed.directory.is_online:
             return False
         self._counts[removed.directory] -= 1
-        with self._guard:
+        path = removed.directory.path / str(removed)
+        with self._guard_of(path):
             # a partition may be created and removed again before its directory is renamed: the first Partition
             # with that path has the files open
-            self._leaving.setdefault(removed.directory.path / str(removed), removed)
+            self._leaving.setdefault(path, removed)
         return True
 
     def _rename_all(self) -> None:
@@ -413,7 +423,7 @@ class LogManager:
         assert self._loop is not None, "started"
         homes = set()
         for path in list(self._leaving):
-            with self._guard:
+            with self._guard_of(path):
                 leaving = self._leaving.pop(path, None)
                 if leaving is None:
                     continue

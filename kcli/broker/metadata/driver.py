@@ -4,6 +4,7 @@
     send      sends raft's requests to other nodes: Fetch, whose response is delayed, has its own channel; all others
               share a channel
     flush     flushes the log in a thread, whenever it has unflushed bytes
+    save      writes quorum-state in a thread; the responses and requests that follow from it wait until it is durable
     tick      calls raft at the time of raft's next deadline
 
 After each event of raft `advance` is called, as the high watermark and the leader may have changed.
@@ -16,10 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Final
 
+from kcli.broker.metadata.raft_log import QuorumStateFile
 from kcli.broker.metadata.raft_requests import WIRES
 from kcli.broker.network.peers import Channel, LoginFailed, Network, Unanswered, VersionMismatch
 from kcli.broker.process.clock import Clock
@@ -27,7 +30,6 @@ from kcli.broker.process.unattended import begin
 from kcli.broker.wire.answers import HangUp
 from kcli.log.live.partition_log import PartitionLog
 from kcli.protocol.error_code import ErrorCode
-from kcli.raft.config import RaftConfig
 from kcli.raft.messages import Answer, Fetch, Outcome, Records, Request, Send
 from kcli.raft.raft import Raft
 
@@ -58,8 +60,8 @@ class RaftDriver:
         self,
         raft: Raft,
         log: PartitionLog,
+        store: QuorumStateFile,
         network: Network,
-        config: RaftConfig,
         clock: Clock,
         *,
         in_thread: Callable[[Callable[[], object]], Awaitable[None]],
@@ -67,7 +69,7 @@ class RaftDriver:
         failed: Callable[[Exception], None],
     ) -> None:
         self.raft = raft
-        self._log, self._network, self._config = log, network, config
+        self._log, self._store, self._network, self._config = log, store, network, raft.config
         self._loop = asyncio.get_running_loop()
         self._clock = MonotonicClock(clock, self._loop)
         self._in_thread, self._advance, self._failed = in_thread, advance, failed
@@ -76,6 +78,8 @@ class RaftDriver:
         self._channels: dict[tuple[str, int, bool], Channel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._flushing: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
+        self._held: deque[tuple[int, Outcome]] = deque()  # each with the version of quorum-state that it follows from
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self._named: dict[str, float] = {}
@@ -106,19 +110,36 @@ class RaftDriver:
         self.do(lambda: self.raft.append(batches, self.now_ms))
 
     def do(self, call: Callable[[], Outcome]) -> None:
-        """Call `call`, a function that passes an event to raft, and carry out the Outcome that it returns. If that
-        fails, leave the quorum and report the failure."""
+        """Call `call`, a function that passes an event to raft, and carry out the Outcome that it returns, once the
+        quorum-state that it follows from is durable. If that fails, leave the quorum and report the failure."""
+        self._guarded(lambda: self._take(call()))
+
+    def _take(self, outcome: Outcome) -> None:
+        self._held.append((self._store.version, outcome))
+        self._settle()
+        self._advance()
+        self._flush_soon()
+
+    def _guarded(self, call: Callable[[], None]) -> None:
         if self._is_over:
             return
         try:
-            self._carry_out(call())
-            self._advance()
-            self._flush_soon()
+            call()
         except Exception as error:  # noqa: BLE001  (whatever it is: raft's promises cannot be kept any more)
             self.end()
             self._failed(error)
             return
         self._set_timer()
+
+    def _settle(self) -> None:
+        """Carry out what follows from a durable quorum-state, and begin to write the state that the rest follows
+        from."""
+        if not self._store.waits and self._store.durable_version < self._store.version:
+            self._store.write()
+        while self._held and self._held[0][0] <= self._store.durable_version:
+            self._carry_out(self._held.popleft()[1])
+        if self._held and self._saving is None:
+            self._saving = self._loop.create_task(self._save())
 
     def _carry_out(self, outcome: Outcome) -> None:
         for token, answer in outcome.answers:
@@ -148,6 +169,17 @@ class RaftDriver:
     def _flush_soon(self) -> None:
         if self._flushing is None and self._log.log_end_offset > self.raft.flushed_offset and not self._is_over:
             self._flushing = self._loop.create_task(self._flush())
+
+    async def _save(self) -> None:
+        try:
+            await self._in_thread(self._store.write)
+        except Exception as error:  # noqa: BLE001  (without its vote on disk this node must not take part)
+            self.end()
+            self._failed(error)
+            return
+        finally:
+            self._saving = None
+        self._guarded(self._settle)
 
     async def _flush(self) -> None:
         try:
@@ -227,8 +259,13 @@ class RaftDriver:
         while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:  # noqa: ASYNC110  (no event is set when the clock gets there)
             await asyncio.sleep(0.01)
         self.end()
-        if self._flushing is not None:
-            await asyncio.wait([self._flushing])
+        if at_work := [each for each in (self._flushing, self._saving) if each is not None]:
+            await asyncio.wait(at_work)
+        if self._store.durable_version < self._store.version:
+            try:
+                await self._in_thread(self._store.write)
+            except OSError as error:
+                logger.warning("quorum-state is as it was before the shutdown: %s", error)
 
     def end(self) -> None:
         """Leave the quorum: send no more requests and no more responses."""

@@ -177,14 +177,33 @@ class FetchedSnapshot:
 
 
 class QuorumStateFile:
-    """The file quorum-state: a voter's epoch and vote."""
+    """The file quorum-state: a voter's epoch and vote. What raft saves is kept in memory until `write` has made it
+    durable, which takes as long as the device does: nothing that follows from it may leave the node before.
+
+    version: how many states raft has saved. durable_version: how many of them `write` has made durable or passed over.
+    """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._path, self._disk = directory / FileKind.QUORUM_STATE, disk
+        self._state: QuorumState | None = None
+        self.version = self.durable_version = 0
 
     def load(self) -> QuorumState | None:
         """Return the contents of the file, None if it does not exist. Raises StartRefused, UnreadableInput."""
         return read_quorum_state(self._path)
 
     def save(self, state: QuorumState) -> None:
+        self._state = state
+        self.version += 1
+
+    @property
+    def waits(self) -> bool:
+        """Whether `write` waits for the device."""
+        return self._disk.waits
+
+    def write(self) -> None:
+        """Write the state that was saved last. Any thread may call this, one at a time. Raises OSError."""
+        version, state = self.version, self._state  # in this order: a state saved in between is written as well
+        assert state is not None, "saved"
         self._disk.write_file(self._path, build(state))
+        self.durable_version = version

@@ -73,7 +73,7 @@ class ReplicatedMetadataLog(MetadataLog):
         UnreadableInput, OSError."""
         super().__init__(log_directory, config=config, disk=disk, clock=clock)
         self._raft_config = raft
-        store = QuorumStateFile(self._log.directory, self._disk)
+        self._store = store = QuorumStateFile(self._log.directory, self._disk)
         self._raft_log = RaftMetadataLog(self._log, self._snapshots, self._disk, self._clock)
         chance = random.Random() if chance is None else chance  # noqa: S311  (elections)
         self._raft = Raft(raft, self._raft_log, store, chance)
@@ -120,13 +120,14 @@ class ReplicatedMetadataLog(MetadataLog):
         self._driver = RaftDriver(
             self._raft,
             self._log,
+            self._store,
             self._network,
-            self._raft_config,
             self._clock,
             in_thread=self._in_thread,
             advance=self._advance,
             failed=self._fail,
         )
+        self._log.on_stale_epochs = lambda: None  # the flush that follows each append writes them
         self._driver.start()
 
     @property

@@ -217,6 +217,7 @@ class Partition:
         self._log = self.made = log
         self.directory = directory
         self._active_offset = log.active_base_offset
+        self.on_opened(self, log)
         if self.is_leader:
             log.start_epoch(self.leader_epoch)
 

@@ -9,6 +9,7 @@ Files that are deleted or closed in the meantime need no sync. Source: UnifiedLo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from kcli.log.live.segment import LiveSegment
 class Flush:
     """What a flush makes durable: the log below `offset`. cuts: how many times the log had been truncated when the
     flush began. snapshots: the file names of the producer snapshots to sync. with_names: whether the directory must be
-    synced, too."""
+    synced, too. write_epochs: writes leader-epoch-checkpoint if that is to be written."""
 
     offset: int
     cuts: int
@@ -29,9 +30,11 @@ class Flush:
     segments: tuple[LiveSegment, ...]
     with_names: bool
     disk: Disk
+    write_epochs: Callable[[], None]
 
     def run(self) -> None:
-        """Sync the segments, the snapshots and the directory. Raises OSError."""
+        """Make the leader epochs, the segments, the snapshots and the directory durable. Raises OSError."""
+        self.write_epochs()
         for name in self.snapshots:
             try:
                 with self.disk.open(self.directory / name) as file:

@@ -123,6 +123,7 @@ class PartitionLog:
     """The log of one partition. Methods that change it may raise OSError, and take now_ms if they need the time.
 
     runway: compiled code that appends ordinary batches after a few checks; None if the next ones need all checks.
+    on_stale_epochs: called when leader-epoch-checkpoint is to be written; writes it at once unless it is set.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class PartitionLog:
         self._cuts = 0  # how often the log was truncated
         self._epochs_are_stale = False
         self._epochs_guard = Lock()
+        self.on_stale_epochs: Callable[[], None] = self.write_stale_epochs
         self._compaction: LiveCompaction | None = None
         self._producer_expiration_ms = options.producer_expiration_ms
         self.set_config(config)
@@ -380,17 +382,24 @@ class PartitionLog:
     def _write_epochs(self) -> None:
         if self._epochs.changed:
             self.runway = None
-            with self._epochs_guard:
-                self._epochs.changed = self._epochs_are_stale = False
-                self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
+            self._epochs.changed = False
+            self._epochs_are_stale = True
+            self.on_stale_epochs()
 
     def write_stale_epochs(self) -> None:
-        """Write leader-epoch-checkpoint if the file still has epochs below the log start offset. Any thread may call
-        this. If it is not called, the next start removes these epochs. Raises OSError."""
+        """Write leader-epoch-checkpoint if the file lacks an epoch of the log, or has one of removed batches. Any
+        thread may call this; a flush does before the recovery point moves. If it is not called, the next start removes
+        the epochs of removed batches, and recovery adds those above the recovery point. Raises OSError."""
         with self._epochs_guard:
             if self._epochs_are_stale:
                 self._epochs_are_stale = False
-                self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
+                directory = self.directory
+                try:
+                    self._disk.write_file(directory / LEADER_EPOCHS, self._epochs.to_bytes())
+                except OSError as error:
+                    self._epochs_are_stale = True
+                    if not isinstance(error, FileNotFoundError) or directory.exists():
+                        raise  # otherwise the partition has been deleted or renamed meanwhile
 
     def _cut_epochs(self, log_start_offset: int) -> None:
         """Drop the epochs below the log start offset from the cache; the file is written later (KAFKA-16541)."""
@@ -786,7 +795,8 @@ class PartitionLog:
             segment.write_waiting()
         with_names = any(segment.base_offset >= self.recovery_point for segment in segments)
         snapshots = self.producers.take_unsynced()
-        return Flush(offset, self._cuts, self.directory, snapshots, segments, with_names, self._disk)
+        write_epochs = self.write_stale_epochs
+        return Flush(offset, self._cuts, self.directory, snapshots, segments, with_names, self._disk, write_epochs)
 
     def end_flush(self, flush: Flush, now_ms: int) -> None:
         """Move the recovery point up to the offset of a flush that has run; do nothing if the log was truncated since
@@ -820,7 +830,7 @@ class PartitionLog:
         self.runway = None
         try:
             self._abort_compaction(NONE)
-            self._write_epochs()
+            self._epochs_are_stale |= self._epochs.changed
             self.write_stale_epochs()
             self.flush(now_ms, including=True)
             self.producers.take_snapshot()

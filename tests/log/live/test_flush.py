@@ -59,3 +59,25 @@ def test_an_epoch_that_starts_is_known_at_once_and_written_with_its_first_batch(
     log.start_epoch(5)
     log.close(NOW_MS)
     assert path.read_text() == "0\n2\n4 0\n5 1\n"
+
+
+def test_a_flush_writes_the_leader_epochs_that_were_left_to_another_thread(log: PartitionLog) -> None:
+    called: list[int] = []
+    log.on_stale_epochs = lambda: called.append(log.log_end_offset)
+    path = log.directory / "leader-epoch-checkpoint"
+    log.append_as_leader(batch(b"one"), 4, NOW_MS)
+    assert (called, path.read_bytes()) == ([0], b"")
+    flush = log.begin_flush()
+    assert flush is not None
+    flush.run()
+    assert path.read_text() == "0\n1\n4 0\n"
+    log.append_as_leader(batch(b"two"), 5, NOW_MS)
+    log.write_stale_epochs()
+    assert path.read_text() == "0\n2\n4 0\n5 1\n"
+
+
+def test_the_leader_epochs_of_a_deleted_log_are_left_out(log: PartitionLog) -> None:
+    log.on_stale_epochs = lambda: None
+    log.append_as_leader(batch(b"one"), 4, NOW_MS)
+    log.directory.rename(log.directory.with_name("away"))
+    log.write_stale_epochs()
