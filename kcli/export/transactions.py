@@ -63,7 +63,9 @@ class _Markers:
     def __init__(self, indexed: dict[int, AbortedTxn]) -> None:
         self._indexed = indexed
         self._without_marker = sorted(indexed)
-        self._found: dict[int, list[tuple[int, int, int]]] = {}  # (offset, type, first offset or BEFORE_ALL)
+        # By producer id, a tuple for each marker: the marker's offset; ABORT or COMMIT; the first offset of the
+        # transaction in the transaction index, BEFORE_ALL for a marker that was read from the log.
+        self._found: dict[int, list[tuple[int, int, int]]] = {}
         self.open: set[int] = set()
 
     def add(self, window: Window, *, opens: bool, until: int | None) -> None:

@@ -101,7 +101,7 @@ class _Reader:
         self._window_bytes = window_bytes
         self._max_batch_bytes = max_batch_bytes
         self._spare: list[bytearray] = []
-        self._sound: tuple[int, int | None] = (0, 0)  # [from, to): no sound batch begins in it, one does at `to`
+        self._sound: tuple[int, int | None] = (0, 0)  # the last call of _hunt: its argument and its result
         self._framed_to = -1  # batch lengths are known to lead to this byte
         self._work = 0  # bytes that searches have read and checked, less 8 times those they skipped: see find_batch
 

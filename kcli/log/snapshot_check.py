@@ -68,8 +68,11 @@ def contradictions(
 
 
 def reached_by(entries: Sequence[ProducerEntry], offset: int) -> int:
-    """Return the offset that the log of a producer snapshot had reached: behind the last offset of the entries; without
-    entries, the offset in the snapshot's name. Returns 0 if an entry contradicts the name."""
+    """Return the end offset that the log had at least when Kafka wrote a producer snapshot: the highest offset in the
+    entries plus 1; without entries, `offset`. Return 0 if an entry has an offset that is not below `offset`.
+
+    offset: the one in the snapshot's name.
+    """
     if any(_beyond(entry, offset) for entry in entries):
         return 0
     return max((max(each.last_offset, each.current_txn_first_offset) + 1 for each in entries), default=offset)

@@ -258,7 +258,8 @@ class Raft:
         return None if self._deadline_ms >= NEVER else self._deadline_ms
 
     def append(self, batches: Sequence[Records], now_ms: int) -> Outcome:
-        """Append batches without control records; their offsets continue the log. Raises NotLeader."""
+        """Append batches, none of which has control records. The log sets the offsets of their records, beginning at
+        the log end offset. Raises NotLeader."""
         core, state = self._core, self._core.state
         if not isinstance(state, Leader):
             raise NotLeader(f"node {core.key.id} does not lead epoch {state.epoch}")

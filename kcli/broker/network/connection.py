@@ -506,8 +506,10 @@ class Connection:
         self._handle(api, kind, header, read_body(kind, frame, header), frame)
 
     def _hold_up(self, reading: Coroutine[Any, Any, None]) -> None:
-        """Handle no further request until a task has decoded the current one, whose place in the queue is the last.
-        reading: the task's coroutine, which removes that place and handles the request."""
+        """Start a task that handles the current request, since to decode it at once would block the event loop. No
+        further request is handled until the task has handled this one. Until then, an UNDECODED place at the end of
+        `_pending` stands for this request. reading: the task's coroutine, which removes that place, then handles the
+        request."""
         place = _Pending(UNDECODED, None, None, 0)
         place.task = self._loop.create_task(reading)
         self._pending.append(place)

@@ -32,7 +32,9 @@ class Call:
 
     messages: the classes of the request's API and version. now_ms: when the request was read, in ms since 1970.
     client_host: the client's address as Java writes it. listener: the name of the listener that received the request.
-    principal: that of the client, OWN for a request of this node to itself.
+    principal: that of the client, OWN for a request of this node to itself. refusal: why the request may create no
+    topics, None if it may; set only by kcli/broker/dispatch/parts.py, for each part of a long request that exceeds the
+    limits of CreateTopics as a whole.
     """
 
     messages: Messages
@@ -43,7 +45,7 @@ class Call:
     listener: str = ""
     throttle_ms: int = 0  # the throttle time, in ms, that a quota has set
     is_exempt: bool = False  # whether the request quota ignores it: a follower's Fetch, or counted before
-    refusal: str | None = None  # why the whole request is refused, if this is a part of a long request
+    refusal: str | None = None
     records_left: int = RECORDS_PER_REQUEST_MAX  # how many more metadata records the request may write
     principal: str = ANONYMOUS
     with_token: bool = False  # whether its client has logged in with a delegation token

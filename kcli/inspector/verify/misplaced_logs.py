@@ -95,7 +95,8 @@ class _Place:
         return (self.last_entry, self.last_time_entry) != (None, None)
 
     def indexes(self, log: Path, base: int) -> bool:
-        """Whether most entries in the indexes of this place point to batches of `log`, if its base offset is `base`."""
+        """Whether most entries in the index files of this place point to batches of the .log file `log`, assuming that
+        `base` is the base offset of that .log file. False if the index files have no entry."""
         return bool(indexes_fit(self.directory / log_name(self.base), log, base))
 
     def has_room_for(self, first: int, end: int, *, is_damaged: bool = False) -> bool:

@@ -17,6 +17,7 @@ from kcli.inspector.verify.start_outcomes import plan_start, with_marker_step
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory
 from kcli.log.producer_state import snapshot_name
+from kcli.printable import names_text
 
 NAMES_SHOWN = 3
 ANEW = (
@@ -44,7 +45,7 @@ def forgotten_producers(around: Surroundings, alone: Path | None = None) -> Iter
     found.sort(key=lambda each: (-each[0], each[2]))
     transactions, producers = sum(each[0] for each in found), sum(each[1] for each in found)
     names = [path.parent.absolute().name for *_, path in found]
-    where = ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
+    where = names_text(names, NAMES_SHOWN)
     forgets = f"{producers:,} producer{'s' if producers != 1 else ''}, whose records, sent again, are written twice"
     if transactions:
         opened = "an open transaction" if transactions == 1 else f"{transactions:,} open transactions"

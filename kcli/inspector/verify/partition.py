@@ -490,9 +490,16 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
-        """Return the first PUT_BACK_MAX batches with a wrong base offset in a .log file, each with the right base
-        offset, if the batches before and behind it leave only one possible. The last batch has to end where the next
-        .log file begins, or at the log end offset in the checkpoints. Raises UnreadableInput."""
+        """Return the batches of a .log file whose base offset has a flipped bit, each with the right base offset.
+
+        A batch is returned only if a finding shows that its base offset is wrong, and if exactly as many offsets as it
+        spans are free between the batches before and after it. For the first batch, these offsets begin at `base`; for
+        the last batch, they end before `following`, in the last file before the log end offset in the checkpoints.
+        Only the first PUT_BACK_MAX batches with a flipped bit are considered. Raises UnreadableInput.
+
+        base: the base offset in the file's name. following: that of the next .log file, None for the last file. of_log:
+        the findings in the file, which are not changed.
+        """
         reached = self._known_end or None
         noticed = {each.position for each in of_log if _is_out_of_place(each)}
         if following is None and reached:
@@ -879,12 +886,15 @@ class LogVerifier:
             self._miss(directory, base, until - 1, "warning", why, base=base)
 
     def _snapshots_of_segments(self, gaps: Gaps) -> Iterator[int]:
-        """Yield the offsets of producer snapshots whose only explanation is a missing segment with that base offset.
+        """Yield the offsets of the producer snapshots that show that a segment with this base offset is missing.
 
-        Kafka also takes a snapshot at the log end offset at a shutdown or truncation, and keeps it when the cleaner
-        removes the segment that contains this offset. At such an offset a leader epoch begins, unless the replica was a
-        follower at the shutdown. For a compacted topic nothing is yielded if the partition has other replicas, or no
-        leader epochs are left.
+        Kafka takes a snapshot when it begins a segment, at the segment's base offset. It also takes one at the log end
+        offset at a shutdown or truncation, and keeps it when the cleaner removes the segment that contains this offset.
+        A leader epoch begins at the offset of such a snapshot, unless the replica was a follower at the shutdown. So
+        the offsets at which a segment or a leader epoch begins are not yielded.
+
+        gaps: what a gap in the log means. With Gaps.NORMAL, nothing is yielded if the partition has other replicas, as
+        this one may have been a follower, or if no leader epochs are left.
         """
         if gaps is Gaps.NORMAL and (self._known.is_replicated or not self._known.epochs):
             return

@@ -22,6 +22,7 @@ from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE
+from kcli.printable import names_text
 
 if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
     from kcli.log.recovery.coordinator_load import LoadEnd
@@ -132,7 +133,7 @@ def salvage_first(
         if not harmed:
             yield each
             continue
-        names = ", ".join(sorted(harmed)[:OTHERS_SHOWN]) + (", ..." if len(harmed) > OTHERS_SHOWN else "")
+        names = names_text(sorted(harmed), OTHERS_SHOWN)
         start = "recovery" if is_anew else "that start"
         action = f"{each.action}; but {start} would lose sound records of {names}: salvage keeps them, in a copy"
         yield replace(each, action=action, command=next_steps.salvage_log_directory(around.path))
@@ -247,7 +248,7 @@ def with_marker_step(finding: Finding, around: Surroundings) -> Finding:
         return replace(finding, action=action, command=next_steps.salvage(directory))
     others = harmed - {directory.name}
     if others:
-        names = ", ".join(sorted(others)[:OTHERS_SHOWN]) + (", ..." if len(others) > OTHERS_SHOWN else "")
+        names = names_text(sorted(others), OTHERS_SHOWN)
         action += f"; that start would harm {names}, too: salvage keeps what is sound, in a copy"
         return replace(finding, action=action, command=next_steps.salvage_log_directory(around.path))
     if directory.name in harmed:

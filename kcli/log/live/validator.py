@@ -361,7 +361,11 @@ def refused_reason(records: RefusedRecords) -> str:
 def _rewritten(
     window: Window, row: BatchRow, records: int, rules: AppendRules, now_ms: int, codec: int
 ) -> tuple[bytearray, int]:
-    """Return the batch, rewritten and compressed with `codec`, and its largest timestamp."""
+    """Return a new batch with the same records, compressed with `codec`, and its largest timestamp. The records have
+    the offsets from 0 on without gaps and, with LogAppendTime, the timestamp now_ms.
+
+    records: the number of records in the batch.
+    """
     table = RecordTable(SLICE_RECORDS)
     body = TextBuffer()
     written = 0
