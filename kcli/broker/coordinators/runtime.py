@@ -260,7 +260,7 @@ class Coordinator:
         the beginning."""
         # let other work run: a new topic has 50 partitions, whose logs may not exist yet
         await self.context.turns.next()
-        opened = self._partition(shard.number).log
+        opened = await self._partition(shard.number).open_in_thread()
         end_offset = opened.log_end_offset
         if end_offset > opened.log_start_offset:
             batches, damage = await asyncio.get_running_loop().run_in_executor(None, _read, opened)

@@ -17,7 +17,9 @@ without the fault. Source: Partition, ReplicaManager.getPartitionOrError.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -187,20 +189,39 @@ class Partition:
         """The log, None if it is not open. An offline replica also has its log if it was open before."""
         return self._log
 
+    async def open_in_thread(self) -> PartitionLog:
+        """Return the log. If it is not open, open or create it in a thread, as that waits for the device. Raises
+        LogFailed."""
+        if self._log is None:
+            self._check_openable()
+            with self._reporting():
+                opened = await asyncio.to_thread(self.opener, self)
+            self.opened(opened)
+        return self.log
+
     def _open(self) -> PartitionLog:
+        self._check_openable()
+        with self._reporting():
+            opened = self.opener(self)
+        self.opened(opened)
+        return opened
+
+    def _check_openable(self) -> None:
         if self.is_offline:
             raise LogFailed(f"{self}: its log directory is offline")
         if self.is_deleted:
             raise LogFailed(f"{self} is deleted")
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Report an error of the opener. Raises LogFailed in its place."""
         try:
-            opened = self.opener(self)
+            yield
         except LogFailed:
             raise
         except (OSError, KcliError) as error:
             self.failed(error)
             raise LogFailed(f"{self}: {error}") from error
-        self.opened(opened)
-        return opened
 
     def opened(self, log: PartitionLog) -> None:
         """Set the log, which was just opened, and lead the partition if the metadata makes this broker its leader."""
