@@ -57,7 +57,7 @@ from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_li
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.half_copies import copies_left_out, half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
-from kcli.inspector.verify.log_starts import or_forgotten_starts, wrong_starts
+from kcli.inspector.verify.log_starts import forgotten_starts, or_forgotten_starts, wrong_starts
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.missing_snapshots import forgotten_producers
@@ -100,10 +100,11 @@ class LogsFound(NamedTuple):
     its directory.
 
     renamed: the partition's .log files under other names. lost: the first and last offset of each range that no .log
-    file under its own name has. right_names: by odd name, the name that Kafka would give. outdated: files that Kafka's
-    start has made under such a right name. foreign, moved: by name, the files copied and moved from other partitions,
-    each with the other partition's file in words. elsewhere: by right name, the partition's .log files in other
-    directories. replaced: by name, the files of segments that the cleaner has replaced, each with words for what it is.
+    file under its own name has; the last is None if it is not known. right_names: by odd name, the name that Kafka
+    would give. outdated: files that Kafka's start has made under such a right name. foreign, moved: by name, the files
+    copied and moved from other partitions, each with the other partition's file in words. elsewhere: by right name, the
+    partition's .log files in other directories. replaced: by name, the files of segments that the cleaner has replaced,
+    each with words for what it is.
     """
 
     renamed: Sequence[RenamedLog] = ()
@@ -217,7 +218,7 @@ class Verification:
         self.files += 1
         self.bytes += size
 
-    # files that are verified alone
+    # files that the user has named
 
     def _file(self, path: Path) -> Iterator[Finding]:
         name = parse(path.name)
@@ -303,8 +304,8 @@ class Verification:
         found += odd.findings
         mine += ((path / name, right) for name, right in odd.right_names.items())
         listed = [each for each in listed if each[0] not in odd.names | odd.outdated]
-        # The metadata log comes first: the checks of other partitions need its topics, and its damage. Links come last:
-        # the files of a directory are reported under its own name.
+        # The metadata log comes first: the checks of other partitions need its topics, and its damage. Links come last,
+        # so that the files in a linked directory are reported under the directory's own name.
         for name, is_directory, is_link in sorted(listed, key=lambda each: (each[0] != METADATA_DIRECTORY, each[2])):
             parsed = parse(name)
             if is_directory and not (is_kafkas and parsed is not None):
@@ -343,10 +344,10 @@ class Verification:
         promoted = None if around is None else _promoted(path, around)
         if promoted is None:
             return found
-        from kcli.inspector.verify.promoted_logs import PROMOTED, follows  # imported where there is such a log
+        from kcli.inspector.verify.promoted_logs import PROMOTED, follows  # imported only if it is needed
 
         causes = Causes(self._tell)
-        for cause in (each for each in found if each.kind == PROMOTED):  # it names the lost offsets itself
+        for cause in (each for each in found if each.kind == PROMOTED):  # is_of_many: it names the lost offsets itself
             causes.add(cause, partial(follows, compared=promoted), is_of_many=True)
         return causes.settle(each for each in found if each.kind != PROMOTED)
 
@@ -395,6 +396,7 @@ class Verification:
         exchanged = list(exchanged_directories(around))
         whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]
         whole = [or_forgotten_starts(each, around) for each in whole]
+        whole += forgotten_starts(around)
         whole += forgotten_producers(around)
         exchanged += broker.exchanged
         names = {name for _, both in exchanged for name in both}
@@ -483,7 +485,8 @@ class Verification:
         own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
         for one in contents.remote(self._advance):
             own += self._run(path, one)
-        # Kafka empties the leader-epoch-checkpoint of a directory that it renames to -delete or -stray.
+        # Kafka empties the leader-epoch-checkpoint of a directory that it renames to -delete or -stray: missing entries
+        # are no finding there.
         is_emptied = parsed_name is not None and parsed_name.state in ("delete", "stray")
         for entry, name in contents.rest:
             if name.kind in KRAFT_SNAPSHOTS:
@@ -518,9 +521,11 @@ class Verification:
     def _missed(
         self, path: Path, contents: _Contents, known: Known
     ) -> tuple[Sequence[MissedLog], Sequence[tuple[int, int]]]:
-        """Return the .log files that Kafka's next start deletes because of their suffix, although the partition's log
-        lacks their offsets; and the offsets, first and last, of those of which a compacted topic needs no record. The
-        former, and the indexes beside them, are added to `contents`."""
+        """Find the .log files that Kafka's next start deletes because of their suffix.
+
+        Return those of them whose offsets the partition's log lacks; they, and the indexes beside them, are added to
+        `contents`. Also return the first and last offset of each other one, which a compacted topic does not need.
+        """
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
@@ -616,7 +621,7 @@ class Verification:
         promoted = around.promotions.get(path.absolute())
         counted_from = promoted.end if promoted is not None and not is_served else -1
         if name.state and _is_resumed(path, around):
-            counted_from = OFFSET_MAX  # Kafka appends to it what the current log has
+            counted_from = OFFSET_MAX  # ignore the checkpoints: Kafka copies the rest of the current log here
         ends = {
             kind: offsets[partition]
             for kind, offsets in (
@@ -642,8 +647,8 @@ class Verification:
 
 
 def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iterator[Finding]:
-    """Yield a note if the metadata log ends below its latest snapshot: a start deletes the log, and begins it anew
-    behind the snapshot. The end of the log is gone, or the snapshot has come from the leader."""
+    """Yield a note if the metadata log ends below its latest snapshot: a start deletes the log, and begins it anew at
+    the snapshot's end offset. Either the end of the log is lost, or the snapshot has come from the leader."""
     snapshots = [(name.epoch or 0, name.base_offset or 0, entry) for entry, name in contents.rest if name.kind is KRAFT]
     epoch, offset, snapshot = max(snapshots, default=(-1, -1, path))
     if (epoch, offset) > (bounds.leader_epoch, bounds.end) and offset > bounds.end:
@@ -659,14 +664,15 @@ def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iter
 
 
 def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
-    """Return the partition whose directory has this name, if its topic is that of a coordinator; None for any other
-    directory, and if the topic's number of partitions is not known."""
+    """Return the partition whose directory has this name, if its topic is that of a coordinator, so that the keys of
+    its records show whether they belong to it. Return None for any other directory, and if the topic's number of
+    partitions is not known."""
     if name.topic not in INTERNAL_TOPICS or name.state not in {"", "future"}:
         return None
     count = around.partition_count(name.topic)
     if not count:
         return None
-    from kcli.log.recovery.misdirected import Home  # imported where there is such a directory
+    from kcli.log.recovery.misdirected import Home  # imported only for a coordinator's topic
 
     return Home(name.topic, name.partition, count)
 
@@ -682,9 +688,10 @@ class _Inside:
 
     around: what the files of the log directory say about its partitions; None if the directory is no log directory.
     metadata_damage, short, of_emptied: findings of damage in the metadata log, of logs that end too early, and of files
-    that a copy to a full disk has left empty; none of these is yielded before every partition is verified.
-    apple_doubles: AppleDouble files (macOS). harmed: the partitions with errors in their own files. causes: the causes
-    of findings in several partitions.
+    that a copy to a full disk has left empty; none of these is yielded before every partition is verified. is_alone:
+    whether the directory is a partition's that is verified alone. misplaced: the .log files in directories of other
+    partitions. apple_doubles: AppleDouble files (macOS). harmed: the partitions with errors in their own files. causes:
+    the causes of findings in several partitions.
     """
 
     def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
@@ -932,7 +939,8 @@ def _is_about(path: Path, finding: Finding) -> bool:
 
 
 def _is_entry_of(directories: set[str], finding: Finding) -> bool:
-    """Whether the finding is about the entry of one of these partitions in a checkpoint."""
+    """Whether the finding is about the entry of one of these partitions in a checkpoint. directories: the names of the
+    partitions' directories."""
     return any(f"{name}: " in f"{finding.expected}" for name in directories)
 
 
@@ -945,9 +953,9 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
 
 
 def _follows_from_metadata(finding: Finding) -> bool:
-    """Return whether the finding is a consequence of damage in the metadata log: it is that of a stray, whose topic the
-    lost records may have created; or that of a missing partition, whose topic they may have deleted, if the finding is
-    only a warning, since no checkpoint has an offset of the partition."""
+    """Return whether the finding is a consequence of damage in the metadata log: it is about a stray directory, whose
+    topic the lost records may have created; or it is a mere warning about a missing partition, whose topic the lost
+    records may have deleted, as no checkpoint has an offset of that partition."""
     is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
     return finding.kind == "partition-stray" or is_unknown
 
@@ -1081,7 +1089,7 @@ def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> 
     if promoted.promotion.is_resumed:
         return True
     is_kept = promoted.is_current_better and (bool(promoted.lost) or promoted.promotion.is_refused)
-    if promoted.promotion.is_refused:  # one of the two has to go before a start
+    if promoted.promotion.is_refused:  # Kafka starts only once one of the two is moved away
         return is_kept is (not name.state)
     return is_kept or bool(name.state)
 
@@ -1162,8 +1170,8 @@ def _suffixed(path: Path, name: DirectoryName) -> Finding:
 
 
 def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:
-    """Return the finding about a file that a crash has left. deleted_from: the base offset from which on Kafka's start
-    deletes `.swap` files."""
+    """Return the finding about a file that a crash has left. deleted_from: Kafka's start deletes the `.swap` files with
+    this base offset or a higher one."""
     severity: Severity = "info" if name.state in ("deleted", "tmp", "part") else "warning"
     found, action = {
         "deleted": ("a file that is to be deleted", "nothing to do: a broker deletes it at its start"),

@@ -218,7 +218,8 @@ class Recovery:
         self._checked = self.checked() if self.salvage else {}
 
     def _find_wrong_starts(self) -> WrongLogStarts | None:
-        """Return the log start offsets that no broker has written, and add the file to `passed_over`."""
+        """Return the log start offsets that no broker has written, and add the file to `passed_over`; None if there are
+        none, or if they are not looked for."""
         if not self._has_holder or not self.looks_around:
             return None
         wrong = wrong_log_starts(self._holder.path, self.config)
@@ -237,7 +238,8 @@ class Recovery:
         return 0 if is_compacted else start_by_epochs(directory.path)
 
     def _look_through_holder(self) -> None:
-        """Add to `refusals` what keeps Kafka from starting with the log directory; to `passed_over`, what does not."""
+        """Add to `refusals` the faults of the log directory with which Kafka does not start, and to `passed_over` those
+        with which it starts."""
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
@@ -247,7 +249,8 @@ class Recovery:
             self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
 
     def _look_with_partitions(self) -> None:
-        """Do the same for what a start looks at only in a log directory that has partitions."""
+        """Add to `refusals` and `passed_over` the faults at which a start looks only in a log directory that has
+        partitions."""
         self.passed_over = self._holder.passed_over()
         self.passed_over += [
             StartRefused(each.path.name, "Kafka does not see this directory: its name is not UTF-8")
@@ -268,8 +271,9 @@ class Recovery:
 
     def _look_at(self, node: NodeDirectories) -> None:
         """Add to `refusals` what keeps Kafka from starting with all log directories of the broker. If the broker can
-        start without this one, an I/O error in it only takes it offline: these errors go from `refusals` to `failures`,
-        and a text about each to `passed_over`. If it is not known whether it can, they stay, with words that say so."""
+        start without this log directory, an I/O error in it only takes the directory offline: these errors go from
+        `refusals` to `failures`, and a text about each to `passed_over`. If the broker's other log directories are not
+        known, these errors stay in `refusals`, with a text that says that Kafka may start without this directory."""
         failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
         if node.may_have_others:
             self.refusals = [
@@ -292,7 +296,7 @@ class Recovery:
                 self.passed_over.append(StartRefused(each.path.name, _copy_text(each)))
 
     def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
-        """Return the directory with the name that salvage gives to it."""
+        """Return the directory with the name that salvage gives to it, or unchanged if salvage gives it none."""
         identity = self.identities.get(directory.path)
         return directory if identity is None else replace(directory, name=DirectoryName(*identity.partition))
 
@@ -303,7 +307,8 @@ class Recovery:
             return {}
 
     def plans(self) -> Iterator[PartitionPlan]:
-        """Yield what a start does to each partition that can be read, by topic and number."""
+        """Yield the plan of each partition that can be read, by topic and number: what a start does to it, or with
+        salvage what salvage does."""
         return (planned for _, planned in self._plans(self._own if self.salvage else self.partitions))
 
     def _plans(self, partitions: Sequence[PartitionDirectory]) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
@@ -330,6 +335,12 @@ class Recovery:
         log_start = 0 if is_metadata else self._log_starts.get(directory.partition, 0)
         leaves_out_start = not is_metadata and self._leaves_out_start(directory.partition)
         right_start = self._right_start(directory) if leaves_out_start else log_start
+        is_tiered = config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED
+        deleted_below = 0
+        if not (is_metadata or directory.name.state or leaves_out_start or config.compact or is_tiered):
+            deleted_below = start_by_epochs(directory.path)
+        raises_start = self.salvage and deleted_below > log_start
+        right_start = deleted_below if raises_start else right_start
         options = LoadOptions(
             now_ms=self.now_ms,
             clean=bool(self.clean) and not is_metadata,
@@ -344,7 +355,7 @@ class Recovery:
             is_compacted=config.compact or directory.name.topic in INTERNAL_TOPICS,
             keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
             is_deleted=directory.name.state == "delete",
-            is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,
+            is_tiered=is_tiered,
             home=self._home(directory),
         )
         if is_metadata:
@@ -361,7 +372,13 @@ class Recovery:
         if planned.offsets is not None and not directory.name.state:
             start, end = planned.offsets.log_start_offset, planned.offsets.log_end_offset
             by_epochs = start == right_start > 0
-            if leaves_out_start and planned.saved.log_start is None and (start < log_start or by_epochs):
+            if start < deleted_below <= end:
+                planned.deleted_below = deleted_below
+            if (
+                (leaves_out_start or raises_start)
+                and planned.saved.log_start is None
+                and (start < log_start or by_epochs)
+            ):
                 planned.saved.log_start = LogStart(log_start, start, end, by_epochs=by_epochs)
             planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset)
             if not self.salvage:
@@ -376,8 +393,8 @@ class Recovery:
         return self._with_identity(planned, self.identities.get(directory.path))
 
     def _hide(self, directory: PartitionDirectory, planned: PartitionPlan) -> None:
-        """Set in the plan what the log start offset hides, and the state that a coordinator does not load by that.
-        Raises UnreadableInput."""
+        """Set in the plan which offsets the log start offset hides, and of which groups or transactional ids a
+        coordinator does not load the hidden records. Raises UnreadableInput."""
         hidden = hidden_offsets(directory.path, planned.options.log_start_offset)
         is_coordinators = directory.name.topic in ONLY_COMPACTED
         if hidden is None or not hidden.has_records or not (hidden.segments or is_coordinators):
@@ -454,7 +471,7 @@ class Recovery:
 
     def mended_by(self, refused: StartRefused, *, in_place: bool = False) -> str | None:
         """Return, in words, how this recovery changes the file or directory that `refused` names, so that Kafka starts;
-        None if it does not change that file or directory."""
+        None if it does not change that file or directory. in_place: whether the recovery is made in place."""
         path = self._holder.path / refused.file
         if (path in self._second or path in self.in_the_place) and not self.salvage:
             return None
@@ -498,7 +515,7 @@ class Recovery:
 
     def _copy_files(self, target: Path) -> None:
         refused = {each.file for each in (*self.refusals, *self.passed_over)}
-        if self.wrong_starts is not None:  # sound in itself: written anew where entries change
+        if self.wrong_starts is not None:  # the file is sound: only its wrong entries are left out
             refused.discard(FileKind.LOG_START_OFFSETS)
         left_out = {FileKind.LOCK, *self.left_out, *(each for each in MENDED if each in refused)}
         if not self._keeps_marker:
@@ -615,7 +632,8 @@ class Recovery:
         return self.salvage and self.properties is not None and not self.is_partition
 
     def _write_meta_properties(self, holder: Path) -> None:
-        """Write `properties`, or `node_id` and `directory_id` into meta.properties, if they are set. Raises OSError."""
+        """Write `properties`, or `node_id` and `directory_id` into meta.properties, if they are set. holder: the log
+        directory to write to. Raises OSError."""
         path = holder / FileKind.META_PROPERTIES
         if self._writes_properties and self.properties is not None:
             self.disk.write_file(path, self.properties.encode("latin-1"))
@@ -627,7 +645,7 @@ class Recovery:
         self.disk.write_file(path, build_properties(replace(found, entries=entries)))
 
     def _write_metadata_log(self, holder: Path) -> None:
-        """Write the files of `metadata_log`. Raises OSError."""
+        """Write the files of `metadata_log`. holder: the log directory to write to. Raises OSError."""
         if self.metadata_log and not self.is_partition:
             directory = holder / METADATA_DIRECTORY
             self.disk.make_directory(directory)
@@ -635,8 +653,9 @@ class Recovery:
                 self.disk.write_file(directory / name, data)
 
     def _rename(self, moved: list[PartitionPlan]) -> None:
-        """Rename directories to the names that salvage gives them, even two that have exchanged their names. After a
-        crash in between, there are -stray directories with the right partition in their names. Raises OSError."""
+        """Rename the directories of the plans `moved` to the names that salvage gives them, even two that have
+        exchanged their names. After a crash in between, there are -stray directories with the right partition in their
+        names. Raises OSError."""
         aside = []
         for planned in moved:
             identity = self.identities[planned.view.directory]
@@ -648,7 +667,7 @@ class Recovery:
 
     def _write_checkpoints(self, holder: LogDirectory, ends: _Ends) -> None:
         """Write recovery points and log start offsets as a shutdown does, and lower high watermarks to the log end
-        offsets."""
+        offsets. holder: the log directory to write to."""
         points, starts = dict(self._recovery_points), dict(self._log_starts)
         starts = {each: offset for each, offset in starts.items() if not self._leaves_out_start(each)}
         for partition, end in ends.log_ends.items():
@@ -682,8 +701,9 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """Return, in words, that another log directory has a directory of the same partition, because of which Kafka does
-    not start, or that is longer and becomes a stray."""
+    """Return, in words, that `copy.other`, in another log directory, is a directory of the same partition. Kafka then
+    does not start; or, if `copy.other` lacks partition.metadata, makes that a stray although its log ends no
+    earlier."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     outcome = "Duplicate log directories"
     if copy.left_out is not None:

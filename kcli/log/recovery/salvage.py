@@ -122,8 +122,8 @@ class Reordered:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A file and its new name. The file is a .log file whose name is above its first offset, or a segment's file that
-    lies under a name that is not its own."""
+    """A file and its new name. The file is a .log file whose name is above its first offset, or a file of a segment
+    that has another name, such as one with the suffix .deleted."""
 
     file: str
     name: str
@@ -207,9 +207,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """A log start offset (before) that salvage sets back to the base offset of the first segment, as it was beyond the
-    log end offset, or as no broker has written it (see kcli.log.recovery.wrong_log_starts): then to where the leader
-    epochs begin, if these tell that records were deleted (by_epochs)."""
+    """A log start offset that salvage sets. before: the offset in the checkpoint, which is above the log end offset, or
+    which no broker has written (see kcli.log.recovery.wrong_log_starts), or below which records were deleted; 0 if the
+    checkpoint has no entry. log_start_offset: the new one: the base offset of the first segment; or, with by_epochs,
+    the offset at which the leader epochs begin, which shows that the records below it were deleted."""
 
     before: int
     log_start_offset: int
@@ -361,7 +362,7 @@ def salvage(
         view.remove(name.replace(".txnindex", ".index"))
         view.remove(name)
     for name in [each for each in view.names() if each in files and is_log(each)]:
-        if _is_of_another_directory(view, name):  # an exchanged log, put in its place
+        if _is_of_another_directory(view, name):  # an exchanged log of another directory, put here where it belongs
             continue
         owner = foreign_owner(view.directory, name, view.files[name])
         if owner is not None:
@@ -420,8 +421,8 @@ def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int
     """Yield the batches of a .log file whose base offset is wrong, and for which the batches beside them leave only one
     possible base offset.
 
-    logs: all .log files of the partition, by name. room: the first offset of the file, and the offset behind its last
-    (None if that is not known). Raises UnreadableInput.
+    logs: all .log files of the partition, by name. home: the partition. room: the first offset of the file, and the
+    offset behind its last (None if that is not known). Raises UnreadableInput.
     """
     place = Room(*room, is_copy=_Copies(logs).has)
     for row in in_place(name, logs[name], home, room=place):
@@ -610,7 +611,8 @@ def _first_offset(name: str, content: Content) -> int | None:
 
 
 def _end_offset(name: str, view: PartitionView, base: int, home: Home) -> int:
-    """Return the offset behind the last batch of a .log file that salvage would keep."""
+    """Return the offset behind the last batch that salvage would keep of a .log file. base: the base offset in its
+    name."""
     kept = _Kept(name, home, base, base + INT_MAX + 1)
     kept.read(view.files[name])
     return kept.next_offset
@@ -732,7 +734,7 @@ class _Kept:
         self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
 
     def read_behind(self, content: Content) -> None:
-        """Keep the batches of another version of the file whose offsets are behind those kept so far."""
+        """Keep those batches of another version of the file whose offsets are above all offsets kept so far."""
         room = Room()
         for row in _Rows(self._name, self._home, content, room):
             if self._batch(content, row, 0, room) and self.gaps and self.gaps[-1].last_offset is None:
@@ -740,7 +742,7 @@ class _Kept:
 
     def _batch(self, content: Content, row: BatchRow, saved_from: int, room: Room) -> bool:
         """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
-        room: has the base offsets and lengths that `in_place` has corrected."""
+        saved_from: as in `read`. room: has the base offsets and lengths that `in_place` has corrected."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False

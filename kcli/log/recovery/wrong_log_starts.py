@@ -9,8 +9,8 @@ broker deletes the segments below soon after. So these are signs of wrong entrie
     whole        most logs with several segments, in several topics, have segments below their log start offset
     copied       the file has all entries of another checkpoint, and hides records of several topics
 
-With one impossible entry alone, only that is wrong; else the whole file is. DeleteRecords also removes what is below
-the log start offset from the leader epochs, which thus still tell it.
+With one impossible entry alone, only that is wrong; else the whole file is. DeleteRecords also removes the leader
+epochs below the log start offset: so the first leader epoch still begins at the right log start offset.
 
 Source: LogManager.checkpointLogStartOffsetsInDir, ReplicaManager.deleteRecordsOnLocalLog, UnifiedLog
 (maybeIncrementLogStartOffset, deleteLogStartOffsetBreachedSegments).
@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
-from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.log_directory import LogDirectory
@@ -52,9 +52,10 @@ MAGIC = 2
 
 
 class HiddenOffsets(NamedTuple):
-    """What a log start offset hides of a log: the offsets from the first segment's base offset (first) up to the log
-    start offset (start). segments: the number of segments that Kafka deletes, as they end at or below it. has_records:
-    whether there are batches in the first segment. below: the base offsets of all segments that begin below it."""
+    """What a log start offset hides of a log: the offsets from the first segment's base offset (first) to below the log
+    start offset (start). segments: the number of segments that Kafka deletes, as they end at or below `start`.
+    has_records: whether a segment that begins below `start` has batches. below: the base offsets of all segments that
+    begin below `start`."""
 
     first: int
     start: int
@@ -116,15 +117,18 @@ def hidden_offsets(directory: Path, start: int) -> HiddenOffsets | None:
 
 
 def start_by_epochs(directory: Path) -> int:
-    """Return the log start offset of a log of which records were deleted by DeleteRecords, by its leader epochs: these
-    begin there, and the log has batches below of the same epoch. Returns 0 for any other log, and if the files cannot
-    be read."""
-    logs = sorted(each for each in directory.glob(f"*{FileKind.LOG}") if parse(each.name) is not None)
+    """Return the log start offset of a log of which records were deleted by DeleteRecords, by its leader epochs: the
+    first epoch begins there, although the log's first batch, below that offset, has the same epoch. Returns 0 for any
+    other log, and if the files cannot be read."""
     try:
-        epochs = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
-        with logs[0].open("rb") as log:
+        _, first = min(files_of_kind(directory, FileKind.LOG))
+        checkpoint = directory / FileKind.LEADER_EPOCHS
+        if not (first.is_file() and checkpoint.is_file()):  # opening a named pipe would block
+            return 0
+        epochs = parse_leader_epochs(read_whole(checkpoint))
+        with first.open("rb") as log:
             offset, _, leader_epoch, magic = HEAD.unpack(log.read(HEAD.size))
-    except (FormatError, KcliError, OSError, IndexError, struct.error):  # the plan reports such an error
+    except (FormatError, KcliError, OSError, ValueError, struct.error):  # the plan reports such an error
         return 0
     if not epochs or magic != MAGIC or (epochs[0][0] != leader_epoch) or epochs[0][1] <= offset:
         return 0
@@ -171,7 +175,8 @@ def _is_copy(
     hidden: Mapping[TopicPartition, HiddenOffsets],
     other: Mapping[TopicPartition, int],
 ) -> bool:
-    """Whether most of the log start offsets that hide something are those of another checkpoint."""
+    """Whether another checkpoint (`other`) has the same offset for at least SAME_LEAST, and at least half, of the log
+    start offsets that hide something (`hidden`)."""
     same = sum(starts[each] == other.get(each) for each in hidden)
     return same >= SAME_LEAST and 2 * same >= len(hidden)
 
@@ -182,7 +187,9 @@ def _is_impossible(
     others: Mapping[FileKind, Mapping[TopicPartition, int]],
     config: Callable[[str], LogConfig],
 ) -> bool:
-    """Whether nothing raises the log start offset of the partition."""
+    """Whether no broker can have raised the log start offset of the partition ("impossible" in the module's docstring).
+    found: what the log start offset hides. others: the entries of the other checkpoints. config: the configuration of a
+    topic's log."""
     try:
         own = config(partition.topic)
     except InvalidConfig:  # the plan of the partition reports this error
@@ -194,7 +201,8 @@ def _is_impossible(
 
 
 def _hides_segments(logs: Mapping[TopicPartition, Path], hidden: Mapping[TopicPartition, HiddenOffsets]) -> bool:
-    """Whether most logs of several segments have whole segments below their log start offset."""
+    """Whether most logs of several segments have whole segments below their log start offset. hidden: by partition,
+    what its log start offset hides."""
     whole = {each for each, found in hidden.items() if found.segments}
     if len(whole) < PARTITIONS_LEAST or len({each.topic for each in whole}) < TOPICS_LEAST:
         return False
