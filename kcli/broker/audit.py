@@ -6,7 +6,8 @@
             the request
 
 The logger is at INFO unless its level is changed (resource type BROKER_LOGGER). The text is made only for a line that
-is written; as JSON a line has the members of `Decision` as well. Source: StandardAuthorizerData.logAuditMessage.
+is written. If the log is written as JSON, a line also has the members of `Decision`. Source:
+StandardAuthorizerData.logAuditMessage.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class ResourceOptions:
 
     @property
     def resources(self) -> list[Resource]:
-        """Return the resources that the options name, without duplicates."""
+        """The resources that the options name, without duplicates."""
         named = {
             ResourceType.TOPIC: self.topics,
             ResourceType.GROUP: self.groups,
@@ -107,7 +107,7 @@ class ResourceOptions:
 
     @property
     def pattern_type(self) -> PatternType:
-        """Return the member of PatternType that the option names."""
+        """The member of PatternType that the option names."""
         return PatternType[self.pattern.name]
 
 
@@ -143,7 +143,7 @@ class RuleOptions(ResourceOptions):
 
 
 class _Source(Protocol):
-    """Where ACLs are read: a cluster, or log directories."""
+    """A source of ACLs: a cluster, or log directories."""
 
     def matching(self, acl_filter: AclFilter, /) -> list[Acl]:
         """Return the ACLs that a filter matches."""
@@ -328,7 +328,7 @@ def _explained(found: Explanation, connection: list[str]) -> str:
 
 
 def _next(found: Explanation) -> list[str]:
-    """The words of the kcli command that adds the missing ALLOW rule, or removes the DENY rule that decided."""
+    """Return the words of the kcli command that adds the missing ALLOW rule, or removes the DENY rule that decided."""
     if found.rule.acl is None:
         access = found.access
         resource = Resource(access.resource_type, access.resource_name)

@@ -52,7 +52,9 @@ def _start(file: InputFile, selection: Selection) -> int:
 
 
 def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], show: Callable[[InputFile], int]) -> int:
-    """Show the files of every path, passing over those that cannot be read. Returns the worst exit status."""
+    """Show the files of every path by `show`, which returns an exit status. A file or directory that cannot be read is
+    reported on stderr, and the next one is shown. files_of: yields the files of a path. Return the highest exit
+    status."""
     worst = 0
     for path in paths:
         remaining = files_of(path)
@@ -69,7 +71,8 @@ def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], sh
 
 
 class _Limit:
-    """Counts the records shown in all files, and lowers the limit (--limit) for the next file by that number."""
+    """Counts the records shown in all files. selection: the one for the next file, whose limit (--limit) is lower by
+    the number of records already shown."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -86,7 +89,7 @@ class _Limit:
         return self.selection.limit == 0
 
     def tell(self) -> None:
-        """Write a note to stderr if options select records and no record was shown."""
+        """Write a note to stderr if options select records, logs were read, and no record was shown."""
         if self._is_search and self._logs and not self._found:
             note("kcli: no record is selected")
 

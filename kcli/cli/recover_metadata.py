@@ -41,8 +41,8 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
     """Yield a row for each damaged part of the metadata log, each topic, configuration or other entity that the start
     loses or changes, and each stray.
 
-    The field `kept` of a row is whether salvage keeps what the row is about. has_partitions: whether the directory has
-    partitions, which may become strays.
+    The field `kept` of a row is whether salvage keeps the entity or the stray. has_partitions: whether the directory
+    has partitions, which may become strays.
     """
     lost = metadata.lost
     if lost is None:
@@ -92,7 +92,8 @@ def _stray_rows(metadata: MetadataRecovery) -> Iterator[Row]:
 def metadata_text(
     metadata: MetadataRecovery, rows: Iterable[Row], config: Path | None, *, changes: bool
 ) -> list[tuple[str, str, str]]:
-    """Return these rows as text: kind, place and words of each line.
+    """Return these rows as lines of text. A line is a tuple: the kind of its row; what the row is about (the metadata
+    log, or the strays; for the kind "next", a command); and the words.
 
     config: the path of server.properties, for the command to run next. changes: whether the recovery is carried out.
     """

@@ -91,8 +91,8 @@ class Acls:
             return SETTINGS
 
     def own_operations(self) -> frozenset[Operation]:
-        """Return the operations that this client is authorized for on the cluster resource; none if it may not
-        describe the cluster. Raises NobodyAnswers."""
+        """Return the operations that this client is authorized for on the cluster resource; an empty set if this client
+        may not describe the cluster. Raises NobodyAnswers."""
         answer = self._brokers.ask(lambda server: call(server, _CLUSTER, DescribeClusterResponse))
         bits = max(answer.cluster_authorized_operations, 0)
         return frozenset(each for each in Operation if each > Operation.ANY and bits >> each & 1)

@@ -75,7 +75,8 @@ def text_records(lines: Iterator[bytes], separator: bytes | None, *, empty_is_nu
 
 
 def json_records(lines: Iterator[bytes]) -> Iterator[NewRecord]:
-    """Yield a record for each line. Raises BadInput with the number of the line."""
+    """Yield a record for each line, except empty lines and those of control records. Raises BadInput with the number of
+    the line."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

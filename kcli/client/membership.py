@@ -28,7 +28,8 @@ class Protocol(StrEnum):
 class Commit(StrEnum):
     """When the offsets of yielded records are committed.
 
-    AUTO: every five seconds, before partitions are revoked, and at the end; SYNC: before the next records are fetched.
+    AUTO: every five seconds, before partitions are revoked, and at the end; SYNC: before the next records are fetched;
+    NONE: never.
     """
 
     AUTO = "auto"

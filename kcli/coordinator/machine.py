@@ -65,7 +65,7 @@ class Commits(Protocol):
 
     @property
     def records(self) -> Sequence[Pair]:
-        """The records, in one batch; none for a request without any."""
+        """The records, which are appended as one batch; empty for a request that writes none."""
 
 
 class AtOnce(Protocol):

@@ -78,8 +78,8 @@ def check_export(directory: Path, watch: Callable[[JobProgress], None] = lambda 
 
 
 def _check_files(directory: Path, files: Sequence[DataFile], proof: Proof) -> bool:
-    """Compare the files of a table with the manifest, and add the differences to `proof`. Return whether there are
-    none."""
+    """Compare the files of a table with the manifest, and add the differences to `proof`. Return True if there are no
+    differences."""
     before = len(proof.findings)
     for each in files:
         path = directory / each.path
@@ -120,7 +120,7 @@ def _check_sources(manifest: Manifest, proof: Proof) -> None:
 
 
 class _Records:
-    """Compares the rows of the table and the dead-letter table with the records of the sources."""
+    """Compares the rows of the table, and those of the dead-letter table, with the records of the sources."""
 
     def __init__(self, directory: Path, manifest: Manifest, proof: Proof, watch: Callable[[JobProgress], None]) -> None:
         self._directory = directory

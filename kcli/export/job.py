@@ -133,7 +133,8 @@ def _spec_json(spec: DecoderSpec) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The progress of a job: the current step, and its tasks, records and bytes of input done so far."""
+    """The progress of a job: the current step, and how much of the step is done: tasks, records, and bytes of input.
+    tasks, bytes_total: the totals of the step."""
 
     step: str
     tasks_done: int
@@ -348,9 +349,10 @@ class Job:
     def _run(
         self, spark: SparkContext, step: str, items: Sequence[Any], task: Callable[..., TaskReport], size: int
     ) -> list[TaskReport]:
-        """Run one Spark task for each item; return their reports. Raises KcliError for the first task that failed.
+        """Run one Spark task for each item; return the reports of the tasks. Raises KcliError for the first task that
+        failed.
 
-        step: its name in the progress; size: input bytes of all items.
+        step: the step's name in the progress; size: the bytes of input of all items together.
         """
         counters = spark.accumulator(0), spark.accumulator(0)
         with self._polling(spark, step, (counters[0], counters[1], len(items), size)):

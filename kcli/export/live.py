@@ -46,7 +46,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """Offsets [start, end) of a partition, in its replica at `directory`; copies: directories of other replicas."""
+    """The offsets from `start` up to, not including, `end` of a partition, in its replica at `directory`; copies:
+    directories of other replicas."""
 
     directory: str
     start: int
@@ -60,7 +61,7 @@ class LiveEnd:
     def __init__(self) -> None:
         self._segment: tuple[str, int] | None = None
         self._end = 0
-        self._transactions_end = -1  # the offset at which the transactions in _unfinished are open
+        self._transactions_end = -1  # the offset up to which _unfinished is right; -1 before the first call of `stable`
         self._unfinished: dict[int, int] = {}
         self.position = 0
         """The byte position after the last sound batch of the last segment."""

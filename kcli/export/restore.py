@@ -139,7 +139,8 @@ def restore(
 
 
 def _known_ids(directory: Path) -> dict[str, str]:
-    """Return the topic ids in the restored metadata log, by topic name; {} without that log."""
+    """Return the topic ids in the metadata log of the restored directory, by topic name; {} if the export has no
+    metadata log."""
     image = read_image(directory)
     return {} if image is None else {name: uuid_text(topic.id.bytes) for name, topic in image.topics.items()}
 
@@ -295,7 +296,8 @@ class _Segments:
         self._close()
 
     def begin_at(self, base_offset: int) -> None:
-        """Put the next batches into a segment with this base offset; NO_SEGMENT: roll by size only."""
+        """Begin a segment with this base offset at the next batch that is appended; NO_SEGMENT: begin segments by size
+        only."""
         self._next_base = base_offset
 
     def append(self, batches: memoryview) -> None:
@@ -332,7 +334,8 @@ class _Segments:
 
 
 def _by_segment(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the base offset and the rows of each run of consecutive rows of one segment."""
+    """Yield, for each run of consecutive rows with the same value in column `segment`, this value (the segment's base
+    offset, or NO_SEGMENT) and the rows."""
     runs = pc.run_end_encode(rows.column("segment"))
     start = 0
     for base, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):

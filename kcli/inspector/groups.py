@@ -10,7 +10,7 @@
 
 kind: ShareGroup, StreamsGroup; the tasks of a streams group are not shown. A group's state is the one in which a
 coordinator loads it: a classic group is never in the middle of a rebalance. Records above the high watermark and
-expired offsets count too: the files do not say which these are. Damaged bytes are passed over and reported in
+expired offsets count too: the files do not say which these are. Damaged bytes are skipped and reported in
 `GroupFiles.trouble`. Source: GroupMetadataManager (replay), ConsumerGroup, ShareGroup (state); KIP-848, KIP-932.
 """
 
@@ -95,8 +95,9 @@ class GroupFiles:
         }
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the log end offsets of these partitions, and of those of earlier calls. A partition whose log cannot
-        be read is left out, and the error is added to `trouble`."""
+        """Return the log end offset of each of these partitions, and of the partitions in earlier calls. A partition
+        that is in none of the directories is left out. So is one whose log cannot be read; its error is added to
+        `trouble`."""
         for place in places:
             if place in self._partitions and place not in self._ends and place not in self._unreadable:
                 try:
@@ -111,7 +112,9 @@ class GroupFiles:
 
 
 def log_end_offset(directory: Path) -> int:
-    """The offset behind the last sound batch in a partition's directory. Raises UnreadableInput."""
+    """Return the log end offset of a partition's directory: one above the last offset of the last sound batch in its
+    last segment. Without a sound batch it is that segment's base offset; without segments, 0. Raises
+    UnreadableInput."""
     found = segments(directory)
     if not found:
         return 0
@@ -121,11 +124,11 @@ def log_end_offset(directory: Path) -> int:
 
 
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
-    """Return the offset behind the last of the sound batches that follow each other from byte `position` of a segment
-    on.
+    """Read the sound batches of a segment from byte `position` to the first damage, and return the last offset of the
+    last one plus 1.
 
-    Returns None if there is no sound batch at `position`, or if the first one does not end at `offset` (None: any end
-    will do).
+    Returns None if there is no sound batch at `position`, or if `offset` is not None and differs from the last offset
+    of the batch at `position`.
     """
     source = FileSource(path)
     end = None
@@ -176,7 +179,7 @@ def _topic_names(
         try:
             topic_id = topic_id_of(path)
         except OSError as error:
-            if topic != TOPIC:  # _shard reports these
+            if topic != TOPIC:  # _shard reports the errors of partitions of TOPIC
                 on_error(UnreadableInput.of(path, error))
             continue
         except KcliError as error:

@@ -173,9 +173,10 @@ class _TimeCheck:
         self._previous = timestamp
 
     def _largest_timestamp(self, offset: int, position: int) -> tuple[int, int]:
-        """Last offset and largest timestamp of the first batch from byte `position` on that ends at or behind `offset`.
+        """Return the last offset and the largest timestamp of the first batch from byte `position` on whose last offset
+        is `offset` or higher.
 
-        -1, -1 if there is none before the first damage.
+        Return -1, -1 if there is no such batch before the first damaged bytes.
         """
         assert self._log is not None
         for part in read_segment(self._log, start=max(0, position), resync=False, window_bytes=SMALL_WINDOW_BYTES):
@@ -235,5 +236,6 @@ def print_producer_snapshot(path: Path, notes: Notes) -> Iterator[str]:
 
 
 def _first_sequence(last: int, delta: int) -> int:
-    """The first sequence of a batch by its last one and their difference; sequences wrap from 2^31 - 1 to 0."""
+    """Return the first sequence of a batch. last: its last sequence. delta: the number of sequences between them. After
+    2^31 - 1, sequences continue at 0."""
     return last - delta if last >= delta else 2**31 - (delta - last)

@@ -153,7 +153,8 @@ def _unquoted(pattern: str) -> str:
 class _Frame:
     """A group that is not closed yet, or the whole pattern, and whether its alternatives may match the empty text.
 
-    captures: whether the group is a capturing group, or contains one. last_captures: the same for its last piece.
+    captures: whether the group is a capturing group, or contains one. last_captures: whether its last piece is, or
+    contains, a capturing group.
     """
 
     captures: bool = False

@@ -53,7 +53,7 @@ class Resolved:
 
 
 def has_variable(text: str) -> bool:
-    """Whether the value contains a variable, which a config provider has to resolve."""
+    """Whether `text`, a value, contains a variable, which a config provider has to resolve."""
     return next(_variables(text), None) is not None
 
 
@@ -119,7 +119,8 @@ def resolve(properties: Mapping[str, str]) -> Resolved:
 
 
 def _provider(word: str, properties: Mapping[str, str]) -> Lookup | None:
-    """Return the provider of the name `word`; None if the properties give no class for it. Raises InvalidConfig."""
+    """Return the lookup of the provider that is named `word`; None if the properties give no class for it. Raises
+    InvalidConfig."""
     prefix = f"{PROVIDERS}.{word}"
     name = java_trim(properties.get(f"{prefix}.class", ""))
     if not name:

@@ -1,7 +1,7 @@
 """The entries of a segment's indexes, as Kafka reads them: search, the last entry, cutting to whole entries.
 
-    .index       8 bytes an entry    relative offset, position       the offset is Kafka's IndexSearchType.KEY
-    .timeindex  12                   timestamp, relative offset      the offset is Kafka's IndexSearchType.VALUE
+    .index       8 bytes an entry    relative offset, position       the offset is the key (Kafka's IndexSearchType)
+    .timeindex  12                   timestamp, relative offset      the timestamp is the key, the offset the value
 
 Kafka counts all whole entries of a file that it opens, including preallocated zeros. It only opens indexes that a clean
 shutdown has trimmed or that recovery has rebuilt. Source: AbstractIndex, OffsetIndex, TimeIndex. Indexes are rebuilt
@@ -28,7 +28,7 @@ def whole_entries(data: bytes, entry_bytes: int) -> bytes:
 
 
 class OffsetIndexReader:
-    """The entries of a `.index` file, zeros included."""
+    """The entries of a `.index` file, in which preallocated zeros count as entries."""
 
     def __init__(self, data: bytes, base_offset: int) -> None:
         self._data = data

@@ -166,8 +166,8 @@ class ProducerStateManager:
         return min([*(first for first, _ in ongoing), *self.unreplicated], default=None)
 
     def follow(self, batches: BatchTable, data: bytes | bytearray | memoryview) -> list[AbortedTxn] | None:
-        """Apply batches of the log to the state, in order, without a leader's checks. Returns the transactions that
-        they abort.
+        """Apply batches of the log, whose bytes are in `data`, to the state, in order, without a leader's checks.
+        Returns the transactions that they abort.
 
         Returns None if the batches contradict the state. `table.reason` then says why, and the state must not be used
         any more.

@@ -80,8 +80,8 @@ def read_segment(
     window_bytes: int = WINDOW_BYTES,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[Window | Damage]:
-    """Yield the batches of `source` from byte `start`, where one must begin, to byte `stop` (None: its end), and the
-    damage in between.
+    """Yield the batches in bytes [start, stop) of `source` (stop None: to its end), and the damage in between. A batch
+    must begin at `start`.
 
     check_crc: compute each batch's CRC. resync: go on after damage, see the module. window_bytes: how many bytes to
     read at a time, more if a batch is larger, up to max_batch_bytes. Every Window has a buffer of its own: the

@@ -39,7 +39,7 @@ def create_acls(
     image: MetadataImage, checked: Mapping[AclFields, Error], new_id: Callable[[], UUID] = uuid4
 ) -> Result[Mapping[AclFields, Error]]:
     """Create those of the checked ACLs that are valid. Return the error of each ACL; valid ones have POLICY_VIOLATION
-    if they are too many. new_id: returns a random id."""
+    if they are too many. checked: what `check_acls` returned. new_id: returns a random id."""
     valid = [acl for acl, error in checked.items() if error is NO_ERROR]
     too_many = len(valid) > RECORDS_PER_REQUEST_MAX + len(image.acl_ids)
     new = [] if too_many else [acl for acl in valid if acl not in image.acl_ids]
@@ -86,7 +86,8 @@ def _invalid(message: str) -> Error:
 
 
 def _new_id(image: MetadataImage, used: set[str], new_id: Callable[[], UUID]) -> str:
-    """Return an id that no ACL has and that does not begin with "-", as tools would take it for an option."""
+    """Return an id that no ACL has, that is not in `used`, and that does not begin with "-", as tools would take it for
+    an option. The id is added to `used`. new_id: returns a random id."""
     while (text := from_uuid(new_id())) in image.acls or text in used or text.startswith("-"):
         pass
     used.add(text)

@@ -10,8 +10,9 @@ with both roles:
                      BrokerRegistrationChangeRecord (fenced)
 
 A broker's epoch is the offset of the first record of its registration. Its last shutdown was clean if the broker
-reports the epoch that it had then, from its `.kafka_cleanshutdown` file. Source: ClusterControlManager,
-ReplicationControlManager; KIP-841 (controlled shutdown), KIP-966 (unclean shutdowns), KIP-1066.
+reports the epoch that it had then, from its `.kafka_cleanshutdown` file. broker_properties: the properties of this
+controller, which set the defaults of topic configurations. Source: ClusterControlManager, ReplicationControlManager;
+KIP-841 (controlled shutdown), KIP-966 (unclean shutdowns), KIP-1066.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def register_broker(
 
     broker: with its new epoch, which is the offset that the first of these records will have; a registered incarnation
     keeps its epoch. previous_epoch: the epoch that the broker had at its last clean shutdown, NO_EPOCH if it knows
-    none, None if its request has no such field. has_session: whether the registered incarnation has a session.
+    none, None if its request has no such field. kraft_version: the finalized level of kraft.version, which the image
+    does not have. has_session: whether the registered incarnation has a session.
 
     Raises Refused: DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION; UNSUPPORTED_VERSION if the broker does not
     support a finalized feature level; UNKNOWN_SERVER_ERROR for an unknown security protocol, as no Kafka node could
@@ -148,8 +150,8 @@ def unregister_broker(image: MetadataImage, broker_id: int, broker_properties: M
 
 
 def unfence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """Return the records that unfence a broker, and elect leaders of partitions that have none. Raises
-    Refused(BROKER_ID_NOT_REGISTERED)."""
+    """Return the records that unfence a broker, and elect leaders of partitions that have none; no records if the
+    broker is not fenced. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     if not broker.fenced:
         return []
@@ -157,8 +159,8 @@ def unfence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapp
 
 
 def fence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """Return the records that fence a broker, and take it out of the leadership and the ISR of its partitions. Raises
-    Refused(BROKER_ID_NOT_REGISTERED)."""
+    """Return the records that fence a broker, and take it out of the leadership and the ISR of its partitions; no
+    records if the broker is fenced already. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     if broker.fenced:
         return []

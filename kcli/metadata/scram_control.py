@@ -53,7 +53,8 @@ class UserCredentials(NamedTuple):
 
 
 def upsertion(name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> Upsertion:
-    """Return the Upsertion of a request's fields. This computes three HMACs, and does not read the image."""
+    """Return the Upsertion of a request's fields. This computes three HMACs, and does not read the image. If the fields
+    are invalid, its `credential` is an Error."""
     error = _unacceptable(name, mechanism)
     if error is not None:
         return Upsertion(name, mechanism, error)

@@ -35,7 +35,8 @@ Votes = Mapping[TopicPartition, UUID]
 def directory_ids(image: MetadataImage, node_id: int | None, directories: Sequence[Path]) -> Mapping[Path, str]:
     """Return the directory.id of each log directory of a node, without those for which it is not known.
 
-    directories: all log directories of the node that are known, also those that do not exist.
+    The result is empty if node_id is None, or if the metadata has no broker with this id. directories: all log
+    directories of the node that are known, also those that do not exist.
     """
     broker = None if node_id is None else image.brokers.get(node_id)
     if broker is None:

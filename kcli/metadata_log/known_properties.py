@@ -7,7 +7,8 @@ its cluster.id or node.id differs from theirs.
     cluster.id     the one of the node's other log directories, else the one that is legible in the file; if neither has
                    it and the cluster has no other node, a new one, as no other node or file has the old one
     node.id        the one of server.properties, else of the other log directories, else the one that is legible in the
-                   file if the metadata log knows it or is not there, else of the only broker in the metadata log
+                   file, if a broker or controller in the metadata has it or the metadata has neither; else the one of
+                   the only broker in the metadata
     directory.id   the one that `directory_ids` found for the directory, else the one that is legible in the file unless
                    the node has not registered it, or another of its log directories has it
 
@@ -53,7 +54,7 @@ def known_properties(
     beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
     if meta is not None and unusable(meta) is None:
         is_home = len(beside) == 1 and (node.directory / METADATA_DIRECTORY).is_dir()
-        # of two cluster.ids, the one in the directory of the metadata log is right
+        # of two log directories that differ in cluster.id alone, the one with the metadata log is not the foreign one
         is_sure = not is_home or meta.node_id != beside[0].node_id
         return _as_registered(meta, beside, image) if is_sure else None
     if path.exists() and not path.is_file():
@@ -120,6 +121,6 @@ def _number(text: str) -> int | None:
 
 
 def voters_of(server: Mapping[str, str]) -> Collection[int]:
-    """The ids in controller.quorum.voters."""
+    """The node ids in controller.quorum.voters. server: the entries of server.properties."""
     found = (_number(each.strip().partition("@")[0]) for each in server.get("controller.quorum.voters", "").split(","))
     return {each for each in found if each is not None}

@@ -48,13 +48,15 @@ if TYPE_CHECKING:
     from kcli.log.recovery.plan import PartitionPlan  # not imported when a broker starts, as only salvage needs it
 
 PARTITION_MAX = 99_999
-"""The highest number that a partition of a lost topic may have."""
+"""The highest number that a partition of a lost topic may have: a directory with a higher one has a date behind its
+name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A partition directory that Kafka's start renames to -stray. is_removed: the metadata log has a RemoveTopicRecord
-    for its topic. is_renewed: the metadata has a topic of its name with another id."""
+    """A partition directory that Kafka's start renames to -stray. topic_id: from partition.metadata; None if the
+    directory lacks this file. reason: why Kafka renames it. is_removed: the metadata log has a RemoveTopicRecord for
+    topic_id. is_renewed: the metadata has a topic with the name in the directory's name, but with another id."""
 
     partition: PartitionDirectory
     topic_id: str | None
@@ -144,9 +146,9 @@ class LostMetadata:
         return image
 
     def refusals(self) -> Iterator[StartRefused]:
-        """Yield the damage that keeps Kafka from starting, without the damage that its start cuts off: in
-        partition.metadata, quorum-state, the latest snapshot, offsets beyond the log end offset, and records that
-        contradict earlier ones. Raises UnreadableInput."""
+        """Yield the damage in the metadata log's directory that keeps Kafka from starting: in partition.metadata,
+        quorum-state or the latest snapshot, offsets beyond the log end offset, and records that contradict earlier
+        ones. Damage that Kafka's start cuts off is not among it. Raises UnreadableInput."""
         if self.plan is None:
             return
         view = self.plan.view
@@ -173,7 +175,8 @@ class LostMetadata:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
 
     def refused_topic_ids(self, partitions: Iterable[PartitionDirectory]) -> Iterator[StartRefused]:
-        """Yield the partition.metadata files of these directories that keep Kafka from starting."""
+        """Yield the partition.metadata files of these directories that keep Kafka from starting. Add the files that
+        cannot be read to `unreadable`."""
         for each in partitions:
             if each.name.topic != METADATA_TOPIC and each.name.state in ("", "future"):
                 try:
@@ -190,7 +193,8 @@ class LostMetadata:
         """Yield each of these directories that Kafka's start renames to -stray, as the metadata has no replica of its
         partition on this node; StartRefused for a partition.metadata that keeps Kafka from starting.
 
-        image: the metadata to compare with, if not `self.image`. Raises UnreadableInput.
+        node_id: None if it is not known: a replica on any node counts. image: the metadata to compare with; None:
+        `self.image`. Raises UnreadableInput.
         """
         for each in partitions:
             if each.name.topic == METADATA_TOPIC or each.name.state not in ("", "future"):
@@ -261,7 +265,8 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
     """Return why Kafka's start makes a partition's directory a stray; None if the metadata has a replica on this
     node.
 
-    number: the partition's. topic_id: from partition.metadata. node_id: None if it is not known.
+    number: the partition's. topic_id: from partition.metadata; None if this file is missing. node_id: None if it is
+    not known: a replica on any node counts as one on this node.
     """
     if topic_id is None:  # Kafka writes the file before the first append: without it the log is empty
         return "partition.metadata is missing"
@@ -278,10 +283,11 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 
 def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: int | None) -> bool:
     """Whether Kafka's start does not open a partition's directory, but renames it to -stray. If the metadata has no
-    topic at all, because the metadata log cannot be read, this is true only of directories without a topic id."""
+    topic at all, because the metadata log cannot be read, this is true only of directories without a topic id. node_id:
+    None if it is not known: a replica on any node counts as one on this node."""
     try:
         topic_id = topic_id_of(directory.path)
-    except (StartRefused, OSError):  # Kafka's start fails, or has an I/O error
+    except (StartRefused, OSError):  # Kafka's start then ends, or reports an I/O error: it renames nothing
         return False
     if not image.topics:
         return topic_id is None
@@ -362,8 +368,8 @@ def marked_broker_epoch(homes: Iterable[Path]) -> int:
 
 
 def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
-    """Yield a line for each sign that records are missing from the log, or will be missing after Kafka's start cuts
-    it."""
+    """Yield a line for each sign that records are missing from the log, or will be after Kafka's start cuts the log.
+    broker_epoch: the one in the clean-shutdown markers, -1 if there is none."""
     if plan.offsets is None:
         return
     latest = latest_snapshot(plan.view.files)
@@ -382,7 +388,8 @@ def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
 
 
 def _epoch_start(plan: PartitionPlan) -> int | None:
-    """Return the start offset of the last entry in leader-epoch-checkpoint; None if there is no entry."""
+    """Return the start offset of the last entry in leader-epoch-checkpoint; None if there is no entry, or if the file
+    cannot be parsed."""
     content = plan.view.original.get(LEADER_EPOCHS)
     if content is None:
         return None

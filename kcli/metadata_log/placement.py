@@ -124,7 +124,8 @@ class Placement:
 
     def places(self) -> dict[TopicPartition, UUID]:
         """The partitions that have a directory with a plain name in this log directory, each with the id of the log
-        directory in which the metadata log places the node's replica."""
+        directory in which the metadata log places the node's replica. Directories with the topic id of another topic,
+        and partitions without a replica on the node, are left out."""
         found = {
             each.partition: self._directory_of(each.partition) for each in self.directories if self._is_of_topic(each)
         }
@@ -304,13 +305,13 @@ class Placement:
         return next((each for each in fits if _has_topic_id(each.path, (topic_id,))), None)
 
     def _adrift(self, absent: Mapping[TopicPartition, str]) -> dict[TopicPartition, list[Path]]:
-        """Return, for missing partitions, the directories that may be theirs although their names say nothing (as in
-        lost+found): one directory if it is certain which one, else several.
+        """Return, by missing partition, the directories that may be the partition's although their names say nothing
+        (as in lost+found): one directory if it is certain which one, else several. Partitions without any are left out.
 
         absent: the missing partitions, with the ids of their topics. A directory with a topic id may belong to each
         partition of that topic; a directory without a topic id to each partition whose log end offset in the
-        checkpoints equals the directory's. If it may belong to several partitions, those count whose log end offsets
-        equal the directory's.
+        checkpoints equals the directory's. If a directory may belong to several partitions, those count whose log end
+        offsets equal the directory's.
         """
         fits: list[tuple[Path, TopicPartition, bool]] = []
         for path in self.misnamed if absent else ():
@@ -375,7 +376,8 @@ def _has_log(path: Path) -> bool:
 
 
 def _last_log(path: Path) -> tuple[int, int]:
-    """Return base offset and size in bytes of the last .log file in a directory."""
+    """Return base offset and size in bytes of the last .log file in a directory; -1 and 0 if there is none, or if the
+    directory cannot be read."""
     try:
         names = [(each, parse(each.name)) for each in path.iterdir()]
         return max(

@@ -42,7 +42,7 @@ from kcli.protocol.topic_partition import TopicPartition
 
 Ranges = Sequence[tuple[int, int]]
 REACHED = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
-"""The checkpoints with offsets that a log had reached."""
+"""The kinds of checkpoints that have, for each partition, an offset that its log end offset had reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Compared:
 
     lost: ranges (first, last) of the offsets that Kafka loses: sound batches of the current log have them, and the
     future log after the start does not. If the move is resumed, only offsets below `end`, as Kafka copies the others.
-    Without a current log: the offsets from `end` up to the future log's offset in the checkpoints.
+    Without a current log: the offsets from `end` on that are below the future log's offset in the checkpoints.
 
     only_current, only_future: the number of offsets that sound batches of only this one of the two logs have, before
     the start; if the move is resumed, only_current counts offsets below the end of the future log.
@@ -111,14 +111,15 @@ class Compared:
             return None
         if self.is_current_better:
             return promotion.future
-        if promotion.is_resumed:  # the future log is not complete
+        if promotion.is_resumed:  # the future log is not complete: the start copies the rest from the current log
             return None
         return promotion.current if self.only_current or promotion.is_refused else None
 
 
 class Comparison:
-    """Compares the two logs of promotions, and reads each checkpoint once. clean: whether the broker was shut down
-    cleanly; None: the clean-shutdown marker decides. config: returns the configuration of a topic."""
+    """Compares the two logs of promotions, and reads each checkpoint once. now_ms: the time of Kafka's start. clean:
+    whether the broker was shut down cleanly; None: the clean-shutdown marker decides. config: returns the
+    configuration of a topic."""
 
     def __init__(
         self, now_ms: int, *, clean: bool | None = None, config: Callable[[str], LogConfig] = no_configs
@@ -128,7 +129,7 @@ class Comparison:
         self._marked: dict[Path, bool] = {}
 
     def compare(self, promotion: Promotion) -> Compared:
-        """Read both logs of a promotion, and return what is in one of them only. Raises UnreadableInput."""
+        """Read both logs of a promotion, and return how they differ. Raises UnreadableInput."""
         start, end = self._after_start(promotion)
         if promotion.current is None:
             home = promotion.future.parent

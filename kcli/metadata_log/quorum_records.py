@@ -35,7 +35,8 @@ class QuorumRecords:
                 self.voters, self.voters_offset = control.value["voters"], offset
 
     def controls(self) -> list[Pair]:
-        """The control records of kraft.version and voters, for a snapshot's header or the log."""
+        """The control records of kraft.version and voters, for a snapshot's header or the log; none if kraft.version
+        is 0."""
         if not self.kraft_version:
             return []
         version = encode_control(ControlType.KRAFT_VERSION, {"kRaftVersion": self.kraft_version})

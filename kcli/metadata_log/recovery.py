@@ -1,7 +1,7 @@
 """The metadata log in a recovery of its log directory: what Kafka's start would lose of the cluster's metadata.
 
 alone        this node is the only voter: the records that Kafka's start cuts off are lost, and partitions become
-             strays
+             strays, whose directories the start renames to -stray
 in a quorum  the node fetches the records that Kafka's start cuts off from the other voters: no record is lost, and
              salvage changes nothing
 elsewhere    the metadata log is in another log directory, which the configuration names
@@ -83,8 +83,8 @@ class MetadataRecovery:
     lost               the losses of the log; None until `look` is called, and in a quorum
     strays             the partition directories in `directory` that Kafka's start renames to -stray
     starts             whether Kafka starts with the log
-    is_loss            whether Kafka does not start, or metadata is lost
-    signs              evidence of lost records, if Kafka's start cuts nothing
+    is_loss            whether Kafka does not start, or metadata is lost, or the metadata log is another cluster's
+    signs              lines of text: the evidence of lost records except the damage at which Kafka's start cuts the log
     salvage            the metadata that can be saved; None if nothing is lost or node.id is not known
     is_salvaged        whether this run salvages the log
     other_voters       the voters of the quorum but this node
@@ -119,8 +119,8 @@ class MetadataRecovery:
 
     @property
     def misplaced(self) -> list[StartRefused]:
-        """The partition.metadata files with the id of another topic, without those of directories that `missing` names.
-        Raises UnreadableInput."""
+        """The partition.metadata files with the id of another topic, each with what Kafka does. The directories of
+        `missing` partitions under other names are left out, as `missing` has them. Raises UnreadableInput."""
         found = {} if self.lost is None else self.lost.misplaced
         named = {each.renamed.path.name for each in self.missing if each.renamed is not None}
         unknown = {path.name for path in self.undecided}
@@ -158,8 +158,9 @@ class MetadataRecovery:
 
     @cached_property
     def node(self) -> NodeDirectories:
-        """The other log directories of the broker; none if the configuration does not list `directory`, except those
-        beside it in which copies have their originals."""
+        """`directory` and the other log directories of the broker. If the configuration does not list `directory`, the
+        others are not known; copies of partitions are then compared with the log directories of this node that lie in
+        the parent directory of `directory`."""
         listed, of_partitions = self.log_directories, (self._is_left_out, self._is_placed)
         if not any(same_path(each, self.directory) for each in listed):
             beside = directories_beside(self.directory)
@@ -259,7 +260,7 @@ class MetadataRecovery:
 
     @cached_property
     def _identities_and_unknown(self) -> tuple[Mapping[Path, Identity], Collection[Path]]:
-        """The values of `mended_identities` and `undecided`, by identity.mended_identities."""
+        """The values of `mended_identities` and `undecided`, which are found together."""
         if not self.is_log_directory:
             return {}, ()
         log_directory = LogDirectory(self.directory)
@@ -387,7 +388,7 @@ class MetadataRecovery:
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
         """The partitions that the metadata log places in `directory`, and that have no directory with their records
-        there (see MissingPartition). Raises UnreadableInput."""
+        there (see MissingPartition); none if the metadata has no topic. Raises UnreadableInput."""
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
 
@@ -499,7 +500,7 @@ class MetadataRecovery:
     @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
         """Why Kafka does not start with bootstrap.checkpoint; None if it does. Raises UnreadableInput."""
-        is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports it
+        is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports a directory
         return None if is_directory else bootstrap_refusal(self.home)
 
     @property
@@ -510,8 +511,8 @@ class MetadataRecovery:
 
     @cached_property
     def left_out(self) -> Sequence[str]:
-        """The files of `directory` that salvage leaves out; none if salvage is not wanted. This property reads files at
-        its first use: use it before files change. Raises UnreadableInput."""
+        """The files of `directory` that salvage does not copy, or, in place, removes; none if salvage is not wanted.
+        This property reads files at its first use: use it before files change. Raises UnreadableInput."""
         if not self.wants_salvage:
             return ()
         is_mended = same_path(self.home, self.directory) and self.can_do_without_bootstrap
@@ -557,7 +558,7 @@ class MetadataRecovery:
         self.salvaged = [each for each in self.refusals if _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
         gaps = plan(planned.view.directory, planned.options, with_salvage=True, rescue=bool(planned.saved.unread))
-        if planned.saved.unread:  # Kafka does not start, and so cuts nothing
+        if planned.saved.unread:  # bytes that cannot be read keep Kafka from starting: its start cuts nothing
             salvaged = replace(salvaged, events=gaps.events, lost=gaps.lost)
         return replace(salvaged, saved=gaps.saved)
 
@@ -728,7 +729,8 @@ class MetadataRecovery:
     def _look_at_directory_id(self) -> None:
         """Add to `passed_over` that meta.properties has a directory.id that the node has not registered."""
         registered, meta = self.registered_directory_id, meta_of(self.directory)
-        if meta is None or unusable(meta) is not None or meta.directory_id in self.node.ids_elsewhere:  # in `refusals`
+        # other checks report a meta.properties with which Kafka does not start
+        if meta is None or unusable(meta) is not None or meta.directory_id in self.node.ids_elsewhere:
             return
         if registered is not None and self.mended_directory_id is None:
             found = "is missing" if meta.directory_id is None else f"is {meta.directory_id}"

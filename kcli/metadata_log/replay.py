@@ -129,8 +129,9 @@ def _around_damage(
 def _as_a_start(
     directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the latest snapshot up to its first damage or its end, and the offset after it. Like Kafka,
-    accept a snapshot that has no footer."""
+    """Return the image of the latest snapshot up to its first damage or its end, and the offset in the snapshot's name,
+    from which on the log is to be replayed. Without a snapshot, return `image` as it is, and 0. Like Kafka, accept a
+    snapshot that has no footer."""
     name = latest_snapshot(files)
     if name is None:
         return image, 0
@@ -148,8 +149,9 @@ def _as_a_start(
 def _snapshot(
     path: Path, content: Content, image: MetadataImage, on_error: ErrorHandler, *, around_damage: bool
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the readable records of a snapshot and the offset after it. around_damage: read on after
-    damage; otherwise reading ends at the first damage."""
+    """Add the readable records of a snapshot to `image`. Return the image, and the offset in the snapshot's name, from
+    which on the log is to be replayed. around_damage: read on after damage; otherwise reading ends at the first
+    damage."""
     offset = _snapshot_offset(path.name)
     source = ContentSource(str(path), content)
     try:
@@ -186,11 +188,11 @@ def _named(files: Files, kind: FileKind) -> list[str]:
 def contradiction(directory: Path, files: Files, name: str) -> str | None:
     """Return what differs between a whole snapshot and the log below its offset, in words; None if they agree.
 
-    A snapshot is the image of the log below its offset. The two are compared if the log can be read up to there, from
-    offset 0 or from the oldest snapshot on. If the log cannot be read so far, a snapshot contradicts it only if the
-    snapshot has no broker, controller and topic at all, though the log below has some: it then is a
-    bootstrap.checkpoint rather than a snapshot. files: those of the metadata log's directory. Raises UnreadableInput.
-    Source: SnapshotGenerator, MetadataImage.write; KIP-630.
+    A snapshot is the image of the log below its offset. The two are compared if the whole log below that offset can be
+    read, from offset 0 or from the oldest snapshot on. Otherwise they differ only if the snapshot has no broker,
+    controller or topic at all, though the log below its offset has some: the file then is a bootstrap.checkpoint rather
+    than a snapshot. files: those of the metadata log's directory. Raises UnreadableInput. Source: SnapshotGenerator,
+    MetadataImage.write; KIP-630.
     """
     below, is_whole = _log_below(directory, files, _snapshot_offset(name))
     if below is None:
@@ -214,7 +216,7 @@ def contradiction(directory: Path, files: Files, name: str) -> str | None:
 
 
 def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImage | None, bool]:
-    """Return the image of the log's records below an offset, and whether all records up to there could be read.
+    """Return the image of the log's records below `offset`, and whether all records below `offset` could be read.
 
     Reading begins with offset 0, or with the oldest snapshot if the log begins above 0. The image is None if the log
     begins above 0 and has no such snapshot below `offset`, or if it has no segment. Raises UnreadableInput.
@@ -270,10 +272,11 @@ def read_records(path: Path) -> Iterator[MetadataRecord]:
 
 
 def records_of(source: Source, on_error: ErrorHandler, *, around_damage: bool) -> Iterator[MetadataRecord]:
-    """Yield the records in sound batches, without control records; without around_damage, those before the first
-    damage.
+    """Yield the records in sound batches, without control records. around_damage: read on after damage; otherwise
+    reading ends at the first damage.
 
-    Raises UnreadableInput.
+    on_error: called with an error for each damaged range of bytes, and for each record that cannot be decoded. Raises
+    UnreadableInput.
     """
     for part in read_segment(source, resync=around_damage):
         if isinstance(part, Damage):

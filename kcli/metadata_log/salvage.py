@@ -76,9 +76,10 @@ class MetadataSalvage:
         *,
         is_foreign: bool = False,
     ) -> None:
-        """directories: those of the partitions in all log directories. strays: those of them that are strays by all
-        readable records. directory_ids: the directory.id of each log directory. is_foreign: whether the log is another
-        cluster's. Raises UnreadableInput if bootstrap.checkpoint cannot be read."""
+        """lost: the losses of the metadata log. directories: the partitions' directories in all log directories of the
+        node. strays: those of them that Kafka's start would rename to -stray by all readable records. directory_ids:
+        the directory.id of each log directory. is_foreign: whether the log is another cluster's. Raises UnreadableInput
+        if bootstrap.checkpoint cannot be read."""
         self.image = image = lost.begun_anew() if is_foreign else lost.readable.copy()
         self._is_foreign = is_foreign
         self.rebuilt: list[str] = []
@@ -111,7 +112,7 @@ class MetadataSalvage:
         """
         name, number = stray.partition.partition
         known = self.image.topic_by_id(to_uuid(topic_id))
-        if known is not None and known.name != name:  # a copy of a partition's directory
+        if known is not None and known.name != name:  # a copy of a directory of that topic, under another topic's name
             return
         if name not in self.image.topics:
             self._rebuild(name, topic_id)
@@ -258,7 +259,7 @@ def _controls(source: Source) -> Iterator[tuple[BatchRow, list[ControlRecord]]]:
                     record = RecordRow._make(table.row(k))
                     try:
                         controls.append(parse(record.key(buffer), record.value(buffer)))
-                    except FormatError:  # a later Kafka version wrote it: it changes neither kraft.version nor voters
+                    except FormatError:  # a record type of a later Kafka: no change of kraft.version or of the voters
                         continue
             yield row, controls
         part.release()

@@ -79,9 +79,10 @@ def stale_marker(home: Path, image: MetadataImage, node_id: int | None, others: 
 
 def blank_marker(home: Path, image: MetadataImage | None, node_id: int | None) -> str | None:
     """Return, in words, why the marker of 0 bytes in the log directory `home` is not that of an orderly stop, and what
-    Kafka does with it; None where there is no such marker, or nothing says so.
+    Kafka does with it. None if there is no marker of 0 bytes, or no evidence that it was made by hand.
 
-    image: the metadata of all records; None if it is not known. node_id: the broker. Raises UnreadableInput.
+    image: the metadata of all records; None if it is not known. node_id: the broker's id; None if it is not known.
+    Raises UnreadableInput.
     """
     marker = home / FileKind.CLEAN_SHUTDOWN
     if not marker.is_file() or read_whole(marker).strip():

@@ -65,9 +65,10 @@ class Parked:
 class Core:
     """A raft node.
 
-    out: the outcome of the call in progress. flushed_offset: the records below it are on disk. committed_offset: the
-    records below it are known to be committed, even if the high watermark of the present state is lower. refetch:
-    the function that answers a parked Fetch.
+    store: the quorum-state file. chance: for random timeouts. key: this node's. out: the outcome of the call in
+    progress. parked: the Fetch requests that wait. flushed_offset: the records below it are on disk. committed_offset:
+    the records below it are known to be committed, even if the high watermark of the present state is lower. refetch:
+    the function that answers a parked Fetch; it gets the time in ms, too. correlation: the id of the last request sent.
     """
 
     config: RaftConfig
@@ -120,7 +121,7 @@ class Core:
         if leader_id == self.key.id:
             others = set(self.controls.voters.ids) - {self.key.id}
             return Resigned(epoch, leader_id, self.config.endpoints, others, deadline_ms)
-        lost = leader_id != NOBODY or self.log.last_epoch == epoch  # another node was elected
+        lost = leader_id != NOBODY or self.log.last_epoch == epoch  # another node won this epoch, so do not stand in it
         if voted is not None and voted.admits(self.key) and self.is_voter and not lost:
             return Candidate(epoch, self._votes(), deadline_ms, self.key)
         endpoints = self.controls.voters.endpoints(leader_id)
@@ -162,7 +163,7 @@ class Core:
         return OffsetAndEpoch(self.log.end_offset, self.log.last_epoch)
 
     def answer(self, token: Token, answer: Answer) -> None:
-        """Add an answer to the outcome."""
+        """Add an answer to the outcome of the call in progress. token: the request's."""
         self.out.answers.append((token, answer))
 
     # changes of state
@@ -279,7 +280,7 @@ class Core:
         self.connections.reset()
 
     def to_follower(self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int) -> None:
-        """Follow the leader of this epoch or of a higher one."""
+        """Become a follower of node leader_id, the leader of `epoch`: this node's epoch or a higher one."""
         old = self.state
         assert endpoints, "the endpoints of the leader are known"
         assert leader_id != self.key.id, "a node does not follow itself"
@@ -416,8 +417,8 @@ class Core:
         return self.log.end_offset - 1
 
     def appended(self, leader: Leader, now_ms: int) -> None:
-        """Complete an append on the leader: compute the high watermark again, and answer the parked fetches below the
-        log's end."""
+        """Complete an append on the leader: compute the high watermark again, and answer the parked fetches at offsets
+        below the log end offset."""
         if leader.move_high_watermark():
             self.committed(leader, now_ms)
         self.serve_parked(now_ms, behind=self.log.end_offset)
@@ -463,7 +464,8 @@ class Core:
             leader.is_resigning = True
 
     def change_ended(self, leader: Leader, error: ErrorCode, message: str | None = None) -> None:
-        """End the change of voters in progress, and answer the request for it with this error."""
+        """End the change of voters in progress, if there is one, and answer the request for it with `error`. message:
+        the error message; None: the default one of `error`."""
         change, leader.change = leader.change, None
         if change is not None and change.token is not None:
             self.answer(change.token, VoterAnswer(top_error=error, message=message))

@@ -1,9 +1,9 @@
 """Vote (52), BeginQuorumEpoch (53) and EndQuorumEpoch (54): handling the requests, and the answers to them.
 
-An answer with a lower epoch than this node's is stale. From an answer with a higher epoch, or with FENCED_LEADER_EPOCH
-or NOT_LEADER_OR_FOLLOWER, this node first learns the leader. After an answer that is not usable, its sender gets no
-request for controller.quorum.retry.backoff.ms (Kafka sends another request at once). Source: KafkaRaftClient,
-handleVoteRequest to handleEndQuorumEpochResponse, maybeHandleCommonResponse.
+An answer with a lower epoch than this node's is stale, and changes nothing. From an answer with a higher epoch, or with
+FENCED_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER, this node first learns the leader. After an answer that is not usable,
+its sender gets no request for controller.quorum.retry.backoff.ms (Kafka sends another request at once). Source:
+KafkaRaftClient, handleVoteRequest to handleEndQuorumEpochResponse, maybeHandleCommonResponse.
 """
 
 from __future__ import annotations

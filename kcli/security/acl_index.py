@@ -48,7 +48,7 @@ class AclIndex:
                 self._add(acl_id, Acl.of(records[acl_id]))
 
     def of_resource(self, resource_type: ResourceType, name: str) -> Iterator[_Pattern]:
-        """Yield the ACLs of each pattern that the resource matches.
+        """Yield the ACLs of each pattern that the resource matches, by principal and host.
 
         The wildcard "*" matches every name that does not begin with "*". For a resource such as "*a", Kafka's search
         takes "*" for the literal name of another resource, so the wildcard neither allows nor denies anything.

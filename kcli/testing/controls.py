@@ -186,8 +186,8 @@ class Controls:
             _append(partition, part, now_ms)
 
     async def records(self, topic: str, partition: int | None) -> list[Record]:
-        """Return the records of a topic up to the high watermark, by partition and offset. partition: None for all.
-        Raises Refused."""
+        """Return the records of a topic below the high watermark, sorted by partition and offset. partition: None for
+        all. Raises Refused."""
         known = self.node.broker.image.topic(topic)
         if known is None:
             raise Refused(f"no topic {topic}")

@@ -441,7 +441,7 @@ class Kafka:
             self.host.call("seed", topics)
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """Return the records of a topic, or of one of its partitions, up to the high watermark, by partition and
+        """Return the records of a topic, or of one of its partitions, below the high watermark, sorted by partition and
         offset.
 
         They are read from the logs without a client: records of open and aborted transactions are among them, control

@@ -68,7 +68,7 @@ class Security:
             (directory / "jwks.json").write_text(json.dumps(KeySet([self._key]).as_dict(private=False)))
 
     def properties(self) -> dict[str, str]:
-        """The broker's configurations."""
+        """Return the configurations that give a broker this security."""
         found = {
             "listener.security.protocol.map": f"{self.protocol}:{self.protocol},CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": self.protocol,

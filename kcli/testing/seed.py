@@ -33,7 +33,7 @@ class BadSeed(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class SeedRecord:
-    """A record to append."""
+    """A record to append. key, value: None for null. timestamp_ms: None for the time of the append."""
 
     key: bytes | None
     value: bytes | None

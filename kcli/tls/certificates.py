@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate, ExtensionType, GeneralName, Name
 
 EARLIER = dt.timedelta(hours=1)
-"""How long before it is made a certificate becomes valid, because the clocks of machines differ."""
+"""A certificate is valid from this long before it was made, because the clocks of machines differ."""
 YEARS_10 = dt.timedelta(days=3_652)
 
 

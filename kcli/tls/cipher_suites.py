@@ -16,7 +16,7 @@ from typing import Final
 from kcli.tls.settings import InvalidTlsSetting
 
 TLS_1_3: Final = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
-"""The suites of TLS 1.3 that OpenSSL offers, in its order."""
+"""The suites of TLS 1.3 that OpenSSL offers, the one that it prefers first."""
 _NAME: Final = re.compile(r"TLS_(RSA|DHE_RSA|DHE_DSS|ECDHE_RSA|ECDHE_ECDSA)_WITH_(AES_\w+|CHACHA20_POLY1305_SHA256)")
 _SIGNAL: Final = "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"
 _SETTING: Final = "ssl.cipher.suites"

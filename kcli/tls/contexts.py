@@ -182,7 +182,8 @@ def _load(context: ssl.SSLContext, entry: KeyEntry) -> None:
 
 @contextmanager
 def as_file(data: bytes) -> Iterator[Path]:
-    """Yield the path of a file with the data, which only this process can open; at the end of the block it is gone."""
+    """Yield the path of a file with the data, which no other user can open. The file is removed at the end of the
+    block."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("key", os.MFD_CLOEXEC)
         with os.fdopen(fd, "wb") as file:

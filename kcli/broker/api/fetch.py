@@ -56,7 +56,7 @@ Answers = list[tuple[FetchedPartition, PartitionAnswer]]
 DEBUG_CONSUMER = -2
 FETCH: Final = 1
 FOLLOWER_VERSION: Final = 17
-"""The version of plain requests."""
+"""The only version of Fetch of which `answer_plain` handles requests."""
 UNKNOWN_NAMES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """Errors of partitions that Kafka's request handler refuses without reading the log: the response has an empty list of
 aborted transactions for them, not null."""
@@ -81,7 +81,7 @@ class _Fetch:
     min_bytes, max_bytes: the limits for the records of all partitions together.
     may_rest: whether a partition that the consumer has read to the end is skipped until it changes. tracker: notes
     which partitions change; None for a Fetch without session until it has to wait.
-    readable: the topics that the client may read.
+    readable: the names of the topics that the client is allowed to read.
     """
 
     broker: Broker
@@ -185,7 +185,9 @@ def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int)
 
 
 def _is_long(broker: Broker, call: types.FetchCall) -> bool:
-    """Whether the request names, or its session has to read, more than AT_ONCE_MAX partitions."""
+    """Whether the partitions that the request adds to its session, or those that it removes, are more than AT_ONCE_MAX
+    together with the session's changed partitions (all of its partitions before the first read). Without a session,
+    only the partitions of the request count."""
     if _has_many(call.request.topics, 0):
         return True
     session_id = call.get("session_id", NO_SESSION)
@@ -288,7 +290,8 @@ def _name_of(broker: Broker, topic: str | UUID) -> str | None:
 
 
 def _replica_of(request: types.FetchRequest) -> tuple[int, int]:
-    """The replica id and replica epoch of the request; replica id -1 for a consumer."""
+    """Return the replica id and the replica epoch of the request. The id is -1 for a consumer, DEBUG_CONSUMER for a
+    consumer that reads to the log end offset; the epoch is UNKNOWN for a consumer and before v15."""
     state = getattr(request, "replica_state", None)
     return (request.replica_id, UNKNOWN) if state is None else (state.replica_id, state.replica_epoch)
 
@@ -532,7 +535,7 @@ class _Waiting:
         try:
             if _has_any(one, changed) or at_once(_read(one, changed)).is_enough:
                 self._future.set_result(None)
-        except Exception as error:  # noqa: BLE001  (whoever awaits the answer gets it)
+        except Exception as error:  # noqa: BLE001  (it is raised where the response is awaited)
             self._future.set_exception(error)
 
     def _to_read(self) -> list[FetchedPartition]:

@@ -61,7 +61,7 @@ def find_coordinator(broker: Broker, call: types.FindCoordinatorCall) -> types.F
 
 
 def _create_missing(broker: Broker, call: types.FindCoordinatorCall, key_type: int) -> None:
-    """Begin to create the coordinator's topic if it does not exist."""
+    """Begin to create the topic of the coordinators of this key type, if there is one and it does not exist yet."""
     name = TOPICS.get(key_type)
     if name is not None and broker.image.topic(name) is None:
         broker.topics.create_missing(call, [name])

@@ -16,8 +16,8 @@ The request, before it reaches a log (KafkaApis.handleProduceRequest, ReplicaMan
      1  The first batch of each partition has a valid length and magic, else all of the request is
         refused with CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR if the size of the batch exceeds an int32. With a
         transactional batch the request must name its transactional id, else all of it is refused with
-        TRANSACTIONAL_ID_AUTHORIZATION_FAILED. The partition that comes first in the request decides.
-        (`_refused_by_heads`)
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED. The first batch in the request that breaks this rule decides the error;
+        batches after the first transactional one are not checked. (`_refused_by_heads`)
      2  From version 13 on a topic is named by its id, which the metadata must know: UNKNOWN_TOPIC_ID. The metadata must
         know the partition: UNKNOWN_TOPIC_OR_PARTITION. (`_name_of`, `_append`)
      3  The records for a partition are one batch of magic 2; the bytes of an incomplete second batch are dropped:
@@ -129,8 +129,8 @@ COMMON_REFUSALS = (
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.CORRUPT_MESSAGE,
 )
-"""Errors for which the response has log start offset -1 if the log refuses a batch with them, and which the broker does
-not write to its own log, as in Kafka."""
+"""If a batch is refused with one of these errors, the response has log start offset -1, and the program's log gets no
+line about the refusal, as in Kafka."""
 ZERO_ID = UUID(int=0)
 NO_BATCH = "the records of a partition are no batch"
 TWO_PRODUCERS = "Transactional records contained more than one producer ID"

@@ -58,7 +58,8 @@ REQUIRED = Required.REQUIRED
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The definition of one configuration. internal: whether clients see it only if it is set."""
+    """The definition of one configuration. default: None if the configuration is not set by default, REQUIRED if it
+    must be set. internal: whether clients see the configuration only if it is set."""
 
     type: ConfigType
     default: Value | Required
@@ -156,7 +157,7 @@ def within(least: float, most: float) -> Validator:
 
 
 def one_of_ignoring_case(*words: str) -> Validator:
-    """Return a validator of strings that accepts the given words in upper or lower case."""
+    """Return a validator of strings that accepts `words`, given in upper case, in whatever case they are written."""
 
     def check(name: str, value: Value) -> None:
         if str(value).upper() not in words:

@@ -1,12 +1,14 @@
 """Kafka's configurations that this broker does not implement: those that it refuses, and those without effect.
 
-    refused    a node with another value than Kafka's default does not start: it would be open although it is meant to
-               be secured, or would ignore a limit or a policy
-    harmless   accepted with any value, and never read: it sizes or tunes a part that this broker does not have
-    others     are read; a test compares both lists with the code
+    refused    a node with another value than Kafka's default does not start: the node would be open although the
+               configuration is meant to secure it, or would ignore a limit or a policy
+    harmless   accepted with any value, and never read: the configuration sizes or tunes a part that this broker does
+               not have
+    others     the code of this broker reads every other configuration; a test checks that REFUSED and HARMLESS are
+               complete
 
-If this node has the listener, a listener's own configuration (`listener.name.<listener>.<name>`) is refused unless it
-is harmless, limits connections, or secures the listener (security.py). A change of a dynamic configuration that this
+A configuration for one of this node's listeners (`listener.name.<listener>.<name>`) is refused unless it is harmless,
+limits connections, or secures the listener (security.py). A change of a dynamic configuration that this
 broker refuses is itself refused, and so is a dynamic change of a listener's security, except for its key store and
 trust store; see dynamic.py.
 """
@@ -237,8 +239,8 @@ def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | 
 
 
 def _of_a_listener(config: BrokerConfig, name: str) -> str | None:
-    """Return the reason why a configuration of one listener is refused; None if it is read or harmless, and for the
-    name of any other configuration."""
+    """Return the reason why a configuration of one listener is refused; None if this broker implements it, or if it is
+    harmless, and for a name without the prefix of one of this node's listeners."""
     own = base_name(name)
     if own is None or not is_known(own) or own in HARMLESS or own in OF_CONNECTIONS:
         return None

@@ -32,6 +32,7 @@ class StaticJaas:
     None if KAFKA_OPTS names no file."""
 
     def __init__(self, java_options: str) -> None:
+        """java_options: the value of KAFKA_OPTS."""
         self._location = system_property(java_options, LOGIN_CONFIG)
         self.where = None if self._location is None else f"KAFKA_OPTS: {LOGIN_CONFIG}={self._location}"
 

@@ -92,7 +92,7 @@ class ConfigAdmin:
         self, call: Alter, alterations: Sequence[Alteration], *, incremental: bool, validate_only: bool
     ) -> list[Error]:
         """Change the levels of this broker's loggers, and configurations in the metadata log. Return the error of each
-        alteration, in order.
+        alteration, in order; NO_ERROR for an alteration that has succeeded.
 
         A request on a controller listener was forwarded by a broker, which has made a broker's checks already.
 
@@ -242,7 +242,7 @@ def _node_id(name: str) -> int:
 
 
 def _changed(alteration: Alteration, stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the stored properties with the operations applied."""
+    """Return the configurations in `stored` after the operations of the alteration. Raises Refused."""
     properties = dict(stored)
     for _, number, _ in alteration.configs:
         if number not in tuple(Operation):

@@ -68,8 +68,8 @@ class NotEnoughReplicas(KcliError):
 
 
 class _Shard:
-    """The state machine of one partition. waiting: token of a request -> the future of its response. uncommitted: the
-    responses that wait for the commit of records."""
+    """The state machine of one partition. waiting: the number (token) of a request -> the future of its response.
+    uncommitted: the responses that wait for the commit of records."""
 
     machine: Machine
     """The state machine of the partition; set when the replay of the log begins."""
@@ -107,7 +107,7 @@ class _Shard:
 
 
 class Work(NamedTuple):
-    """What the group coordinator or the transaction coordinator adds to the runtime.
+    """The functions and settings by which the group coordinator and the transaction coordinator differ.
 
     make(number): returns a new state machine for that partition.
     act(message, number): carries out a message of that partition's state machine, an instruction such as WriteMarkers.
@@ -163,7 +163,8 @@ class Coordinator:
         self._follow()
 
     def apply(self, changes: Changes) -> None:
-        """Apply a change of the metadata."""
+        """Follow a change of the metadata: load and drop partitions, and pass the requests that `Work.follow` returns
+        to all state machines."""
         if not self._is_started:
             return
         if changes.partitions or changes.topics_deleted:
@@ -444,8 +445,8 @@ class Coordinator:
             shard.machine.replay(record, offset, batch.producer_id, batch.producer_epoch)
 
     def marker_written(self, number: int, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
-        """Replay a transaction marker that was appended to the partition: it makes the transaction's offsets valid, or
-        drops them."""
+        """Replay a transaction marker that was appended to the partition `number`: with `commit`, the offsets that the
+        transaction has written become valid; else they are dropped."""
         shard = self._shards.get(number)
         if shard is not None and shard.is_loaded:
             shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
@@ -500,7 +501,7 @@ def _read(opened: PartitionLog) -> tuple[list[LoggedBatch], UnreadableInput | No
     found: list[LoggedBatch] = []
     try:
         for each in read_log(opened):
-            found.append(each)  # noqa: PERF402  (those before the damage count)
+            found.append(each)  # noqa: PERF402  (the batches before the damage are kept)
     except UnreadableInput as error:
         return found, error
     return found, None

@@ -86,8 +86,9 @@ class Parts:
 
 
 def _partitions(requested: str = "topics", inner: str = "partitions", answered: str = "topics", **how: Any) -> Parts:
-    """Return the Parts of an API whose items are partitions, in a list of topics. requested, answered: the list of
-    topics in the request and in the response. inner: the list of partitions in the request."""
+    """Return the Parts of an API whose items are partitions, in a list of topics. requested, answered: the name
+    of the list of topics in the request and in the response. inner: the name of the list of partitions in the request.
+    how: other fields of Parts."""
     return Parts((((requested, inner), (answered, "partitions")),), **how)
 
 
@@ -201,7 +202,7 @@ async def _answer_in_parts(
         part = replace(call, request=request, refusal=refusal)
         answer = handler(broker, part)
         response: Any = await answer if isawaitable(answer) else answer
-        if isinstance(response, list):  # the handler has encoded the frame itself
+        if isinstance(response, list):  # the handler has encoded the response: decode it for the merge
             response = read_response(call.messages, memoryview(response[0])[SIZE_BYTES:])
         call.throttle_ms = max(call.throttle_ms, part.throttle_ms)
         call.is_exempt, call.records_left = part.is_exempt, part.records_left

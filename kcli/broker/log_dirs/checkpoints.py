@@ -55,7 +55,7 @@ class CheckpointWriter:
         self._guard = Lock()
 
     def write(self, contents: Mapping[FileKind, Offsets]) -> None:
-        """Write the checkpoints that have changed. Raises OSError."""
+        """Write the checkpoints that have changed. contents: kind of the file -> its offsets. Raises OSError."""
         with self._guard:
             for kind, offsets in contents.items():
                 if self._directory.is_online and self._written.get(kind) != offsets:

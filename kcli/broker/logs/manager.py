@@ -352,8 +352,9 @@ class LogManager:
         self._maker.submit(work).add_done_callback(ended)
 
     def _guard_of(self, path: Path) -> Lock:
-        """Return the lock for creating and renaming the directory, and for its place in _leaving. Creating one waits
-        for the device, and only few other partitions have the same lock, so that the event loop does not wait, too."""
+        """Return the lock to hold while the partition directory `path` is created or renamed, or its entry in
+        `_leaving` is changed. There are GUARDS locks, not one, since a thread holds a lock while it waits for the
+        device, and the event loop, which needs the locks of other partitions meanwhile, should not wait."""
         return self._guards[hash(path) % GUARDS]
 
     def _make_all(self) -> None:
@@ -554,7 +555,8 @@ class LogManager:
             raise NotClosed("the next start recovers them")
 
     def _close(self, directory: LogDir, broker_epoch: int, threads: int, steps: Steps) -> None:
-        """Close all logs of one directory. Write the clean-shutdown marker only if all of them were closed."""
+        """Close all logs of one directory, and write its checkpoints. Write the clean-shutdown marker only if all logs
+        were closed. Errors are collected in `steps`."""
         logs = list(self.logs_in(directory))
         now_ms = self.clock.now_ms()
         failed: list[tuple[Path, Exception]] = []
@@ -562,7 +564,7 @@ class LogManager:
         def close(each: tuple[TopicPartition, PartitionLog]) -> None:
             try:
                 each[1].close(now_ms)
-            except Exception as error:  # noqa: BLE001  (whatever it is, the others are to be closed)
+            except Exception as error:  # noqa: BLE001  (after any error the other logs are still closed)
                 failed.append((each[1].directory, error))
 
         with ThreadPoolExecutor(threads, "log-closing") as pool:

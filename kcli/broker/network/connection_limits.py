@@ -84,7 +84,8 @@ class ConnectionLimits:
 
     def wait_ms(self, listener: str, now_ms: int) -> int:
         """Count a new connection in the creation rate of its listener, and in that of all client listeners or of all
-        controller listeners, to which its listener belongs. Return the time, in ms, that the connection has to wait."""
+        controller listeners, to which its listener belongs. Return the time, in ms, that the connection has to wait;
+        0 if it need not wait."""
         limits: list[tuple[str | bool, int]] = [(listener, self._config.creation_rate_of(listener))]
         if listener != self._protected:
             limits.append((self._is_controllers(listener), self._config.number("max.connection.creation.rate")))

@@ -270,7 +270,7 @@ class Server:
         self._held.append(held)
         self.loop.remove_reader(held.listening.fileno())
 
-        def is_due() -> None:  # a flag, as a timer may fire before its time by the loop's own clock
+        def is_due() -> None:  # a flag, as the loop's clock may show an earlier time than the timer's
             held.is_due = True
             self._admit()
 

@@ -52,14 +52,16 @@ class Handshakes:
         self._given_up: set[asyncio.Timeout] = set()  # deadlines of handshakes that were aborted
 
     async def accept(self, sock: socket.socket, context: TlsContext, *, timeout_s: float = HANDSHAKE_S) -> TlsSocket:
-        """Make the handshake with a client that has connected. sock: non-blocking. Raises HandshakeFailed."""
+        """Make the handshake with a client that has connected. Return the secured connection. sock: non-blocking.
+        Raises HandshakeFailed."""
         return await self._shake(sock, context, None, timeout_s)
 
     async def connect(
         self, sock: socket.socket, context: TlsContext, host: str, *, timeout_s: float = HANDSHAKE_S
     ) -> TlsSocket:
-        """Make the handshake with a node to which this node has connected. sock: non-blocking. host: the name or
-        address of that node, which its certificate must have if the context checks it. Raises HandshakeFailed."""
+        """Make the handshake with a node to which this node has connected. Return the secured connection. sock:
+        non-blocking. host: the name or address of that node, which must be in its certificate if the context checks
+        host names. Raises HandshakeFailed."""
         return await self._shake(sock, context, host, timeout_s)
 
     async def _shake(self, sock: socket.socket, context: TlsContext, host: str | None, timeout_s: float) -> TlsSocket:
@@ -162,8 +164,8 @@ def _check_dates(session: ssl.SSLObject) -> None:
 
 
 def _step(session: ssl.SSLObject) -> ssl.SSLError | None:
-    """Run OpenSSL's next step of a handshake, in a thread. Return None if the handshake is done, else the error that
-    says what it waits for."""
+    """Run OpenSSL's next step of a handshake, in a thread. Return None if the handshake is done, else OpenSSL's error:
+    SSLWantReadError if the next step needs more bytes from the peer, any other error if the handshake has failed."""
     try:
         session.do_handshake()
     except ssl.SSLError as error:

@@ -29,8 +29,8 @@ Checked = Mapping[Place, CheckedBatch | AppendRefused]
 
 
 def long_batches(batches: Batches) -> Batches:
-    """Return the batches that are to be checked in a thread; none if all batches together have at most AT_ONCE_BYTES to
-    process."""
+    """Return the batches that are compressed or are to be compressed: these are to be checked in a thread. Return an
+    empty mapping if all batches together have at most AT_ONCE_BYTES to process."""
     work = {place: most_work_bytes(records, rules) for place, (records, rules) in batches.items()}
     if sum(work.values()) <= AT_ONCE_BYTES:
         return {}

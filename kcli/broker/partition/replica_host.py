@@ -34,8 +34,8 @@ class ReplicaHost(Protocol):
         ...
 
     def eligible(self, broker_id: int, epoch: int | None) -> bool:
-        """Whether that broker may join the ISR. epoch: the broker epoch of its last Fetch, None before the first
-        Fetch."""
+        """Whether that broker may join the ISR: it may not while it is fenced or in controlled shutdown, nor if it has
+        registered again since its last Fetch. epoch: the broker epoch of that Fetch, None before the first Fetch."""
         ...
 
     def is_alive(self, broker_id: int) -> bool:

@@ -10,11 +10,12 @@ def truncation(leader: tuple[int, int], own: tuple[int, int], log_end: int) -> i
     """Return the offset at which the follower's log is to be truncated.
 
     leader: the leader's largest epoch that is at most the follower's last epoch, and the end offset of that epoch.
-    own: the follower's largest epoch that is at most the leader's epoch in `leader`, and its end offset; -1 for none.
+    own: the follower's largest epoch that is at most the epoch in `leader`, and the end offset of that epoch in the
+    follower's log; both are -1 if there is no such epoch.
     log_end: the follower's log end offset.
 
-    If the follower does not have the leader's epoch, its log is truncated at the end of its largest earlier epoch, and
-    the next Fetch compares again (KIP-279).
+    If the epochs in `leader` and `own` differ, the follower's log is truncated at the end offset in `own`, and the next
+    Fetch compares the logs again (KIP-279).
     """
     leader_epoch, leader_end = leader
     own_epoch, own_end = own

@@ -1,4 +1,4 @@
-"""File descriptors. Connections are limited so that enough of them remain for the broker's files.
+"""File descriptors. The number of connections is limited so that enough descriptors remain for the broker's files.
 
     limit       the soft limit of the process, raised to its hard limit, as a JVM does
     reserved    descriptors that connections may not use: up to UPKEEP_MAX for background work (checkpoints, snapshots,
@@ -63,7 +63,8 @@ def share_in_use() -> float:
 
 
 def for_upkeep(most: int) -> int:
-    """Return the number of descriptors reserved for background work (UPKEEP_MAX or less), if the limit is `most`."""
+    """Return the number of descriptors reserved for background work, UPKEEP_MAX or less. most: the limit of
+    descriptors."""
     return min(UPKEEP_MAX, most // 8)
 
 

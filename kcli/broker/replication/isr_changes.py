@@ -46,7 +46,7 @@ class IsrChanges:
         self._is_stopped = False
 
     def submit(self, partition: Partition, change: IsrChange) -> None:
-        """Send a change, in one request with the other changes of the same turn of the event loop."""
+        """Send a change, in one request with the other changes of the same iteration of the event loop."""
         self._waiting[partition.topic_id, partition.number] = partition, change
         if self._task is None and not self._is_stopped:
             self._task = begin(self._run(), "changes of in-sync replicas")
@@ -75,8 +75,8 @@ class IsrChanges:
             self._task = None
 
     async def _send(self, sent: dict[TopicIdPartition, tuple[Partition, IsrChange]]) -> bool:
-        """Send the changes, and apply the response to their partitions. Add the changes that must be sent again to the
-        queue. Return True if there are none."""
+        """Send the changes, and apply the response to their partitions. Put the changes that must be sent again back
+        into the queue. Return True if no change must be sent again."""
         if not sent:
             return True
         try:
@@ -110,8 +110,8 @@ class IsrChanges:
 
     def _take(self, partition: Partition, change: IsrChange, answer: PartitionData | None) -> bool:
         """Set the partition's ISR to the one in `answer`, the controller's answer to the change. If the answer is an
-        error, drop the change or keep it pending. Return False if the change is to be sent again, as it also is without
-        an answer."""
+        error, drop the change or keep it pending. Return False if the change is to be sent again. answer: None if the
+        controller's response does not name the partition, in which case the change is sent again."""
         leadership = partition.leadership
         if leadership is None or answer is None:
             return leadership is None

@@ -14,7 +14,8 @@ Watcher = Callable[[], object]
 
 
 class Waiting:
-    """The waiting Fetches, by the follower's broker id. Each is represented by the callback that sends its response."""
+    """The waiting Fetches of followers, by the follower's broker id. Each Fetch is represented by the callback that
+    sends its response."""
 
     def __init__(self) -> None:
         self._by_replica: dict[int, dict[Watcher, None]] = {}

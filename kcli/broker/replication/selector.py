@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def nearest_replica(
     image: MetadataImage, partition: Partition, rack: str, offset: int, listener: str, now_ms: int
 ) -> int | None:
-    """Return the id of a follower in the ISR that is in `rack` and whose log reaches `offset`; None if the consumer is
-    to read from the leader: if the leader is in `rack` itself, or there is no such follower."""
+    """Return the id of a follower in the ISR that is in `rack` and whose log contains `offset`, or ends at it; None if
+    the consumer is to read from the leader: the leader is in `rack` itself, or there is no such follower. listener: the
+    one that the consumer uses; a follower must have an endpoint for it."""
     leadership = partition.leadership
     if leadership is None or not rack or _rack(image, partition.node_id, listener) == rack:
         return None

@@ -60,8 +60,9 @@ class NotSecure(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """What a secured node starts with. directory: the directory with the admin's client.properties. properties: the
-    configurations of the node. users: the records of the admin's credential, for a metadata log that has none."""
+    """The properties with which a secured node starts, and the admin's login. directory: the directory with the admin's
+    client.properties. properties: the configurations of the node. users: the records of the admin's credential, for a
+    metadata log that has none."""
 
     directory: SecureDirectory
     properties: dict[str, str]
@@ -70,11 +71,11 @@ class Secured:
 
 def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.datetime) -> Secured:
     """Make the directory of secrets of a node if it does not exist, and format the log directory if it is not
-    formatted.
+    formatted. Return the configurations with which the node is to start.
 
-    hosts: the names and addresses by which clients reach the node, besides localhost. node_id: None for the id in the
-    log directory, or 1. now: the current time, with a time zone. Raises NotSecure, UsageError, UnreadableInput,
-    NotThisNode, StartRefused, OSError.
+    data_dir: the log directory. hosts: the names and addresses by which clients reach the node, besides localhost.
+    node_id: None for the id in the log directory, or 1. now: the current time, with a time zone. Raises NotSecure,
+    UsageError, UnreadableInput, NotThisNode, StartRefused, OSError.
     """
     data_dir = data_dir.absolute()
     path = beside(data_dir)
@@ -123,8 +124,8 @@ def super_users(data: Path) -> frozenset[str]:
 
 
 def client_beside(data: Path) -> Path:
-    """Return the path of the admin's client.properties for the log directory, or the cluster, `data`, if it was started
-    with --secure."""
+    """Return the path of the admin's client.properties for the log directory, or the cluster, `data`. The file exists
+    if a node was started with --secure on `data`."""
     return SecureDirectory(beside(data)).client
 
 
@@ -168,8 +169,9 @@ class SecureDirectory:
             raise UnreadableInput(str(self.client), f"no {JAAS} with a user and a password is in it") from None
 
     def logs_in(self, credentials: Mapping[tuple[int, str], Mapping[str, Any]]) -> bool:
-        """Return whether the user and password in client.properties match a SCRAM-SHA-512 credential. credentials:
-        those of the metadata image, by mechanism code and user. Raises UnreadableInput."""
+        """Whether the user in client.properties can log in with the password in that file: the user has a SCRAM-SHA-512
+        credential, and it was made of that password. credentials: those of the metadata image, by mechanism code and
+        user. Raises UnreadableInput."""
         name, password = self._login()
         record = credentials.get((SCRAM_SHA_512.code, name))
         if record is None:
@@ -178,7 +180,8 @@ class SecureDirectory:
         return ScramCredential.of_password(SCRAM_SHA_512, password, stored.salt, stored.iterations) == stored
 
     def admin(self) -> Record:
-        """Return the record of the admin's credential. Raises UnreadableInput."""
+        """Return a UserScramCredentialRecord of the admin, with the password in client.properties and a new salt.
+        Raises UnreadableInput."""
         _, password = self._login()
         credential = ScramCredential.of_password(
             SCRAM_SHA_512, password, new_nonce().encode(), SCRAM_SHA_512.iterations_min
@@ -286,7 +289,8 @@ def _authority(directory: Path) -> Authority:
 
 def _name_hosts(directory: Path, name: str, hosts: Sequence[str], now: dt.datetime) -> None:
     """Make a new certificate for a node if the current certificate is missing, has expired or does not name all hosts.
-    The new certificate also names the hosts of the current one. Raises UnreadableInput, UsageError."""
+    name: the file with the node's key and certificate. hosts: those that the certificate must name. The new certificate
+    also names the hosts of the current one. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import hosts_of, write_secret
 
     path, partial = directory / name, directory / f"{name}.part"

@@ -56,11 +56,12 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
     disk: Disk | None = None,
     leave: Callable[[int], object] = os._exit,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. A second signal ends the process at once, by leave(status).
+    """Start a node, and serve until SIGTERM or SIGINT. A second signal ends the process at once, by leave(status).
 
     Raises KcliError, OSError.
 
-    joinable, allow_strays, users: see Node. launcher: the socket to the launcher, None without one (see supervised).
+    ready: called with the node once it serves clients. read_only: whether to start a ReadOnlyNode. joinable,
+    allow_strays, users, disk: see Node. launcher: the socket to the launcher, None without one (see supervised).
     """
     raise_limit()
     guard_uuid_hashes()
@@ -72,7 +73,7 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return a new event loop: uvloop's, if uvloop exists for this platform."""
+    """Return a new event loop: uvloop's if uvloop is installed, else asyncio's."""
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -117,7 +118,7 @@ async def _serve(
     gc.collect()
     gc.freeze()  # objects made at the start are never freed, and a full collection of them would take 30 ms
     sys.setswitchinterval(THREAD_SWITCH_S)
-    # requests leave hardly any garbage in cycles
+    # garbage collections can be rare, as requests leave hardly any objects in reference cycles
     gc.set_threshold(GARBAGE_OBJECTS, YOUNG_COLLECTIONS, FULL_COLLECTION_EVERY)
     try:
         ready(node)
@@ -151,7 +152,8 @@ async def stop(node: Node) -> None:
 
 
 async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
-    """Start the node. Return False if the signal has come while the node waited for other nodes."""
+    """Start the node. Return True once it has started; False if the start was given up, because `signalled` was done
+    while the node waited for other nodes. A start that does not wait for others is completed after a signal."""
     starting = asyncio.ensure_future(node.start())
     awaited: list[asyncio.Future[None]] = [starting, signalled]
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)

@@ -44,14 +44,17 @@ class Call:
     client_host: str = ""
     listener: str = ""
     throttle_ms: int = 0  # the throttle time, in ms, that a quota has set
-    is_exempt: bool = False  # whether the request quota ignores it: a follower's Fetch, or counted before
+    # whether the request quota does not apply: the request is a follower's Fetch, or was counted already
+    is_exempt: bool = False
     refusal: str | None = None
-    records_left: int = RECORDS_PER_REQUEST_MAX  # how many more metadata records the request may write
+    # the greatest number of metadata records to write; the parts of a long request share it
+    records_left: int = RECORDS_PER_REQUEST_MAX
     principal: str = ANONYMOUS
-    with_token: bool = False  # whether its client has logged in with a delegation token
+    with_token: bool = False  # whether the client has logged in with a delegation token
     size_bytes: int = 0  # size of the request's frame without its length
     is_audited: bool = False  # whether the audit log has a line for an access of this request
-    frame: memoryview | bytearray | None = None  # its bytes, only until the handler returns: the buffer is used again
+    # the request's bytes, None after the handler has returned: their buffer is used for other requests then
+    frame: memoryview | bytearray | None = None
 
     @property
     def version(self) -> int:
@@ -68,7 +71,8 @@ class Call:
         return getattr(self.request, name, default)
 
     def new(self, name: str, /, **values: Any) -> Message:
-        """Return an object of the response's class `name`, made of those values for which this version has a field.
+        """Return an object of the class `name`, which is the response or a struct in it, made of those values for which
+        the request's version has a field.
 
         Fields without a value get the protocol's default, throttle_time 0. Raises TypeError as Messages.new does.
         """
@@ -76,7 +80,8 @@ class Call:
         return made
 
     def has(self, name: str, field: str) -> bool:
-        """Whether the response's class `name` has that field in this version."""
+        """Whether the class `name`, which is the response or a struct in it, has that field in the request's
+        version."""
         return self.messages.has(name, field)
 
     def respond(self, **values: Any) -> Message:

@@ -93,12 +93,12 @@ def lay_out(
 
 
 def read_back(version: int, frame: bytes) -> list[tuple[str | UUID, list[PartitionAnswer]]]:
-    """Return the topics of a response that the kernel for plain requests has laid out, which has no error messages, no
-    errors of records and no tagged fields. frame: with the size in front."""
+    """Return the topics of a response that compiled code (formats/kernels/produce) has encoded. Such a response has no
+    error messages, no errors of records and no tagged fields. frame: the response's bytes, beginning with its size."""
     flexible = version >= FLEXIBLE
     partition = _PARTITION_5 if version >= START_OFFSET else _PARTITION
     end_bytes = (len(_NO_ERRORS[flexible]) if version >= RECORD_ERRORS else 0) + flexible
-    position = 8 + flexible  # behind size, correlation id and tagged fields
+    position = 8 + flexible  # after the size, the correlation id and the header's tagged fields
 
     def read_length(size: int = 4) -> int:
         nonlocal position
@@ -123,7 +123,8 @@ def read_back(version: int, frame: bytes) -> list[tuple[str | UUID, list[Partiti
 
 
 def _put_errors(answer: PartitionAnswer, frame: bytearray, most: int, *, flexible: bool) -> int:
-    """Append at most `most` of the invalid records, and the error message. Return the number of appended records."""
+    """Append the errors of at most `most` invalid records, and the error message, to `frame`. Return the number of
+    appended records."""
     records = answer.record_errors
     count = 0 if records is None else min(len(records), most)
     frame += length(count, flexible=flexible)

@@ -77,7 +77,8 @@ class _Reader:
     def type_of(self, schema: Any, document: Any, path: tuple[int, ...]) -> pa.DataType:
         """Return the Arrow type of a schema.
 
-        document: the document in which its references are looked up. path: id() of the schemas that contain it.
+        document: the document in which the schema's references are looked up. path: id() of each schema that contains
+        this one.
         """
         if not isinstance(schema, dict) or id(schema) in path or len(path) > DEPTH_MAX:
             return pa.string()

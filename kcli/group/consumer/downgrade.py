@@ -32,8 +32,8 @@ def can_downgrade(turn: Turn, group: ConsumerGroup, leaving: Sequence[ConsumerMe
 
 
 def can_downgrade_with(turn: Turn, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-    """Return whether the group must become a classic group once a classic member replaces `replaced`: all other members
-    are classic, and the configuration allows the downgrade."""
+    """Return whether the group must become a classic group once a classic member replaces `replaced`: `replaced` is the
+    only member that does not speak the classic protocol, and the configuration allows the downgrade."""
     is_last = replaced.classic is None and group.are_others_classic([replaced])
     return is_last and _is_allowed(turn, len(group.members))
 

@@ -53,7 +53,7 @@ def read_subscription(data: bytes) -> Subscription:
 
 def read_assignment(data: bytes, metadata: Metadata) -> tuple[dict[UUID, frozenset[int]], bool]:
     """Parse a ConsumerProtocolAssignment: the assigned partitions of existing topics, by topic id, and whether the
-    assignment has user data. Raises FormatError."""
+    assignment has user data; {} and False for empty `data`. Raises FormatError."""
     if not data:
         return {}, False
     value, _ = reader("ConsumerProtocolAssignment", version_of(data))(data, VERSION_BYTES)

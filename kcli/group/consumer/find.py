@@ -78,7 +78,7 @@ def check_static(existing: ConsumerMember | None, member_id: str, instance_id: s
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
-    """Raises GroupError FENCED_MEMBER_EPOCH if the request's epoch is not the member's.
+    """Raises GroupError FENCED_MEMBER_EPOCH unless `epoch`, the one in the request, is the member's epoch or JOINING.
 
     The previous member epoch is accepted too if all of `owned`, the partitions that the request lists as owned, are
     assigned to the member: the member then repeats a heartbeat whose answer was lost.

@@ -68,7 +68,7 @@ class ConsumerGroup:
         self._owned: dict[TopicIdPartition, int] = {}
         self._refresh_ms, self._refresh_epoch = 0, 0
 
-    # the interface of all types of groups
+    # the interface of all types of groups: kcli.group.group.Group
 
     @property
     def state_name(self) -> str:
@@ -115,7 +115,8 @@ class ConsumerGroup:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises GroupError if `epoch` is not the member's. A request that names no member is always allowed."""
+        """Raises GroupError if the group does not have the member, or if `epoch` is not its member epoch. A request
+        without member id and epoch is always allowed."""
         if member_id is None and epoch < 0:
             return
         member = self.member(member_id or "")
@@ -187,8 +188,8 @@ class ConsumerGroup:
         return max(hash_map_order(votes), key=votes.__getitem__, default=None)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a classic member with these protocols can join: one of them is supported by all classic members of
-        the group."""
+        """Whether a classic member with these protocols can join: its protocol type is "consumer", and all classic
+        members of the group support one of its protocols; in an empty group any protocol will do."""
         if protocol_type != CONSUMER:
             return False
         if self.is_empty:

@@ -41,7 +41,7 @@ def heartbeat(turn: Turn, token: Token, request: ConsumerHeartbeat) -> None:
     turn.answer(token, answer)
 
 
-# joining and staying
+# a member joins or stays
 
 
 def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
@@ -59,8 +59,9 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     member = _updated(old, request)
     names_changed = note(group, old, member, records)
     regex_change = update_regex(turn, group, old, member, records, request.describable)
-    # If a static member upgrades its classic group during a rebalance, its subscription has not changed, and Kafka
-    # leaves the member without an assignment. Here the group gets a new epoch.
+    # A static member can upgrade its classic group while that group rebalances. As the member's subscription has not
+    # changed then, Kafka computes no new assignment and leaves the member without one. Here the group gets a new epoch,
+    # so that the member gets an assignment.
     is_unassigned = classic is not None and classic.state is not State.STABLE
     has_changed = names_changed or regex_change is RegexChange.RESOLVED or is_unassigned
     epoch, is_homogeneous = group.epoch, None
@@ -101,7 +102,7 @@ def _other_kind(group_id: str) -> GroupError:
 
 
 def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """Return the member with those fields replaced that the request sets."""
+    """Return the member with the fields that the request sets; other fields keep their values."""
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         member,
@@ -135,7 +136,7 @@ def _answer(
     )
 
 
-# leaving
+# a member leaves
 
 
 def _leave(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
@@ -162,7 +163,7 @@ def _away(member: ConsumerMember) -> ConsumerMember:
     return replace(member, epoch=LEAVING_STATIC, assigned=assigned, revoking={})
 
 
-# topics
+# topics are created, deleted or changed
 
 
 def topics_changed(turn: Turn, token: Token, request: TopicsChanged) -> None:

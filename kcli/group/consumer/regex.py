@@ -28,8 +28,9 @@ REFRESH_INTERVAL_MIN_MS = 10_000
 
 
 class RegexChange(Enum):
-    """How a request has changed a member's regular expression. UPDATED: the topics of the new expression are not known
-    yet. RESOLVED: the topics of the new expression are known, or the member has no expression any more."""
+    """How a request has changed a member's regular expression. NONE: the expression is the same. UPDATED: the topics of
+    the new expression are not known yet. RESOLVED: the topics of the new expression are known, or the member has no
+    expression any more."""
 
     NONE = auto()
     UPDATED = auto()

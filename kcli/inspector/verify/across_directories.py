@@ -8,7 +8,7 @@
     a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
     exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
-    checkpoints of another directory    Kafka passes over their entries, and forgets log start offsets
+    checkpoints of another directory    Kafka ignores their entries, and forgets log start offsets
     a partition in another directory    than the one in which the metadata log places it: Kafka serves it there
 
 Source: kcli.log.recovery.node_directories.
@@ -82,8 +82,9 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings of the comparison of a log directory with the others of its broker. If two
-    directories are verified, a finding about both is yielded once. around: the log directory."""
+    """Yield the findings of the comparison of a log directory with the others of its broker. If two directories are
+    verified, a finding about both is yielded for one of them only. around: the log directory, with what is known of the
+    others."""
     if not around.is_broker:
         return
     for copy in around.node.copies:
@@ -217,7 +218,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     path = around.path / FileKind.META_PROPERTIES
     for other, each in around.node.owners_beside():
         if around.is_given(other) and around.of(other).known_properties is not None:
-            continue  # the other file is wrong, and is reported
+            continue  # the other file is wrong: the verification of its directory reports it
         yield Finding(
             path=str(path),
             kind="meta-properties-node",

@@ -72,7 +72,7 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
 def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
     """Return the finding of a log directory in which no partition has a .log file though some have offset indexes, with
     a predicate for its consequences among the other findings. Returns None if there is a .log file, if there is no
-    offset index, or if there are few partitions. Raises UnreadableInput."""
+    offset index, or if there are fewer than FILES_MISSING_LEAST partitions. Raises UnreadableInput."""
     partitions = [each.path for each in LogDirectory(around.path).partitions() if not each.name.state]
     if len(partitions) < FILES_MISSING_LEAST or any(next(each.glob(f"*{FileKind.LOG}*"), None) for each in partitions):
         return None
@@ -128,8 +128,9 @@ def left_out(copy: Copy) -> Finding:
 
 
 def _is_of_left_out(copy: Copy, finding: Finding) -> bool:
-    """Whether the finding is a consequence of `left_out`: it is about a file of a copy that Kafka does not miss; or, if
-    the copy's log is the longer one, about the missing partition.metadata."""
+    """Whether the finding is a consequence of the finding that `left_out` returns for this copy. If the copy's log is
+    the longer one, only the finding of its missing partition.metadata is; else each finding about a file in the copy,
+    or about its entry in a checkpoint."""
     if copy.is_kept:
         return finding.path == str(copy.path / FileKind.PARTITION_METADATA)
     return Path(finding.path).is_relative_to(copy.path) or f"{copy.path.name}: " in f"{finding.expected}"
@@ -151,7 +152,7 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
     )
     expected = "the directories of all partitions that the metadata log places here, and the files beside them"
     finding = _finding(around.path, expected, found, AGAIN, refuses_start=refuses)
-    if not refuses:  # salvage has nothing to mend
+    if not refuses:  # Kafka starts as it is, so that salvage has nothing to mend
         command = next_steps.search(around.path.parent, gone[0].directory_name)
         finding = replace(finding, action=TO_EMPTY, command=command)
     return finding, lambda other: other.path in paths

@@ -26,8 +26,8 @@ ANEW = (
 
 
 def forgotten_producers(around: Surroundings, alone: Path | None = None) -> Iterator[Finding]:
-    """Yield one finding, which counts the partitions but the first, if a clean start forgets producers: an error if
-    transactions are open, else a warning.
+    """Yield at most one finding: that a clean start forgets producers. It is an error if transactions are open, else a
+    warning. It is about one of the partitions concerned, and has the number of the others in `consequences`.
 
     alone: the directory of the only partition to look at; None for all of the log directory.
     """
@@ -75,7 +75,7 @@ def _partitions(around: Surroundings, alone: Path | None) -> Iterable[Path]:
 
 def _lacks_snapshots(directory: Path) -> bool:
     """Whether a partition has batches, but no producer snapshot that a start keeps: one at the base offset of a
-    segment, or above all of these."""
+    segment, or above the base offset of the last segment."""
     bases, snapshots, size = set(), set(), 0
     try:
         for path in directory.iterdir():

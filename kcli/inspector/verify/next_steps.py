@@ -97,7 +97,7 @@ def remove(path: str | Path) -> str:
 
 
 def change(path: str | Path, line: str, other: str) -> str:
-    """The command that replaces a line of a small file; neither line may have a slash."""
+    """Return the command that replaces `line` of a small file by `other`; neither may contain a slash."""
     return _command("sed", "-i", f"s/^{line}$/{other}/", _named(path))
 
 
@@ -176,7 +176,8 @@ def copy_in_place_of_links(home: Path, links: Iterable[Path]) -> str:
 
 
 def move(pairs: Iterable[tuple[Path, Path]]) -> str:
-    """The command that renames files in order, (old, new), without overwriting any."""
+    """Return the command that renames files one after the other, without overwriting any. pairs: (old path, new
+    path)."""
     return " && ".join(_command("mv", "-nT", "--", one, other) for one, other in pairs)
 
 
@@ -203,7 +204,7 @@ def look(directory: str | Path) -> str:
 
 
 def write_with_random_id(path: str | Path, text: str) -> str:
-    """The command that writes a small text file with a new random id in place of %s."""
+    """Return the command that writes `text` to a small file, with a new random id in place of the %s in `text`."""
     new_id = "\"$(head -c 16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d =)\""
     return f"printf {shlex.quote(text.replace(chr(10), chr(92) + 'n'))} {new_id} > {quoted(path)}"
 

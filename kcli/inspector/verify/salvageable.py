@@ -28,7 +28,7 @@ file's name, type or permissions."""
 
 
 def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
-    """Return what the check of all files found for salvage, by the directory of the partition.
+    """Verify all files, and return the facts that salvage needs from this, by the directory of the partition.
 
     directory: a partition's, or a log directory, all of whose .log files are read. server: the entries of
     server.properties. Files that cannot be read are left out. Wrong indexes and checkpoints are included even if verify
@@ -126,7 +126,7 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
                 damaged.append(LeftOut(os.path.relpath(path, directory), f"it is {name}, compressed: {error.reason}"))
     stems = {name.removesuffix(FileKind.LOG) for name in compressed}  # compressed logs: their indexes are unchecked
     contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
-    if logs.outdated:  # Kafka's start that made the empty logs has cut the epochs at their offsets
+    if logs.outdated:  # the start that made these empty logs has also truncated the leader epochs
         contradicted.add(FileKind.LEADER_EPOCHS)
     others = {**logs.foreign, **logs.replaced}
     foreign = [LeftOut(name, what) for name, what in others.items() if name.endswith(FileKind.LOG)]

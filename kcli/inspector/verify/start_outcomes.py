@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
 OFFSET_MAX = 2**63 - 1
 SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OTHERS_SHOWN = 3
-"""The maximum number of partitions that a finding names in addition to its own."""
+"""The maximum number of partitions, besides its own, that a finding names."""
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
 GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
@@ -272,10 +272,10 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
     """Return the words that end a finding's sentence about an event of Kafka's start: that the start also deletes the
-    segments behind the file, and which offsets are lost, if sound batches are among them. Return "" if neither is so.
+    segments after the file, and which offsets are lost, if sound batches are among them. Return "" if neither is so.
     number: the index of the event in the plan.
 
-    A cut also loses the offsets of the segments behind the file, which Kafka's start then removes. Offsets below the
+    A cut also loses the offsets of the segments after the file, which Kafka's start then removes. Offsets below the
     latest snapshot of the metadata log are not lost.
     """
     from kcli.log.recovery.loader import EventKind

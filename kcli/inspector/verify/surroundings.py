@@ -75,9 +75,9 @@ class ClusterMetadata:
     that holds the metadata log.
 
     created: topics whose creation is in the log, not only in a snapshot. with_policy: topics that ever had a
-    cleanup.policy. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the brokers' default
-    log.cleanup.policy ever had compact. tiered: topics that ever had remote.storage.enable=true. removed: names of
-    topics that were removed, by topic id.
+    cleanup.policy without compact. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the
+    brokers' default log.cleanup.policy ever had compact. tiered: topics that ever had remote.storage.enable=true.
+    removed: names of topics that were removed, by topic id.
     """
 
     home: Path
@@ -116,8 +116,8 @@ class ClusterMetadata:
         return metadata
 
     def _remember(self, name: str, value: Mapping[str, Any], names: dict[str, str]) -> None:
-        """Update the facts from one record. name: the record's type. names: topic names by id, from the records
-        before."""
+        """Update the facts from one record. name: the record's type. names: topic names by id, from earlier records;
+        gets that of a TopicRecord."""
         from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 
         if name == "TopicRecord":
@@ -139,7 +139,8 @@ class Surroundings:
     """What the other files say about the partitions in one log directory.
 
     path: the log directory. server: the entries of the broker's server.properties. others: all paths that are verified,
-    in which the node's other log directories and its metadata log are looked for.
+    in which the node's other log directories and its metadata log are looked for. is_broker: whether the directory is a
+    broker's, not only a controller's. is_clean: whether the broker was shut down cleanly.
     """
 
     def __init__(self, path: Path, server: Mapping[str, str], others: Sequence[Path] = ()) -> None:
@@ -183,8 +184,9 @@ class Surroundings:
 
     @cached_property
     def emptied_files(self) -> Sequence[Path]:
-        """The files of 0 bytes among those that Kafka never leaves empty. Returns none if there are fewer than
-        EMPTY_FILES_LEAST, or if all are in a single directory. Raises UnreadableInput."""
+        """The files of 0 bytes among those that Kafka never leaves empty, as a copy to a full disk leaves them. Empty
+        if there are fewer than EMPTY_FILES_LEAST such files, or if all of them are in one directory. Raises
+        UnreadableInput."""
         from kcli.inspector.verify.segment_names import first_header
 
         paths = [self.path / FileKind.META_PROPERTIES]
@@ -423,7 +425,7 @@ class Surroundings:
 
         if not self.is_broker or not futures_in([self.path, *self.node.others]):
             return {}
-        from kcli.metadata_log.promotion import Comparison  # imported where there are futures
+        from kcli.metadata_log.promotion import Comparison  # imported only if there are future logs
 
         placement = self._placement()
         comparison = Comparison(time.time_ns() // 1_000_000, config=self.log_config)
@@ -552,8 +554,9 @@ class Surroundings:
 
     @cached_property
     def torn_ends(self) -> frozenset[str]:
-        """The partitions' directories whose logs a start without the clean-shutdown marker would cut at damage, which a
-        start with it leaves there. Empty if files cannot be read, which another check reports."""
+        """The directories of the partitions whose logs have damage at which a start without the clean-shutdown marker
+        would cut them; a start with the marker leaves the damage where it is. Empty if files cannot be read, which
+        another check reports."""
         starts = self._starts_without_marker
         return frozenset() if starts is None else starts.losses - {METADATA_DIRECTORY}
 
@@ -570,7 +573,7 @@ class Surroundings:
 
     def _starts(self, *, clean: bool | None) -> _Starts | None:
         """Return what Kafka's start does to the partitions' logs; None if the plan of the start cannot be made. clean:
-        as in Recovery."""
+        False: a start without the clean-shutdown marker; None: a start with it, if it exists."""
         from kcli.log.recovery.run import Recovery
 
         harmed, losses = set(), set()
@@ -612,7 +615,7 @@ class Surroundings:
         """Return what a gap means in a topic that has an offset in the log cleaner's checkpoint, although by the
         metadata log the topic was never compacted."""
         assert self.metadata is not None, "it has the topic"
-        if topic not in self.metadata.created or not self.has_topic_ids:  # other policies may be in lost records
+        if topic not in self.metadata.created or not self.has_topic_ids:  # records with other policies may be lost
             return Gaps.NORMAL
         return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
 
@@ -682,9 +685,9 @@ class Surroundings:
 
 
 class _Starts(NamedTuple):
-    """What Kafka's start does to the partitions of a log directory. harmed: the directories of those of which it loses
-    sound batches, or at which it fails. losses: those of which it loses records or bytes of a .log file. is_readable:
-    whether all files can be read."""
+    """What Kafka's start does to the partitions of a log directory. harmed: the names of the directories of which the
+    start loses sound batches, or at which it fails. losses: the names of the directories of which it loses records, or
+    bytes of a .log file. is_readable: whether all files can be read."""
 
     harmed: frozenset[str]
     losses: frozenset[str]

@@ -86,7 +86,8 @@ class LiveIndex:
         self.count = min(self.count, count)
 
     def values(self, i: int) -> tuple[int, int]:
-        """Return the two numbers of entry i, as stored."""
+        """Return the two fields of entry i, as stored: relative offset and position in an offset index, timestamp (ms)
+        and relative offset in a time index."""
         first, second = self.entry.unpack_from(self._mapped(), i * self.entry.size)
         return first, second
 
@@ -151,8 +152,8 @@ class LiveOffsetIndex(LiveIndex):
         return self.values(found - 1)[1] if found else 0
 
     def fetch_upper_bound(self, position: int) -> int | None:
-        """Return the offset up to which a Fetch collects aborted transactions, if it reads the .log file up to byte
-        `position`; None if the index has no entry that far.
+        """Return the offset below which the aborted transactions begin that a Fetch collects if it reads the .log file
+        to below byte `position`; None if the index has no entry that far.
 
         The offset is that of the first entry at or after `position`. The very first entry of the index counts only
         if it lies after `position`, as Kafka's binary search does not test that entry for equality. Source:
@@ -174,7 +175,8 @@ class LiveOffsetIndex(LiveIndex):
 
 
 class LiveTimeIndex(LiveIndex):
-    """The time index: each entry has the largest timestamp up to then, and the last offset of the batch that has it."""
+    """The time index: each entry has the largest timestamp of the segment when the entry was added, and the last offset
+    of the batch with that timestamp."""
 
     entry = TIME_ENTRY
 

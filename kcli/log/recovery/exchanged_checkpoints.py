@@ -1,4 +1,4 @@
-"""Checkpoints of one log directory in another of the same broker: Kafka passes over their entries.
+"""Checkpoints of one log directory in another of the same broker: Kafka ignores their entries.
 
 A checkpoint is foreign if none of its entries is of a partition in the log directory. With foreign checkpoints a start
 recovers all logs from their beginning, and forgets log start offsets: deleted records are served again.
@@ -23,7 +23,8 @@ KINDS = (
     FileKind.CLEANER_OFFSETS,
 )
 ENTRIES_LEAST = 2
-"""The least number of entries in one file, none of them of a partition here, for it to be called foreign."""
+"""The least number of existing partitions that a checkpoint without a partition of its log directory must list to be
+called foreign."""
 
 
 class ForeignCheckpoints(NamedTuple):
@@ -59,9 +60,9 @@ class ForeignCheckpoints(NamedTuple):
 def foreign_checkpoints(
     home: Path, others: Sequence[Path], exists: Callable[[TopicPartition], bool]
 ) -> ForeignCheckpoints | None:
-    """Return the foreign checkpoints in the log directory `home`; None if there are none. others: the other log
-    directories of its broker. exists: returns False for a partition that is known to be deleted. Checkpoints that list
-    fewer than ENTRIES_LEAST other partitions are no evidence. Raises UnreadableInput."""
+    """Return the foreign checkpoints in the log directory `home`; None if there are none, or if the longest of them
+    lists fewer than ENTRIES_LEAST partitions that exist. others: the other log directories of the broker. exists:
+    returns False for a partition that is known to be deleted. Raises UnreadableInput."""
     own = _partitions(home)
     found = {kind: names for kind in KINDS if (names := _entries(home, kind)) and not own & names}
     most = max(found.values(), key=len, default=set[TopicPartition]())

@@ -120,7 +120,7 @@ def mended_identities(
         own = topic_ids.get(each.partition)
         try:
             topic_id = topic_id_of(each.path)
-        except (StartRefused, OSError):  # the search for strays reports both
+        except (StartRefused, OSError):  # the search for strays reports these errors
             topic_id = None
         if topic_id == own:
             continue
@@ -176,8 +176,8 @@ def _is_at_home(each: PartitionDirectory, other: TopicPartition, high_watermarks
 
 
 def end_offset(directory: Path) -> int | None:
-    """Return the offset behind the last batch of a partition's log; None if there is no log. Raises
-    UnreadableInput."""
+    """Return the offset behind the last batch of a partition's log; None if there is no log, or if its last file cannot
+    be opened. Raises UnreadableInput."""
     names = [
         (name.base_offset, path)
         for path in directory.iterdir()

@@ -69,8 +69,9 @@ class NodeDirectories:
     metadata_home: the log directory in which the metadata log belongs; None if it is not known. is_stray(directory):
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
     the partition to the log directory in which this directory lies. node_id: the node.id in server.properties; None if
-    it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known. beside: where the
-    others are not known, those that may be the node's; of their partitions only the originals of copies are looked for.
+    it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known. beside: if the
+    others are not known, the log directories that may be the node's; in them `copies` looks for the complete directory
+    of a partition whose directory here lacks partition.metadata.
     """
 
     def __init__(
@@ -110,8 +111,8 @@ class NodeDirectories:
 
     @property
     def may_have_others(self) -> bool:
-        """Whether it is not known if the broker has other log directories: none is known, nor where the metadata log
-        is."""
+        """Whether the broker may have log directories that are not known: `others` is empty, and neither
+        `metadata_home` nor a metadata log in `directory` shows that there are no others."""
         is_known = self.others or self.metadata_home is not None or (self.directory / METADATA_DIRECTORY).exists()
         return not is_known
 
@@ -196,9 +197,10 @@ class NodeDirectories:
     @cached_property
     def copies(self) -> Sequence[Copy]:
         """The partitions' directories in `directory` whose partition also has a directory in another log directory of
-        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). If
-        the others are not known, only copies are among them that lack it, and end no later than the directory beside in
-        which the metadata log places the partition. Raises UnreadableInput."""
+        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). If the other
+        log directories are not known, those `beside` are compared instead; then only those copies are returned that
+        lack partition.metadata, and whose log ends no later than that of the directory in which the metadata log places
+        the partition. Raises UnreadableInput."""
         homes = self.others or self._beside
         if not homes:
             return []
@@ -223,7 +225,8 @@ class NodeDirectories:
         return {each.path: each for each in self.copies if each.left_out == each.path}
 
     def _is_left_out(self, stray: PartitionDirectory, served: PartitionDirectory) -> bool:
-        """Whether a stray lacks nothing but its topic id, and `served`, with the id, is the same partition."""
+        """Whether a start makes `stray` a stray only because it lacks partition.metadata, and `served` has that file,
+        with the id of the partition's topic."""
         topic_id = topic_id_of(served.path)
         is_own = topic_id is not None and self._topic_id(served.name.topic) in (None, topic_id)
         return is_own and not stray.name.state and topic_id_of(stray.path) is None

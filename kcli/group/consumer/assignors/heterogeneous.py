@@ -45,7 +45,7 @@ def _signed(uuid: UUID) -> tuple[int, int]:
 
 
 class _Spread:
-    """An assignment in progress. Members are numbered by their places in `members_in_order`."""
+    """An assignment in progress. A member's number is its index in the list that `members_in_order` returns."""
 
     def __init__(self, members: Members, topics: Topics) -> None:
         self._order = members_in_order(members)
