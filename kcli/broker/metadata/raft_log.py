@@ -200,7 +200,8 @@ class QuorumStateFile:
 
     @property
     def waits(self) -> bool:
-        """Whether `write` waits for the device."""
+        """Whether `write` blocks until the device has the bytes, so that the event loop must call it in a thread. False
+        only with a disk made for tests."""
         return self._disk.waits
 
     def write(self) -> None:

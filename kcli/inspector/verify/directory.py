@@ -953,9 +953,12 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
 
 
 def _follows_from_metadata(finding: Finding) -> bool:
-    """Return whether the finding is a consequence of damage in the metadata log: it is about a stray directory, whose
-    topic the lost records may have created; or it is a mere warning about a missing partition, whose topic the lost
-    records may have deleted, as no checkpoint has an offset of that partition."""
+    """Return whether the finding may be a consequence of damage in the metadata log. Two kinds of findings may be:
+
+    - a stray directory: the damaged records may have created its topic;
+    - a missing partition, if the finding is only a warning: the damaged records may have deleted its topic. The finding
+      is an error if a checkpoint has an offset of the partition, or if the partition's directory may have another name.
+    """
     is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
     return finding.kind == "partition-stray" or is_unknown
 

@@ -667,11 +667,14 @@ class _Rows:
 
 
 class _Kept:
-    """The batches of one .log file that salvage keeps, as byte ranges of files, in order. name: the name of the .log
-    file. next_offset: the lowest offset that the next batch may have; limit: all offsets are below this one.
+    """The batches that salvage keeps of one .log file, and of other versions of this file.
 
-    out_of_order: the number of kept batches that come after others with higher offsets in the file. put_back: the kept
-    batches whose base offset was corrected. end, is_copy: as in Room.
+    name: the name of the .log file. next_offset: the lowest offset that the next kept batch may have. limit: a batch
+    with this offset or a higher one is not kept. end, is_copy: as in Room, by which wrong base offsets are corrected.
+
+    ranges: the bytes of the kept batches, in the order of their offsets. out_of_order: the number of kept batches that
+    the .log file has behind a kept batch with higher offsets. put_back: an entry for each batch that is kept with a
+    corrected base offset.
     """
 
     def __init__(
