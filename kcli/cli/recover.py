@@ -1,4 +1,5 @@
-"""kcli recover: shows what Kafka's start would do to logs, and does it in place or in a copy."""
+"""kcli recover: shows what Kafka's start would do to logs. It also does it with --in-place, in the logs themselves, and
+with --out, in a copy; without these options, it changes nothing."""
 
 from __future__ import annotations
 

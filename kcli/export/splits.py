@@ -308,8 +308,8 @@ class SparseIndex:
             self.positions = array("q", positions)
 
     def batch(self, source: Source, slot: int) -> BatchRow | None:
-        """Return the sound batch that entry `slot` points to; None if no sound batch with that last
-        offset begins at that position."""
+        """Return the sound batch that the index entry number `slot` points to; None if no sound batch with the entry's
+        last offset begins at the entry's position."""
         return indexed_batch(
             source, self._base, OffsetIndexEntry(self.offsets[slot] - self._base, self.positions[slot])
         )

@@ -265,7 +265,8 @@ def _labels(name: str, batch: pa.RecordBatch) -> tuple[Sequence[object], Any]:
 
 
 def _note(ranges: dict[TopicPartition, list[int]], rows: pa.RecordBatch) -> None:
-    """Update `ranges`, the number of rows and their lowest and highest offset by topic and partition, with `rows`."""
+    """Add rows to the sums in `ranges`: by topic and partition, a list of the number of rows, their lowest offset and
+    their highest offset. rows: at least one, with the columns topic, partition and offset."""
     topic, partition, offset = rows.column("topic"), rows.column("partition"), rows.column("offset")
     first, last = topic[0], partition[0]
     if pc.all(pc.equal(partition, last)).as_py() and pc.all(pc.equal(topic, first)).as_py():

@@ -101,15 +101,19 @@ class MissingPartition:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a metadata log places in one log directory.
+    """Compares the partitions that the metadata log places in one log directory with the directories that are there.
 
-    node_id, directory_id: those of the directory's meta.properties; directory_id is None if it is not known.
-    directories: the partitions' directories in the log directory. misnamed: the other directories in it, whose names
-    are no partition's, and the directories inside these, or in lost+found, that have segments. reached: the log end
-    offset of each partition in the checkpoints. removed: the ids of deleted topics.
+    image: the metadata. node_id: the node's id; None if it is not known. directory_id: the id of the log directory;
+    None if it is not known.
 
-    futures, elsewhere: the directories with -future, and the partitions' directories with plain names, in the node's
-    other log directories.
+    directories: the directories in the log directory that have a partition's name, also with a suffix such as -future.
+    reached: each partition's log end offset by the log directory's checkpoints: its recovery point or its high
+    watermark, whichever is higher. removed: the ids of deleted topics. misnamed: the directories in the log directory
+    whose names are no partition's, and directories with segments that lie deeper or in lost+found (see
+    LogDirectory.adrift).
+
+    futures: the directories with -future in the node's other log directories. elsewhere: the partitions that have a
+    directory with a plain name in one of the node's other log directories, each with the path of that directory.
     """
 
     image: MetadataImage

@@ -56,12 +56,12 @@ class Client(NamedTuple):
 
 
 def producing(version: int) -> Client:
-    """The Client for a version of Produce."""
+    """Return what a client that sends this version of Produce supports."""
     return Client(version >= 11, version >= 12)
 
 
 def committing(version: int) -> Client:
-    """The Client for a version of TxnOffsetCommit."""
+    """Return what a client that sends this version of TxnOffsetCommit supports."""
     return Client(version >= 4, version >= 5)
 
 

@@ -107,12 +107,14 @@ def make_private(directory: Path) -> None:
 
 
 def beside(data: Path) -> Path:
-    """Return the path of the directory with the secrets of the log directory, or of the cluster, `data`."""
+    """Return the path of the directory of secrets for `data`, which is a node's log directory or a cluster's directory:
+    the path `data`, followed by "-secure"."""
     return data.with_name(f"{data.name}-secure")
 
 
 def is_closed(data: Path) -> bool:
-    """Whether a node, or a cluster, was started with --secure on the log directory `data`, which need not exist."""
+    """Whether a node or a cluster was started with --secure on `data`, which is a node's log directory or a cluster's
+    directory, and need not exist."""
     data = data.absolute()
     return bool(data.name) and any((beside(data) / each).exists() for each in ("ca.pem", "token.key"))
 
@@ -124,8 +126,8 @@ def super_users(data: Path) -> frozenset[str]:
 
 
 def client_beside(data: Path) -> Path:
-    """Return the path of the admin's client.properties for the log directory, or the cluster, `data`. The file exists
-    if a node was started with --secure on `data`."""
+    """Return the path of the admin's client.properties for `data`, which is a node's log directory or a cluster's
+    directory. The file exists if a node or a cluster was started with --secure on `data`."""
     return SecureDirectory(beside(data)).client
 
 

@@ -34,8 +34,11 @@ and returns the position of the first byte after the value."""
 
 
 def readable(request_type: type, data: bytes, position: int) -> bytes:
-    """Return the bytes of the request that begins at `position`, rewritten so that kio reads them. Raises FormatError;
-    also if a string, with its replacement characters, is longer than 32,767 bytes."""
+    """Return the body of the request, which begins at `position` in `data`, rewritten as the module's docstring says.
+
+    request_type: kio's class of the request. Raises FormatError if the body is cut short or malformed, or if a string
+    is longer than 32,767 bytes after replacement characters are put in place of its bytes that are not UTF-8.
+    """
     out = bytearray()
     _struct(request_type)(data, position, out)
     return bytes(out)

@@ -841,8 +841,8 @@ class _Contents:
     def swaps(self) -> list[SegmentFiles]:
         """Return the `.swap` segments that have a .log file, and that Kafka's start renames into place.
 
-        The `.swap` segments at or above the output of an unfinished cleaning (`.cleaned`) are left out, because the
-        start deletes them.
+        If the directory has `.cleaned` files, which an unfinished cleaning has left, the start deletes the `.swap`
+        segments whose base offset is at or above the lowest base offset of a `.cleaned` file: these are left out.
         """
         swaps: dict[int, SegmentFiles] = {}
         deleted_from = first_cleaned(name for _, name in self.leftovers)

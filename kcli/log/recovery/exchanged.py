@@ -48,7 +48,9 @@ def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path
         fitting = [log for log in places if log.parent != place.parent and _fits(log, place)]
         if len(fitting) == 1:
             found[place] = fitting[0]
-    while found.keys() != set(found.values()):  # keep only files that change paths among themselves
+    # The file at the path `log` belongs at the path `place`. It is kept only if another file belongs at the path `log`,
+    # and if it is known at which path the file that is now at `place` belongs. Repeat until no file is left out.
+    while found.keys() != set(found.values()):
         found = {place: log for place, log in found.items() if log in found and place in found.values()}
     return found
 

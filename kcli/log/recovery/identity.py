@@ -106,8 +106,9 @@ def mended_identities(
     *,
     is_clean: bool,
 ) -> tuple[dict[Path, Identity], set[Path]]:
-    """Return, by path, the identities that salvage gives to directories whose name and topic id do not agree; and the
-    directories that have each other's ids without evidence of what they have exchanged.
+    """Return, by path, the identities that `kcli recover --salvage` gives to directories whose name and topic id do not
+    agree; and the paths of the directories that have each other's topic ids, if the checkpoints do not show whether
+    these directories have exchanged their names or their partition.metadata files.
 
     topic_ids: the topic ids of the partitions with a replica on this node. high_watermarks, recovery_points: the
     entries of these checkpoints. is_clean: whether the broker was shut down cleanly. Raises UnreadableInput.

@@ -137,9 +137,12 @@ def has_both(home: Home, window: Window, records: RecordTable, buffer: memoryvie
 
 
 def runs(name: str, content: Content, home: Home) -> list[Run]:
-    """Return the batches of other partitions in a .log file, in the order of the file; none if the file has no batch of
-    its own partition: then the whole file is in the wrong place. home: the partition to which the file belongs. Raises
-    UnreadableInput."""
+    """Return the runs of batches of other partitions in a .log file, in the order of the file; none if the file has no
+    batch of `home`: then the whole file is in the wrong place.
+
+    name: of the file, for messages. content: the file's bytes. home: the partition in whose directory the file is.
+    Raises UnreadableInput.
+    """
     found: list[Run] = []
     own_end: int | None = None
     has_own = False
@@ -190,7 +193,8 @@ def _rows(name: str, content: Content, home: Home) -> Iterator[tuple[BatchRow, i
 
 
 def found_in(logs: Iterable[tuple[str, Content]], home: Home) -> dict[str, list[Run]]:
-    """Return the batches of other partitions in each .log file that has some, by name (see `runs`). home: the partition
-    to which the files belong. Raises UnreadableInput."""
+    """Return, by the name of the .log file, the runs of batches of other partitions in each file for which `runs` finds
+    some. logs: names and contents of the files. home: the partition in whose directory the files are. Raises
+    UnreadableInput."""
     found = {name: runs(name, content, home) for name, content in logs} if home.has_keys else {}
     return {name: each for name, each in found.items() if each}

@@ -141,12 +141,13 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
 def unfounded_transactions(
     segments: Mapping[int, RecoverySegment], ongoing: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return, as (first offset, producer id), those transactions among the open ones of a producer table (`ongoing`)
-    that are not open in the log.
+    """Return those transactions of `ongoing` that are not open in the log.
 
-    segments: the segments of the log, by base offset. The log is read only from the first of the transactions on. If
-    that part is damaged or has gaps, or if the log begins behind the first transaction, nothing is returned. Raises
-    UnreadableInput, StartRefused.
+    segments: the segments of the log, by base offset. ongoing: the transactions that are open in the producer state of
+    a start, which comes in part from a producer snapshot; each is (first offset, producer id), as in the result.
+
+    The log is read only from the lowest of these first offsets on. The result is empty if that part of the log is
+    damaged or has gaps, or if the log begins above that offset. Raises UnreadableInput, StartRefused.
     """
     bases = sorted(segments)
     first = min((offset for offset, _ in ongoing), default=None)
