@@ -579,13 +579,17 @@ def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool)
 
 
 def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
-    """Yield a row for each batch header that salvage corrects."""
+    """Yield a row for each batch header that salvage corrects, and for batches from an older version of a file."""
     for put in plan.saved.put_back:
         row = {"partition": plan.name, "kind": "put-back", "file": put.file, "position": put.position}
         yield row | {"before": put.before, "base_offset": put.base_offset}
     for each in plan.saved.epochs:
         row = {"partition": plan.name, "kind": "leader-epoch", "file": each.file, "position": each.position}
         yield row | {"before": each.before, "leader_epoch": each.leader_epoch}
+    for part in plan.saved.refilled:
+        row = {"partition": plan.name, "kind": "refilled", "file": part.file, "source": part.source}
+        row |= {"first_offset": part.first_offset, "last_offset": part.last_offset}
+        yield row | {"batches": part.batches}
     for size in plan.saved.resized:
         row = {"partition": plan.name, "kind": "resized", "file": size.file, "position": size.position}
         yield row | {"before": size.before, "length": size.length}
@@ -754,6 +758,7 @@ MENDING = (
     "rebuilt",
     "reordered",
     "put-back",
+    "refilled",
     "resized",
     "leader-epoch",
     "marker",
@@ -764,6 +769,10 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "put-back":
         wrong = f"the base offset of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['base_offset']:,} again, as its neighbours leave no other"
+    if row["kind"] == "refilled":
+        kept = count_text(row["batches"], "batch is", "batches are")
+        offsets = f"{row['first_offset']:,}..{row['last_offset']:,}"
+        return f"{kept} taken from {row['source']}, the segment before the log cleaner replaced it: offsets {offsets}"
     if row["kind"] == "leader-epoch":
         wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['leader_epoch']:,} again, as in the batches around it"
@@ -795,7 +804,7 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] in ("reordered", "put-back", "resized", "leader-epoch"):
+    if row["kind"] in ("reordered", "put-back", "refilled", "resized", "leader-epoch"):
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]

@@ -121,6 +121,18 @@ class Reordered:
 
 
 @dataclass(frozen=True, slots=True)
+class Refilled:
+    """Batches that take the place of damaged ones in a .log file. source: the file that has them: the .deleted file of
+    the same segment, as the segment was before the log cleaner replaced it. batches: their number."""
+
+    file: str
+    source: str
+    batches: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Renamed:
     """A file and its new name. The file is a .log file whose name is above its first offset, or a file of a segment
     that has another name, such as one with the suffix .deleted."""
@@ -247,6 +259,7 @@ class Salvaged:
     reordered: list[Reordered] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
     resized: list[RightLength] = field(default_factory=list)
+    refilled: list[Refilled] = field(default_factory=list)
     epochs: list[RightEpoch] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
     restored: list[Renamed] = field(default_factory=list)
@@ -397,16 +410,15 @@ def salvage(
             reached if following is None else following,
             copies.has,
         )
+        older = f"{name}.deleted"
+        kept.fill_from(older, view.original.get(older, Content(())))
         kept.read(contents[0], files[name])
         for more in contents[1:]:
             kept.read_behind(more)
         salvaged.records += kept.saved_records
         _remove(view, name)
         salvaged.gaps += [_ended(gap, following) for gap in kept.gaps]
-        if kept.out_of_order:
-            salvaged.reordered.append(Reordered(name, kept.out_of_order))
-        salvaged.put_back += kept.put_back
-        salvaged.resized += kept.resized
+        kept.add_to(salvaged)
         if not kept.ranges and (first < next_offset or first >= OFFSET_MAX):
             continue  # an empty log there would hide the end of the log before it, or have no offset to append at
         next_offset = kept.next_offset
@@ -697,6 +709,28 @@ class _Kept:
         self.resized: list[RightLength] = []
         self._room = Room(next_offset, end, is_copy=is_copy)
         self.gaps: list[Gap] = []
+        self.refilled: list[Refilled] = []
+        self._source, self._older = "", Content(())
+        self._older_rows: Iterator[BatchRow] = iter(())
+        self._next_older: BatchRow | None = None
+
+    def fill_from(self, source: str, content: Content) -> None:
+        """Let `read` take batches of an older version of the file in place of bytes that it leaves out. source: the
+        name of the file with that version."""
+        self._source, self._older = source, content
+        self._older_rows = iter(_Rows(self._name, self._home, content, Room()))
+        self._next_older = next(self._older_rows, None)
+
+    def _fill(self, limit: int) -> None:
+        """Keep the batches of the older version between the offsets kept so far and `limit`, which is not included."""
+        found: list[BatchRow] = []
+        while (row := self._next_older) is not None and row.last_offset < limit:
+            if self._batch(self._older, row, 0, Room()):
+                found.append(row)
+            self._next_older = next(self._older_rows, None)
+        if found:
+            first, last = first_offset(found[0]), found[-1].last_offset
+            self.refilled.append(Refilled(self._name, self._source, len(found), first, last))
 
     def read(self, content: Content, saved_from: int = 0) -> None:
         """Keep the batches of the file. saved_from: the records of batches from this byte on are counted in
@@ -707,6 +741,8 @@ class _Kept:
             return
         end = 0
         for row in rows:
+            if row.position > end and self.next_offset < first_offset(row) <= row.last_offset < self._limit:
+                self._fill(first_offset(row))
             next_offset = self.next_offset
             if self._batch(content, row, saved_from, self._room):
                 if row.position > end:
@@ -714,6 +750,7 @@ class _Kept:
                     self.gaps.append(Gap(self._name, end, length, next_offset, first_offset(row) - 1))
                 end = row.position + row.size
         if end < content.size:
+            self._fill(self._limit)
             self.gaps.append(Gap(self._name, end, content.size - end, self.next_offset, None))
 
     def _read_sorted(self, content: Content, rows: _Rows, saved_from: int) -> None:
@@ -735,6 +772,14 @@ class _Kept:
         kept.sort()
         between = zip([0, *(stop for _, stop in kept)], [*(start for start, _ in kept), content.size], strict=True)
         self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
+
+    def add_to(self, salvaged: Salvaged) -> None:
+        """Add what was corrected, put in order or taken from the older version to what salvage changes."""
+        if self.out_of_order:
+            salvaged.reordered.append(Reordered(self._name, self.out_of_order))
+        salvaged.put_back += self.put_back
+        salvaged.resized += self.resized
+        salvaged.refilled += self.refilled
 
     def read_behind(self, content: Content) -> None:
         """Keep those batches of another version of the file whose offsets are above all offsets kept so far."""
