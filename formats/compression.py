@@ -47,7 +47,7 @@ MOST_FOR_ONE = (1, 1032, 22, 255)
 """The most bytes that one compressed byte decompresses to, by codec id: deflate's longest match takes two bits,
 snappy's 64 bytes take three bytes, an lz4 match grows by 255 for each byte of its length. For zstd _zstd_most computes
 it."""
-WHOLE = 2**62  # as `step`, the input bytes of one call: more than any payload has, so one call takes all of it
+WHOLE = 2**62  # a `step`, the input bytes of one call, larger than any payload: one call then takes all of it
 PREFIX_STEP = 16  # input bytes at a time for `decompress_prefix`
 
 Chunks = Iterator[bytes | memoryview]
@@ -69,7 +69,8 @@ def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2, limit: i
 def decompress_prefix(
     codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT
 ) -> tuple[bytes, FormatError | None]:
-    """Return the bytes that decompress before the first damage, and the error of that damage; None if there is none.
+    """Return the bytes that decompress before the first damage, and the error of that damage; None in place of the
+    error if the payload is sound. Beyond `limit` bytes, the error is LimitExceeded.
 
     Arguments are as for `decompress`. With zstd, the bytes are those of the whole blocks before the damage (up to 128
     KiB each); with other codecs, only a few bytes before the damage are missing. The last bytes may be wrong, since
@@ -97,7 +98,8 @@ def inflated(codec: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the content of a gzip or a zstd file part by part, each of at most 16 MB.
 
     codec: GZIP or ZSTD. chunks: the bytes of the file, in order; each is taken only when the ones before it are
-    decompressed. Raises BadCompression for damage, and for a file that ends inside a member or frame.
+    decompressed. Raises BadCompression for damage, for a file that ends inside a member or frame, and for an empty
+    file.
     """
     step, begin, damage = _gzip_file() if codec == GZIP else _zstd_file()
     member, is_inside, position = begin(), False, 0
@@ -140,7 +142,8 @@ def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
 def most_bytes(codec: int, data: bytes | memoryview) -> int:
     """Return an upper bound of the payload's decompressed size in bytes, without decompressing it.
 
-    UNBOUNDED for several zstd frames, a damaged zstd frame, and an unknown codec.
+    UNBOUNDED for several zstd frames, a damaged zstd frame, a zstd frame that has further blocks after 8 MiB of
+    content, and an unknown codec.
     """
     if codec == ZSTD:
         return _zstd_most(memoryview(data))
@@ -444,7 +447,7 @@ def _zstd_frame_end(data: memoryview) -> int:
 
 def _zstd_most(data: memoryview) -> int:
     """Return the largest possible size in bytes of the content of `data`, by the sizes of its blocks, if it is one
-    frame; UNBOUNDED for anything else, and above 8 MB."""
+    frame; UNBOUNDED for anything else, and for a frame that has further blocks after 8 MiB of content."""
     import zstandard
 
     try:

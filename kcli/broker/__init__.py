@@ -1,7 +1,7 @@
 """A Kafka broker: one node, one event loop. Read first: node, then broker, then api/produce.
 
-Each package receives the objects that it calls as arguments, and imports only packages below it in this list; only the
-packages above `broker` use the class Broker. The contract "broker" in pyproject.toml enforces that order.
+Each package gets, as arguments, the objects whose methods it calls. It imports only packages below it in this list, and
+only the packages above `broker` use the class Broker. The contract "broker" in pyproject.toml enforces that order.
 
     startup        `kcli serve`: a node in a process of its own
     read_only      a broker that serves log directories without a change to them

@@ -89,8 +89,8 @@ class SupportsClose(Protocol):
 
 
 class Node:
-    """One broker and controller. Call `start`, wait for `ended` or a signal, then call `stop`; all on the running event
-    loop."""
+    """One node: a broker, a controller, or both (process.roles). Call `start`, wait for `ended` or a signal, then call
+    `stop`; all on the running event loop."""
 
     def __init__(
         self,
@@ -152,7 +152,8 @@ class Node:
         return ControllerRequests(broker.cluster_id, broker.metadata, broker.active, broker.controller)
 
     def _broker_epoch(self) -> int | None:
-        """The epoch of this broker's registration, None if this node is not a broker."""
+        """The epoch of this broker's registration, NO_EPOCH before it has registered; None if this node is not a
+        broker."""
         return None if self._life is None else self._life.epoch
 
     @property
@@ -197,7 +198,8 @@ class Node:
             raise
 
     async def _leave(self, broker: Broker) -> None:
-        """Close the parts of a node whose start has failed."""
+        """Close the parts of a node whose start has failed, except for the client listeners and the log directories,
+        which the caller closes."""
         if self._registering is not None:
             self._registering.cancel()
         if self._life is not None:
@@ -467,8 +469,9 @@ class Node:
             broker.authorizer.loaded = True
 
     def _committed(self, _: Sequence[Record]) -> None:
-        """Apply committed metadata records to logs, quotas, replicas and coordinators. The records themselves are not
-        used, as the image has them already: its `take_changes` tells what they changed."""
+        """Apply committed metadata records to the parts of this node: configuration, quotas, ACLs, logs, replicas and
+        coordinators. The records themselves are not used, as the image has them already: its `take_changes` tells what
+        they changed."""
         broker = self.broker
         changes = broker.image.take_changes()
         is_configured = any(kind == BROKER_RESOURCE for kind, _ in changes.configs)
@@ -580,9 +583,9 @@ class Node:
             raise NotInOrder("not stopped in order: the next start recovers what is on the disk")
 
     async def _await_other_shutdowns(self, journal: ReplicatedMetadataLog) -> None:
-        """Wait until the other brokers have finished their controlled shutdown, for at most OTHERS_SHUTDOWN_S seconds.
-        If all nodes of a cluster stop at once, the shutdown of each broker needs the quorum, so this controller has to
-        run until then."""
+        """Wait until the other brokers have finished their controlled shutdown, for at most OTHERS_SHUTDOWN_S seconds,
+        and only while the quorum has a leader. If all nodes of a cluster stop at once, the shutdown of each broker
+        needs the quorum, so this controller has to run until then."""
         until = asyncio.get_running_loop().time() + OTHERS_SHUTDOWN_S
         while (  # noqa: ASYNC110  (a few times, and for many reasons)
             self._is_another_shutting_down()

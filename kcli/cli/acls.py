@@ -276,10 +276,11 @@ def _read_settings(file: Path) -> AuthorizerConfig:
 
 
 def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, frozenset[str]]:
-    """Return the authorizer's configuration of the node with these log directories, and the names in SETTINGS whose
-    values are not known.
+    """Return the authorizer's configuration of the node with these log directories, and the names of the configurations
+    in SETTINGS (those that decide accesses besides ACLs) whose values are not known.
 
-    All are known if `kcli serve` has left the node's configuration beside one of the directories; else none is.
+    All values are known if `kcli serve` has left the node's configuration beside one of the directories; otherwise no
+    value is known.
     """
     from kcli.broker.startup.secure import super_users
     from kcli.launcher.paths import server_properties
@@ -295,8 +296,9 @@ def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, froz
 
 
 def _cluster_settings(cluster: Acls, own: str | None, principal: str) -> tuple[AuthorizerConfig, frozenset[str]]:
-    """Return the authorizer's configuration of the cluster's brokers, and the names in SETTINGS that the brokers have,
-    or may have, set to values that this client cannot read.
+    """Return the authorizer's configuration of the cluster's brokers, as far as it is known, and the names of the
+    configurations in SETTINGS (those that decide accesses besides ACLs) that are or may be set on the brokers, but
+    whose values this client cannot read.
 
     own: this client's principal; None if it is not known. principal: the one whose access is to be explained.
     Whether a principal is a super user can be found out for `own` only.

@@ -90,7 +90,7 @@ def written_config(data_dir: Path | None, command_config: Path | None) -> Path |
 
 def client_properties(command_config: Path | None, properties: list[str] | None) -> dict[str, str]:
     """Return properties of librdkafka: those of the file of --command-config, and those of the options -X, which
-    override the file's. Raises UsageError, UnreadableInput."""
+    override the file's; empty if both are None. Raises UsageError, UnreadableInput."""
     given = pairs(properties, "-X")
     if given:
         from kcli.client.connection import check_properties

@@ -95,7 +95,8 @@ class _Limit:
 
 
 def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection) -> int:
-    """Write one JSON object for each record, or for each entry of a file without records. Returns the exit status."""
+    """Write one JSON object for each record, or for each entry of a file without records. file_type: the type of the
+    files (--type); None to find it by their names. Returns the exit status."""
     from kcli.inspector.log_records import print_jsonl
 
     left = _Limit(selection)
@@ -144,8 +145,8 @@ def as_table(
     raw_time: bool,
     unfolded: bool,
 ) -> int:
-    """Write a table for each file: a title, the file's batches, records or entries, and a line of sums. Returns the
-    exit status."""
+    """Write a table for each file: a title, the file's batches, records or entries, and a line of sums. file_type: None
+    to find the type of a file by its name. Returns the exit status."""
     from kcli.inspector.log_records import TableOptions, print_table
 
     coloured = on_terminal()
@@ -241,7 +242,7 @@ def _shown(file_type: FileType, name: str, value: object) -> str:
 
 def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions) -> int:
     """Write what kafka-dump-log prints, line for line. The mismatches that kafka-dump-log lists at its end are written
-    to stderr. Returns the exit status."""
+    to stderr. file_type: None to find the type of a file by its name. Returns the exit status."""
     from kcli.inspector.kafka_options import Notes
     from kcli.inspector.kafka_text import dump_file, dump_log
 

@@ -116,9 +116,10 @@ def export_options(  # noqa: PLR0913 (one parameter an option)
     latest_by_key: bool,
     state: Path | None,
 ) -> ExportOptions:
-    """Return the options of an export. formats: the values of --key-format and --value-format. layout: the columns of
-    --partition-by, separated by commas. codec, level: those of the Parquet files. state: the STATE file of
-    --incremental. Raises UsageError."""
+    """Return the options of an export. formats: the values of --key-format and --value-format. layout, sort: the
+    columns of --partition-by and of --sort, separated by commas; None for none. codec, level: the compression of the
+    Parquet files; level None for the codec's default. file_mb: about the size of a file, in MB. state: the STATE file
+    of --incremental; None for an export of one run. Raises UsageError."""
     if re.match(r"[a-z][a-z0-9+.-]*:/", str(out)):
         raise UsageError(f"--out {str(out)!r} is no directory: tables are made on a file system that can rename")
     return ExportOptions(
@@ -274,8 +275,8 @@ def _text(options: ExportOptions, outcome: Outcome) -> str:
 
 
 def _plot(topic: TopicOutcome) -> str:
-    """Return two lines that plot the records and the bytes of a topic over the time of the records; an empty text if
-    the time has fewer than two points."""
+    """Return a line with the topic and the span of its timestamps, and two lines that plot its records and its bytes
+    over that span; an empty text if all timestamps are in one span of the plot, or there are no records."""
     first, last, points = topic.histogram.series(PLOT_WIDTH)
     if len(points) < 2:
         return ""

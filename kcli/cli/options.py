@@ -149,8 +149,8 @@ def key_bytes(text: str, option: str) -> bytes:
 
 
 def chosen(names: list[str] | None, known: tuple[str, ...], option: str) -> set[str]:
-    """Return `names` in Kafka's spelling. A name may be in any case, and a text may have several names, separated by
-    commas.
+    """Return `names` in Kafka's spelling; an empty set if `names` is None or empty. A name may be in any case, and a
+    text may have several names, separated by commas.
 
     known: all valid names. Raises UsageError for any other name.
     """
@@ -173,12 +173,13 @@ def time_text(time_ms: int) -> str:
 
 
 def distinct(names: list[str] | None, named: list[str] | None) -> list[str]:
-    """Return the names given as arguments, then those given by an option, without duplicates."""
+    """Return the names given as arguments, then those given by an option, without duplicates; [] if both are None."""
     return list(dict.fromkeys([*(names or []), *(named or [])]))
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Return the values by name from texts of the form NAME=VALUE. Raises UsageError."""
+    """Return the values by name from texts of the form NAME=VALUE; {} for None. The last value of a name counts. Raises
+    UsageError, which names the option."""
     found: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.partition("=")

@@ -50,7 +50,8 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic. id: base64, as Kafka prints it; configs: the values that differ from Kafka's defaults."""
+    """A topic. id: base64, as Kafka prints it; configs: the values that differ from Kafka's defaults, empty until
+    `with_configs` sets them; None for a value that brokers do not tell."""
 
     name: str
     id: str
@@ -206,8 +207,8 @@ class Admin:
     def add_partitions(
         self, names: Iterable[str], total: int, assignment: Assignment | None, *, validate_only: bool, if_exists: bool
     ) -> Iterator[str | KcliError]:
-        """Raise the number of partitions of topics to `total`. assignment: broker ids of the replicas of the new
-        partitions only. validate_only: only check whether this could be done. if_exists: a topic that does not exist is
+        """Raise the number of partitions of topics to `total`. assignment: for each new partition, the broker ids of its
+        replicas; None to let the controller choose them. validate_only: only check whether this could be done. if_exists: a topic that does not exist is
         no error. Yields the name of each topic, or a KcliError in its place."""
         more: dict[str, Any] = {} if assignment is None else {"replica_assignment": assignment}
         yield from self._each(

@@ -25,10 +25,11 @@ PURGED = KafkaError._PURGE_QUEUE  # noqa: SLF001 (librdkafka's own codes have no
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings:
-    """The producer's settings; for a setting that is None, librdkafka's default applies.
+    """The producer's settings. For compression, linger_ms and batch_bytes, None stands for librdkafka's default.
 
-    acks: all, 1 or 0. partition: the partition of every record; if it is None, `partitioning` chooses one for each
-    record. own_partitions: whether each record's own partition is used instead; a record without one is then an error.
+    acks: all, 1 or 0; None for all. idempotence: None to turn it on only with acks=all. partition: the partition of
+    every record; if it is None, `partitioning` chooses one for each record. own_partitions: whether each record's own
+    partition is used instead; a record without one is then an error.
     """
 
     acks: str | None = None
@@ -62,7 +63,9 @@ class ProducerSettings:
 
 @dataclass
 class Delivery:
-    """Counts of records. failures: Kafka's name and text of an error -> the number of records that failed with it."""
+    """Counts of records. records, bytes: those given to librdkafka, failed ones included. failures: Kafka's name and
+    text of an error -> the number of records that failed with it; after FAILURES_KEPT different errors, further ones
+    are counted as "other errors"."""
 
     records: int = 0
     bytes: int = 0

@@ -62,8 +62,9 @@ def parse_start(text: str) -> tuple[int | None, Start]:
 
 
 def parse_times(text: str, time_ms: Callable[[str], int]) -> Times:
-    """Parse FROM:TO, whose times may contain colons themselves. time_ms(text): returns epoch ms, and raises UsageError
-    for a text that is no time."""
+    """Parse FROM:TO. As times may contain colons, the text is split at the first colon that leaves on each side a time
+    or nothing, and FROM not after TO. time_ms(text): returns epoch ms, and raises UsageError for a text that is no
+    time. Raises UsageError if there is no such colon."""
     found: list[Times] = []
     for colon in re.finditer(":", text):
         sides = text[: colon.start()], text[colon.end() :]

@@ -149,8 +149,9 @@ class Transactions:
     def producers(
         self, places: Iterable[TopicPartition], broker: int | None
     ) -> Iterator[tuple[TopicPartition, list[Producer]] | KcliError]:
-        """Yield each partition with its active producers, from the partition's leader or from the replica on `broker`,
-        or a KcliError in place of a partition that failed."""
+        """Yield each partition with its active producers, or a KcliError in place of a partition that failed. broker:
+        the id of the broker that is asked; None to ask each partition's leader. If a request fails as a whole, one
+        KcliError stands for all its partitions."""
         by_server: dict[Server, list[TopicPartition]] = {}
         for place in places:
             try:

@@ -217,7 +217,7 @@ class _Records:
     def _expected(self, split: Split, shape: Shape, latest: pa.Array | None) -> tuple[pa.Table, pa.Table]:
         """Return the rows that a split's records give in the table and in the dead-letter table.
 
-        latest: the offsets that a --latest-by-key table keeps.
+        latest: the offsets that a --latest-by-key table keeps; None for any other table.
         """
         needed = tuple(dict.fromkeys((*shape.reads, *(("key", "value", *DEAD_COLUMNS) if self._latest else ()))))
         rows: list[pa.RecordBatch] = []
@@ -284,9 +284,11 @@ def _rows(directory: Path, file: DataFile, split: Split, first: int, last: int) 
 
 
 def _difference(actual: pa.Table, expected: pa.Table) -> str:
-    """Return a text that says how two tables with the same columns differ; "" if they have the same offsets, each once.
+    """Return a text that says how the offsets of the rows of `actual` and `expected` differ; "" if both have the same
+    offsets, each once. Other columns are not compared.
 
-    It names the first offset with two rows; otherwise it counts the missing and the extra offsets.
+    The text names the first offset that is twice in `actual`; if there is none, it counts the missing and the extra
+    offsets.
     """
     actual_offsets, expected_offsets = actual.column("offset").to_pylist(), expected.column("offset").to_pylist()
     if len(set(actual_offsets)) < len(actual_offsets):

@@ -34,7 +34,7 @@ class Held:
 @contextmanager
 def held(then: Callable[[], None] | None = None) -> Iterator[Held]:
     """Defer SIGINT inside the `with` block. The caller calls `deliver` to raise KeyboardInterrupt if SIGINT has
-    arrived. Does nothing outside the main thread.
+    arrived; without that call the first SIGINT has no effect. then: see Held. Does nothing outside the main thread.
 
     The previous handler is restored at the end, also if the body installs one of its own, as PySpark does.
     """

@@ -67,7 +67,9 @@ class LiveEnd:
         """The byte position after the last sound batch of the last segment."""
 
     def log_end(self, files: PartitionFiles) -> int:
-        """Return the log end offset: one above the last offset of the last sound batch. Raises UnreadableInput."""
+        """Return the log end offset: one above the last offset of the last sound batch in the last segment; that
+        segment's base offset if it has no sound batch; without segments the checkpoint's log start offset, else 0.
+        Raises UnreadableInput."""
         if not files.segments:
             return files.log_start_offset or 0
         segment = files.segments[-1]

@@ -145,7 +145,9 @@ class _Reader:
         self._decoded: list[str | None] = []
         self._source = open_source(split.segment)
         self._last = -1  # last offset of the batch that was checked last, -1 before the first batch
-        self._ceiling = MAX_OFFSET  # offsets from this one on may also be in earlier batches, see _earlier
+        # the lowest base offset above _last of a batch in _earlier: from it on offsets of later batches may be doubled;
+        # MAX_OFFSET if there is no such batch
+        self._ceiling = MAX_OFFSET
         self._doubled: array[int] = array("q")
         # (first offset, last offset, byte position) of the sound batches that begin in [split.start, _earlier_end)
         self._earlier: list[tuple[int, int, int]] = []

@@ -111,8 +111,8 @@ def restore(
 ) -> Iterator[Restored]:
     """Write the log directory `target`, which must not exist; yield each partition once it is restored.
 
-    If the restore fails, nothing of the directory remains. finish: called with the complete directory before it is
-    renamed to `target`. Raises TargetExists, UnreadableInput, DoubledOffset, OSError.
+    If the restore fails, nothing of the directory remains. disk: None for the real disk. finish: called with the
+    complete directory before it is renamed to `target`. Raises TargetExists, UnreadableInput, DoubledOffset, OSError.
     """
     disk = Disk() if disk is None else disk
     with new_directory(disk, target) as partial:

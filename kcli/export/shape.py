@@ -46,8 +46,9 @@ class Shape:
         )
 
     def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        """Return the rows of the table, which always have the columns of PLACE, and the rows of the dead-letter table,
-        None if there are none."""
+        """Return the rows of the table and the rows of the dead-letter table (None if there are none) for a batch with
+        the columns of `reads`. The rows of the table have the columns of PLACE (topic, partition, offset, timestamp)
+        even if the table lacks them."""
         arrays = {name: batch.column(name) for name in dict.fromkeys((*self.columns, *PLACE))}
         reasons: dict[str, pa.Array] = {}
         for name, decoder in (("key", self.key), ("value", self.value)):

@@ -53,10 +53,10 @@ class Split:
     first_offset, next_offset: the offsets [first_offset, next_offset) that an undamaged log has in these bytes. If
     the file's inode is not `inode` (0: unknown) any more, because the segment was cleaned or deleted, the reader looks
     for these offsets in the partition's present segments.
-    size: bytes. committed: leave out the records of aborted transactions. aborted: the aborted transactions that the
-    transaction indexes list. copies: directories of other replicas of the partition, read if this one is damaged.
-    corruption_report: the directory of the damage table. may_vanish: whether files that are deleted before they are
-    read are no error.
+    size: the number of bytes from `start` to `stop`. committed: leave out the records of aborted transactions. aborted:
+    the aborted transactions that the transaction indexes list. copies: directories of other replicas of the partition,
+    read if this one is damaged. corruption_report: the directory of the damage table, None for no damage table.
+    may_vanish: whether files that are deleted before they are read are no error.
     """
 
     topic: str

@@ -219,7 +219,7 @@ def survey_splits(
     work: Work, specs: tuple[DecoderSpec, DecoderSpec], splits: Sequence[Split], records: Counter, done: Counter
 ) -> TaskReport:
     """Read the keys and values of splits, and return a report with their surveys, from which the driver makes the
-    decoders."""
+    decoders. specs: those of keys and of values. records, done: see `call`."""
     names = [name for name, spec in zip(("key", "value"), specs, strict=True) if spec.infers]
 
     def task(report: TaskReport) -> None:

@@ -95,9 +95,9 @@ class GroupFiles:
         }
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the log end offset of each of these partitions, and of the partitions in earlier calls. A partition
-        that is in none of the directories is left out. So is one whose log cannot be read; its error is added to
-        `trouble`."""
+        """Return the log end offset by partition, of these partitions and of those that earlier calls asked for. A
+        partition that is in none of the directories is left out. So is one whose log cannot be read; its error is added
+        to `trouble`."""
         for place in places:
             if place in self._partitions and place not in self._ends and place not in self._unreadable:
                 try:
@@ -124,11 +124,11 @@ def log_end_offset(directory: Path) -> int:
 
 
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
-    """Read the sound batches of a segment from byte `position` to the first damage, and return the last offset of the
-    last one plus 1.
+    """Return the last offset plus 1 of the last batch of a segment. Batches are read from byte `position` to the first
+    damage.
 
-    Returns None if there is no sound batch at `position`, or if `offset` is not None and differs from the last offset
-    of the batch at `position`.
+    offset: the last offset that the batch at `position` must have; None for any. Returns None if no sound batch with
+    this last offset begins at `position`, or if the result would be below the segment's base offset.
     """
     source = FileSource(path)
     end = None
@@ -368,9 +368,11 @@ def _places(parts: Iterable[Mapping[UUID, Iterable[int]]], name: Names) -> tuple
 
 @dataclass
 class _Modern:
-    """A share group or a streams group; its epochs begin at 1.
+    """A share group or a streams group.
 
-    members, targets, current: the last record of each member (metadata, target assignment, current assignment).
+    epoch, target_epoch: the group epoch, and the epoch of the target assignment; 1 if no record says otherwise.
+    members, targets, current: by member id, the value of the member's last record of metadata, of target assignment and
+    of current assignment.
     """
 
     id: str

@@ -64,7 +64,8 @@ def print_log(
     start: int = 0,
     name: str,
 ) -> LogOutcome:
-    """Write the lines of one .log file, from the batch at byte `start` on. name: the file's name, for the last line.
+    """Write the lines of one .log file, from the batch at byte `start` on. name: the file's name, for the line about
+    invalid bytes that is written last if the file ends inside a batch.
 
     Returns the errors that the file's bytes have, and the gaps between offsets. Raises UnreadableInput.
     """

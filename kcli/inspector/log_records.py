@@ -65,7 +65,8 @@ def print_jsonl(
     """Write one JSON object for each record; for a record of an internal topic, the object also has the decoded record.
     Raises UnreadableInput.
 
-    topic, partition: for the objects, None if they are unknown. start: the byte at which to begin reading.
+    topic, partition: are written into each object; None if they are unknown. Without a topic, no record is
+    decoded. start: the byte at which to begin reading.
     """
     lead = printable_json(
         json.dumps({"topic": topic, "partition": partition}, separators=(",", ":"), ensure_ascii=False)

@@ -55,7 +55,7 @@ def decoder(name: str) -> Decoder:
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """Return the text of a control record that follows `headerKeys: [..]`, with the space between them.
+    """Return what Kafka's tool prints of a control record after `headerKeys: [..]`; the text begins with a space.
 
     Raises FormatError if Kafka's tool ends with an exception before it prints any of this text.
     """

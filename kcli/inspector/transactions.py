@@ -31,7 +31,8 @@ class TransactionFiles:
     that cannot be read."""
 
     def __init__(self, directories: Iterable[Path], now_ms: int, warn: Callable[[str], None] = log.warning) -> None:
-        """now_ms: the time against which TransactionFilter.longer_than_ms counts. warn: see ReadOnlyLog. Raises
+        """now_ms: the present time, from which TransactionFilter.longer_than_ms counts back to the beginning of a
+        transaction. warn: called with a line of text for each file of a partition that cannot be read. Raises
         UnreadableInput if no directory is readable."""
         self._directories = list(directories)
         self._now_ms = now_ms

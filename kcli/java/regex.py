@@ -167,7 +167,8 @@ class _Frame:
     last_captures: bool = False
 
     def add(self, *, is_empty: bool, captures: bool = False) -> None:
-        """Add the next piece (an atom or a group) to the alternative."""
+        """Add the next piece (an atom or a group) to the alternative. is_empty: whether the piece may match the empty
+        text. captures: whether it is, or contains, a capturing group."""
         self.is_empty &= self.last_is_empty
         self.last_is_empty, self.last_captures = is_empty, captures
         self.captures |= captures

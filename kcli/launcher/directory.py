@@ -131,8 +131,8 @@ def _existing(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> 
 
 
 def _check_listeners(path: Path, plans: list[NodePlan], names: ListenerNames) -> None:
-    """Raises NotACluster if the nodes of an existing cluster have other listener names than `names`, those of
-    --config."""
+    """Raises NotACluster unless the listener names of `plans`, the nodes of an existing cluster, are exactly `names`,
+    those that the command line asks for. path: the cluster's directory."""
     known, asked = set[str]().union(*(each.listeners for each in plans)), {*names.brokers, *names.controllers}
     if known != asked:
         reason = f"its nodes have the listeners {', '.join(sorted(known))}, and --config has {', '.join(sorted(asked))}"

@@ -186,8 +186,8 @@ def _node(request: dict[str, object], descriptors: list[int], main: NodeMain) ->
 
 
 def _end(run: Callable[[], int]) -> None:
-    """Run `run` in a forked process and exit with the status it returns, so that the process never returns to the code
-    of the launcher."""
+    """Call `run`, and end this process, which was just forked, with the status that `run` returns, or 1 after an
+    exception. So the process never returns to the launcher's code that it was forked from."""
     status = 1
     try:
         status = run()

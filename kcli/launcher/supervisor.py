@@ -134,8 +134,8 @@ class Supervisor:
             hastened.cancel()
 
     async def _hasten(self) -> None:
-        """Shorten the first election: once all controllers listen, let one after the other become a candidate, without
-        waiting for an election timeout."""
+        """Shorten the first election: once all controllers listen, make one after the other a candidate, again and
+        again until this is cancelled, so that none waits for an election timeout."""
         voters = [each for each in self.children.values() if each.plan.is_controller]
         await asyncio.gather(*(each.listening for each in voters))
         for each in cycle(voters):

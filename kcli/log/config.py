@@ -139,8 +139,9 @@ class ConfigKey:
     distinct: bool = False
 
     def parse(self, name: str, text: str | None) -> Value:
-        """Return the value that `text` stands for (None: no value), checked. name: that of the configuration, for
-        errors. Raises InvalidConfig."""
+        """Return the value that `text` stands for, after the validator has checked it. text: None for a configuration
+        without a value; the result is then None, if the validator allows that. name: the configuration's, for errors.
+        Raises InvalidConfig."""
         value = None if text is None else parse_value(name, text, self.type)
         if self.distinct and isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -418,7 +419,8 @@ class LogConfig:
 
     @property
     def delete_retention_ms(self) -> int:
-        """The time for which the cleaner keeps tombstones, and markers of transactions without records."""
+        """The time for which the cleaner keeps tombstones, and the markers of transactions whose records it has all
+        removed."""
         return self._int("delete.retention.ms")
 
     @property

@@ -46,11 +46,11 @@ class OffsetIndexReader:
         return self.entry(self.count - 1)[0] if self.count else self._base
 
     def position_of(self, offset: int) -> int:
-        """Return the byte of the .log file from which Kafka scans for `offset`: the position in the entry at which the
-        search in the index ends; 0 if there is no such entry.
+        """Return the byte of the .log file from which Kafka scans for `offset`: the position in the last entry whose
+        offset is at most `offset`; 0 if there is no such entry.
 
-        The search is Kafka's, warm section first: in an index that is out of order it ends at the same entry as
-        Kafka's.
+        The binary search is Kafka's, warm section first. So in an index whose entries are out of order, it also ends at
+        the entry that Kafka finds, whichever that is.
         """
         if not self.count:
             return 0

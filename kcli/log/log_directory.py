@@ -485,7 +485,8 @@ def unusable(meta: MetaProperties | None) -> str | None:
 
 
 def holds_segments(path: Path) -> bool:
-    """Whether the path is a partition's directory: it has files of one or, if it is empty, the name of one."""
+    """Whether the path is a partition's directory: it has files that only such a directory has, or it has no files of
+    Kafka at all, and its name is that of a partition."""
     kinds = _kinds(path)
     if any(kind in PARTITION_FILES for kind in kinds):
         return True

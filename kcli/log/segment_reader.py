@@ -103,7 +103,8 @@ class _Reader:
         self._spare: list[bytearray] = []
         self._sound: tuple[int, int | None] = (0, 0)  # the last call of _hunt: its argument and its result
         self._framed_to = -1  # batch lengths are known to lead to this byte
-        self._work = 0  # bytes that searches have read and checked, less 8 times those they skipped: see find_batch
+        # What find_batch limits: the bytes that searches have read for CRCs, less 8 times the bytes that they passed.
+        self._work = 0
 
     def parts(self, position: int) -> Iterator[Window | Damage]:
         yield from self._parts(position)

@@ -149,7 +149,7 @@ def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tupl
         ]
     if timestamp >= 0:
         pairs.append(("timestamp", timestamp, entry.timestamp))
-    # A snapshot has -1 for a producer that had expired, until the producer's next marker.
+    # The coordinator epoch in a snapshot is -1 for a producer that had expired, until the producer's next marker.
     if coordinator >= 0 and entry.coordinator_epoch >= 0:
         pairs.append(("coordinator epoch", coordinator, entry.coordinator_epoch))
     if is_certain or (begun is not None and not 0 <= entry.current_txn_first_offset <= begun):

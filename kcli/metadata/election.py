@@ -117,8 +117,8 @@ def broker_leaves_isrs(
     broker_properties: Mapping[str, str],
     directories: Collection[UUID] | None = None,
 ) -> list[Record]:
-    """Return the records that take a broker out of the leadership and the ISR of its partitions. directories: only of
-    partitions whose replica on this broker is in one of these log directories; None: of all its partitions.
+    """Return the records that take a broker out of the leadership and the ISR of its partitions. directories: if given,
+    only partitions whose replica on this broker is in one of these log directories are changed; None: all are.
     broker_properties: see the module."""
 
     def may_lead(each: int) -> bool:

@@ -14,10 +14,10 @@
                          shut down)
     CONTROLLED_SHUTDOWN  in all cases SHUTDOWN_NOW once it leads no partition and all active brokers know this
 
-After SHUTDOWN_NOW a broker is unfenced only after a new registration, so a delayed heartbeat changes nothing. A
-heartbeat with the broker's epoch renews its session; without one for broker.session.timeout.ms the broker is fenced. A
-new active controller does not know the states of brokers: it gives every unfenced broker a session that begins when it
-becomes active.
+A FENCED broker that wants both gets SHUTDOWN_NOW. After SHUTDOWN_NOW a broker is unfenced only after a new
+registration, so a delayed heartbeat changes nothing. A heartbeat with the broker's epoch renews its session; without
+one for broker.session.timeout.ms the broker is fenced. A new active controller does not know the states of brokers: it
+gives every unfenced broker a session that begins when it becomes active.
 
 Source: BrokerHeartbeatManager, BrokerHeartbeatTracker, ReplicationControlManager; KIP-631, KIP-841.
 """

@@ -47,8 +47,9 @@ def place(image: MetadataImage, partitions: int, replication_factor: int, random
 @dataclass(slots=True)
 class _Ring:
     """The unfenced or the fenced brokers of a rack, in a circle. `next` returns the brokers in the order of the circle,
-    each at most once for one partition; for the next partition it begins one broker further on. epoch: the number of
-    the current partition. offset: the index of its first broker. taken: how many brokers were returned for it."""
+    each at most once for one partition, and None when all were returned; for the next partition it begins one broker
+    further on. epoch: the number of the current partition. offset: the index of its first broker. taken: how many
+    brokers were returned for it."""
 
     brokers: list[int] = field(default_factory=list)
     offset: int = 0

@@ -45,7 +45,8 @@ class Upsertion(NamedTuple):
 
 
 class UserCredentials(NamedTuple):
-    """The credentials of a user as the response describes them. mechanisms: codes with iterations."""
+    """The credentials of a user as the response describes them. mechanisms: the mechanism's code and the iterations of
+    each credential; empty with an error."""
 
     name: str
     error: Error

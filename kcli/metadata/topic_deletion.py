@@ -69,8 +69,9 @@ def delete_topics(
 def _find(
     image: MetadataImage, topics: Sequence[tuple[str | None, UUID | None]], rights: Rights
 ) -> Iterator[Topic | TopicAnswer]:
-    """Yield the topic to delete for each entry, or the answer to the entry if it is refused. An entry that is repeated
-    gets one answer, an error. topics, rights: as for `delete_topics`."""
+    """Yield the topic to delete for each entry, or the answer to the entry if it is refused. Entries that
+    are repeated, or that give one topic by its name and by its id, get a single answer, an error. topics, rights: as
+    for `delete_topics`."""
     invalid = ErrorCode.INVALID_REQUEST
     for name, topic_id in topics:
         if name is None and topic_id is None:

@@ -5,10 +5,10 @@
                 more than half of the partitions that lie in the directory
     not known   if no id is right or decided, or if the same id would be decided for two directories
 
-No two directories get the same id, and no directory gets an id that is in the meta.properties of another one.
-Partitions that the metadata log places in the right or decided id of another directory do not count: somebody has moved
-them. If a partition lies in several directories, all but one are copies: such partitions count only for a directory
-all of whose partitions lie in other directories, too. Source: KIP-858.
+No two directories get the same id, and no directory gets an id that is in the meta.properties of another one, unless
+the other one gets another id. Partitions that the metadata log places in the right or decided id of another directory
+do not count: somebody has moved them. A partition that lies in several directories does not count either, as all but
+one of these are copies; but it counts for a directory that has no other partitions. Source: KIP-858.
 """
 
 from __future__ import annotations

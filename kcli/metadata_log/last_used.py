@@ -31,8 +31,8 @@ LEADER_EPOCH: Final = BATCH_COLUMNS.index("leader_epoch")
 
 
 class LastBatches(NamedTuple):
-    """The highest producer id, and the leader epoch of the last batch, in the partition's last segment with a sound
-    batch; both -1 if no segment has one."""
+    """The highest producer id of the sound batches, and the leader epoch of the last sound batch, in the last segment
+    of the partition that has a sound batch; both -1 if no segment has one."""
 
     producer_id: int = -1
     leader_epoch: int = -1

@@ -68,9 +68,10 @@ class Stray:
     def is_missed(self) -> bool:
         """Whether the directory may hold records of a topic that was not deleted.
 
-        A directory without a topic id holds none: Kafka writes partition.metadata before it appends the first record. A
-        copy of a directory with a date behind its name (`orders-0-20261127`) looks like a partition with that number; a
-        copy of the metadata log has its topic id.
+        It is false for a directory without a topic id, which has no records, as Kafka writes partition.metadata before
+        it appends the first record. It is also false for a copy of a partition's directory with a date behind its name
+        (`orders-0-20261127`), which looks like a partition with a number above PARTITION_MAX, and for a copy of the
+        metadata log.
         """
         is_partition = self.partition.name.partition <= PARTITION_MAX
         return is_partition and self.topic_id not in (None, METADATA_TOPIC_ID) and not self.is_removed
@@ -191,7 +192,8 @@ class LostMetadata:
         self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
     ) -> Iterator[Stray | StartRefused]:
         """Yield each of these directories that Kafka's start renames to -stray, as the metadata has no replica of its
-        partition on this node; StartRefused for a partition.metadata that keeps Kafka from starting.
+        partition on this node; StartRefused for a partition.metadata that keeps Kafka from starting. Also fill
+        `misplaced` and `unreadable`. Only directories with plain names and with -future are looked at.
 
         node_id: None if it is not known: a replica on any node counts. image: the metadata to compare with; None:
         `self.image`. Raises UnreadableInput.
@@ -298,7 +300,8 @@ def is_foreign(
     image: MetadataImage, removed: Collection[str], directories: Iterable[PartitionDirectory], ids: Collection[str]
 ) -> bool:
     """Whether a metadata log is that of another cluster: no broker in it has registered one of the node's log
-    directories, and it does not know the topic ids of most of the partition directories.
+    directories, and it does not know the topic ids of most of the partition directories. False if this is not known:
+    no broker in it has registered a log directory, or `ids` is empty.
 
     removed: the ids of deleted topics. directories: those of the partitions. ids: each directory.id of the node.
     """
@@ -324,7 +327,8 @@ def other_topic(
     Kafka keeps such a directory, and opens its log. If this node has a replica of the partition in the directory's
     name, too (`has_replica`), Kafka cannot apply the metadata of that partition (InconsistentTopicIdException);
     otherwise no request reaches the log. partition: that of the directory's name. topic_id: from partition.metadata.
-    node_id: None if it is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
+    node_id: None if it is not known: a replica on any node counts as one on this node. Source: LogManager.loadLog,
+    isStrayReplica; Partition.createLogIfNotExists.
     """
     if topic_id is None or why_stray(image, partition.partition, topic_id, node_id) is not None:
         return None
@@ -333,7 +337,8 @@ def other_topic(
 
 
 def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | None) -> bool:
-    """Whether the metadata has a replica of a partition on this node. node_id: None if it is not known."""
+    """Whether the metadata has a replica of a partition on this node. node_id: None if it is not known: a replica on
+    any node counts."""
     topic = image.topic(partition.topic)
     return topic is not None and why_stray(image, partition.partition, from_uuid(topic.id), node_id) is None
 

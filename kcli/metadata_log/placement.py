@@ -103,8 +103,9 @@ class MissingPartition:
 class Placement:
     """Compares the partitions that the metadata log places in one log directory with the directories that are there.
 
-    image: the metadata. node_id: the node's id; None if it is not known. directory_id: the id of the log directory;
-    None if it is not known.
+    image: the metadata. node_id: the node's id; None if it is not known: then no partition counts as placed in the log
+    directory. directory_id: the id of the log directory; None if it is not known: then the node's partitions of which
+    the checkpoints have an offset count as placed in it.
 
     directories: the directories in the log directory that have a partition's name, also with a suffix such as -future.
     reached: each partition's log end offset by the log directory's checkpoints: its recovery point or its high
@@ -206,7 +207,7 @@ class Placement:
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
         """Yield the directories with -future whose partitions lie in no log directory of the node and have no other
         replicas, each with the offset after its last record: Kafka's start deletes them. Directories that Kafka's start
-        renames to the plain name are left out."""
+        renames to the plain name are left out, and so are directories without a record that can be read."""
         kept = {each.partition for each in self.directories if not each.name.state} | self._promoted()
         for each in self.directories:
             topic = self.image.topic(each.name.topic) if each.name.state == "future" else None
@@ -229,8 +230,8 @@ class Placement:
                 yield partition, path
 
     def directory_id_of(self, partition: TopicPartition) -> str | None:
-        """Return the id of the log directory in which the metadata log places the node's replica of a partition; None
-        if the metadata log has no such id."""
+        """Return the id of the log directory in which the metadata log places the node's replica of a partition. None
+        if the node has no replica, or if the metadata log has MIGRATING, UNASSIGNED or LOST in place of an id."""
         directory = self._directory_of(partition)
         return None if directory is None or directory in (MIGRATING, UNASSIGNED, LOST) else from_uuid(directory)
 
@@ -312,10 +313,10 @@ class Placement:
         """Return, by missing partition, the directories that may be the partition's although their names say nothing
         (as in lost+found): one directory if it is certain which one, else several. Partitions without any are left out.
 
-        absent: the missing partitions, with the ids of their topics. A directory with a topic id may belong to each
-        partition of that topic; a directory without a topic id to each partition whose log end offset in the
-        checkpoints equals the directory's. If a directory may belong to several partitions, those count whose log end
-        offsets equal the directory's.
+        absent: the missing partitions, with the ids of their topics. A directory with a topic id fits each partition of
+        that topic; a directory without a topic id fits each partition whose log end offset in the checkpoints equals
+        the directory's. It is certain which directory is a partition's if the two fit no other partition and directory:
+        first among those whose log end offsets are equal, then among all that are left.
         """
         fits: list[tuple[Path, TopicPartition, bool]] = []
         for path in self.misnamed if absent else ():

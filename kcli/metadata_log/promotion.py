@@ -104,8 +104,10 @@ class Compared:
 
     @property
     def set_aside(self) -> Path | None:
-        """The directory of the worse log, which salvage renames to -stray so that Kafka serves the other log. None if
-        there is no current log, or if it is not better and Kafka's start resumes the move or loses no offset."""
+        """The directory that salvage renames to -stray so that Kafka serves the better log: that of the future log if
+        the current log is better, otherwise that of the current log. None if there is no current log. If the current
+        log is not better, also None if Kafka's start resumes the move, or if Kafka starts and the current log has no
+        offset that the future log lacks."""
         promotion = self.promotion
         if promotion.current is None:
             return None
@@ -150,7 +152,7 @@ class Comparison:
 
     def _after_start(self, promotion: Promotion) -> tuple[int, int]:
         """Return the log start and log end offset of the future log after Kafka's start; 0 and 0 if it has no .log
-        file. Raises UnreadableInput."""
+        file, or if Kafka does not start with it. Raises UnreadableInput."""
         directory, home = promotion.future, promotion.future.parent
         if not any(directory.glob(f"*{FileKind.LOG}")):
             return 0, 0

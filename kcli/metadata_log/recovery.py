@@ -215,8 +215,9 @@ class MetadataRecovery:
 
     @property
     def old_marker(self) -> Sequence[StartRefused]:
-        """The clean-shutdown marker of `directory`, if a stop before the broker's last one wrote it, or no stop did;
-        otherwise empty. Raises UnreadableInput."""
+        """What is wrong with the clean-shutdown marker of `directory`, if an earlier stop than the broker's last one
+        wrote it, or if it was made by hand. Empty if there is no marker, or no evidence of this. Raises
+        UnreadableInput."""
         is_marked = self.is_log_directory and LogDirectory(self.directory).was_shut_down_cleanly
         if not is_marked:
             return []
@@ -296,7 +297,8 @@ class MetadataRecovery:
 
     def _sole_futures(self) -> Iterator[tuple[Path, TopicPartition]]:
         """Yield each directory of `Placement.abandoned` with its partition, if it is the only directory with -future of
-        that partition in all log directories of the node. Raises UnreadableInput."""
+        that partition in all log directories of the node. Yields none if the node has no other log directory, or one
+        without meta.properties. Raises UnreadableInput."""
         if self.node.unformatted or not (self.node.others and self._readable.topics):
             return
         placement = self._placement(None)
@@ -335,7 +337,8 @@ class MetadataRecovery:
     @cached_property
     def registered_node_id(self) -> int | None:
         """The id of the broker whose registration has this directory's directory.id, if meta.properties has another
-        node.id. None if node.id is right, or if no broker or several have registered the directory."""
+        node.id. None if node.id is right, if no broker or several have registered the directory, or if meta.properties
+        has no directory.id that can be read."""
         meta = meta_of(self.directory)
         if meta is None or meta.directory_id is None:
             return None
@@ -378,8 +381,8 @@ class MetadataRecovery:
 
     @cached_property
     def known_properties(self) -> MetaProperties | None:
-        """What meta.properties should have, if it is missing or damaged. None if Kafka can use the file, or if the
-        right ids are not known. Raises UnreadableInput."""
+        """What meta.properties should have, if it is missing, damaged or foreign (see the module known_properties).
+        None if it is none of these, or if the right ids are not known. Raises UnreadableInput."""
         if not self.is_log_directory:
             return None
         alone = [each for each in self._voters if each != self._node_id()]
@@ -395,7 +398,7 @@ class MetadataRecovery:
     @property
     def abandoned(self) -> Iterator[StartRefused]:
         """The directories with -future that have the only records of their partitions, and that Kafka's start deletes,
-        without those that salvage renames; none if the node's other log directories are not known. Raises
+        without those that salvage renames; none if no other log directory of the node is known. Raises
         UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
@@ -499,7 +502,8 @@ class MetadataRecovery:
 
     @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
-        """Why Kafka does not start with bootstrap.checkpoint; None if it does. Raises UnreadableInput."""
+        """Why Kafka does not start with the file bootstrap.checkpoint; None if it does, or if this is a directory,
+        which LogDirectory.refusals reports. Raises UnreadableInput."""
         is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports a directory
         return None if is_directory else bootstrap_refusal(self.home)
 
@@ -511,8 +515,9 @@ class MetadataRecovery:
 
     @cached_property
     def left_out(self) -> Sequence[str]:
-        """The files of `directory` that salvage does not copy, or, in place, removes; none if salvage is not wanted.
-        This property reads files at its first use: use it before files change. Raises UnreadableInput."""
+        """The files of `directory` that salvage does not copy to the recovered directory, or that it removes if it
+        recovers `directory` in place; none if salvage is not wanted. This property reads files at its first use: use it
+        before files change. Raises UnreadableInput."""
         if not self.wants_salvage:
             return ()
         is_mended = same_path(self.home, self.directory) and self.can_do_without_bootstrap
@@ -649,15 +654,16 @@ class MetadataRecovery:
 
     @cached_property
     def renamed_log(self) -> Path | None:
-        """The metadata log under another name in `directory`, if `directory` has none under its own name; None if there
-        is none. Raises UnreadableInput."""
+        """The metadata log under another name in `directory`, if the metadata log belongs there, and `directory` has
+        none under its own name. None if there is none. Raises UnreadableInput."""
         is_here = same_path(self.home, self.directory) and not (self.directory / METADATA_DIRECTORY).exists()
         return renamed_metadata_log(self.directory) if is_here and self.is_log_directory else None
 
     @property
     def _can_begin_anew(self) -> bool:
-        """Whether salvage can make a metadata log from the partitions' directories: the configuration says that this
-        node is the only voter, and that the log belongs in `directory`."""
+        """Whether salvage can make a metadata log from the partitions' directories: there is no metadata log, also
+        under another name, and the configuration says that this node is a controller and the only voter, and that the
+        log belongs in `directory`."""
         is_controller = "controller" in self.server.get("process.roles", "")
         is_here = is_controller and self.is_missing and same_path(self.home, self.directory)
         return is_here and self.renamed_log is None and voters_of(self.server) == {self._node_id()}
@@ -727,7 +733,8 @@ class MetadataRecovery:
             self.passed_over.append(StartRefused(METADATA_DIRECTORY, f"{reason}: {outcome}"))
 
     def _look_at_directory_id(self) -> None:
-        """Add to `passed_over` that meta.properties has a directory.id that the node has not registered."""
+        """Add to `passed_over` that meta.properties has another directory.id than the metadata log has for `directory`,
+        unless this run writes the right one."""
         registered, meta = self.registered_directory_id, meta_of(self.directory)
         # other checks report a meta.properties with which Kafka does not start
         if meta is None or unusable(meta) is not None or meta.directory_id in self.node.ids_elsewhere:
@@ -769,8 +776,8 @@ class MetadataRecovery:
 
     def _was_never_here(self, stray: Stray) -> bool:
         """Whether no broker has served the partition from this directory, because the directory is a copy of another
-        partition's: the metadata has the topic but not the partition, and no checkpoint has the partition, though a
-        broker writes its checkpoints every few seconds."""
+        partition's: the metadata has the topic but not the partition, and neither of the two offset checkpoints has the
+        partition, though a broker writes them every few seconds. False if one of them is empty or cannot be read."""
         if stray.topic_id is None:
             return False
         topic = self._readable.topic_by_id(to_uuid(stray.topic_id))

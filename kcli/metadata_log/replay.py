@@ -63,9 +63,9 @@ def replay(
 ) -> MetadataImage:
     """Return the image that the files of a metadata log make. Raises UnreadableInput.
 
-    directory: the one that holds the files. on_error: called with each error. around_damage: see the module. removed:
-    receives the topic ids of the RemoveTopicRecords in the log (not in the snapshot). lenient: records that contradict
-    earlier ones are ignored without an error.
+    directory: the one that holds the files. files: their contents by name, also of other kinds. on_error: called with
+    each error. around_damage: see the module. removed: receives the topic ids of the RemoveTopicRecords in the log (not
+    in the snapshot). lenient: records that contradict earlier ones are ignored without an error.
     """
     first = _around_damage if around_damage else _as_a_start
     image, next_offset = first(directory, files, MetadataImage(lenient=lenient), on_error)
@@ -98,8 +98,9 @@ def _around_damage(
     """Return the image of the latest snapshot that is whole and agrees with the log, and the offset from which on the
     log is to be replayed.
 
-    If there is no such snapshot, return the image of the readable part of the latest damaged snapshot. But if there is
-    none either, or if the log has all records below that snapshot's offset, return `image` as it is, and 0.
+    If there is no such snapshot, return the image of the readable part of the latest damaged snapshot; the log is then
+    replayed from offset 0 on, or from the snapshot's offset on if `_log_below` finds no image below it. But if there is
+    no damaged snapshot, or if the log has all records below its offset, return `image` as it is, and 0.
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
@@ -218,8 +219,9 @@ def contradiction(directory: Path, files: Files, name: str) -> str | None:
 def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImage | None, bool]:
     """Return the image of the log's records below `offset`, and whether all records below `offset` could be read.
 
-    Reading begins with offset 0, or with the oldest snapshot if the log begins above 0. The image is None if the log
-    begins above 0 and has no such snapshot below `offset`, or if it has no segment. Raises UnreadableInput.
+    Reading begins with offset 0. If the log begins above 0, it begins with the oldest snapshot that is not older than
+    the beginning of the log. The image is None if there is no such snapshot below `offset`, or if the log has no
+    segment. Raises UnreadableInput.
     """
     logs = _named(files, FileKind.LOG)
     begin = int(logs[0].partition(".")[0]) if logs else 0

@@ -109,6 +109,7 @@ class MetadataSalvage:
 
         If the topic of that name has another id in the image, it gets `topic_id`, keeps its configuration and loses its
         partitions. But a topic is not changed if one of its directories is no stray, or if other nodes have replicas.
+        topic_id: from partition.metadata. directory_id: that of the log directory in which the stray lies.
         """
         name, number = stray.partition.partition
         known = self.image.topic_by_id(to_uuid(topic_id))

@@ -48,11 +48,11 @@ class Connections:
         self._connections.pop(node_id, None)
 
     def sent(self, node_id: int, correlation: int, now_ms: int) -> None:
-        """Record that a request was sent to the node: it is in flight from now on."""
+        """Record that a request was sent to the node: it is in flight from now on. correlation: its correlation id."""
         self._connections[node_id] = _Connection(correlation, now_ms + self._request_timeout_ms)
 
     def expects(self, node_id: int, correlation: int) -> bool:
-        """Whether an answer belongs to the request in flight."""
+        """Whether an answer of the node with this correlation id belongs to the request in flight to the node."""
         connection = self._connections.get(node_id)
         return connection is not None and connection.awaits == correlation
 

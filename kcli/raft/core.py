@@ -169,7 +169,8 @@ class Core:
     # changes of state
 
     def to_unattached(self, epoch: int, now_ms: int, leader_id: int = NOBODY) -> None:
-        """Become unattached in a higher epoch; a prospective that gives up becomes unattached in its own epoch."""
+        """Become unattached in a higher epoch; a prospective that gives up becomes unattached in its own epoch.
+        leader_id: the leader of `epoch`, if it is known but its endpoints are not."""
         old = self.state
         assert epoch > old.epoch or (epoch == old.epoch and isinstance(old, Prospective)), "epochs grow"
         if not self.is_voter:
@@ -185,7 +186,8 @@ class Core:
         self.connections.reset()
 
     def add_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Vote for `candidate` in this epoch and save the vote, unless this node has voted in it."""
+        """Vote for `candidate` in this epoch and save the vote, if this node is unattached or prospective and has not
+        voted in the epoch."""
         old = self.state
         if isinstance(old, Unattached | Prospective) and old.voted is None:
             assert candidate.id != self.key.id, "its own vote makes it a candidate"

@@ -8,7 +8,7 @@ differs:
                   that other nodes name, a node adopts only these, so no number of requests brings it to the largest
                   epoch. An honest quorum never makes a larger jump, as two million elections would have taken place
                   without this node
-    out of reach  any higher epoch. A request with such an epoch is answered with the epoch of this node and no vote; an
+    out of reach  any higher epoch. A request with such an epoch gets no vote, and an error in place of an answer; an
                   answer with such an epoch is ignored. To the other node this is like a lost message, which Raft allows
                   for
     the largest   a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
@@ -111,9 +111,13 @@ class Votes:
 
 
 def may_vote(election: Election, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-    """Return whether a node that follows no leader may vote for a candidate. up_to_date: whether the candidate's log
-    ends at or after the end of that node's log, by epoch, then offset. pre_vote: whether the candidate asks for a
-    pre-vote, which a node may give to several candidates."""
+    """Return whether a node that follows no leader may vote for a candidate in its epoch: if it has voted, only for the
+    same candidate again; otherwise if `up_to_date`, and the epoch has no known leader.
+
+    election: the leader and the vote that the node knows. up_to_date: whether the candidate's log ends at or after the
+    end of that node's log, by epoch, then offset. pre_vote: whether the candidate asks for a pre-vote, which the node
+    may give to several candidates: `up_to_date` alone decides.
+    """
     if pre_vote:
         return up_to_date
     if election.voted is not None:

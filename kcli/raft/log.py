@@ -123,7 +123,8 @@ class QuorumStore(Protocol):
 
 class Validity(Enum):
     """How a replica's log, given by its end offset and last epoch, relates to this log. VALID: the replica's log is a
-    beginning of this log. DIVERGING: its end differs from this log. SNAPSHOT: it ends below the start of this log."""
+    beginning of this log. DIVERGING: its end differs from this log. SNAPSHOT: this log no longer has
+    the records at its end, only snapshots."""
 
     VALID = auto()
     DIVERGING = auto()

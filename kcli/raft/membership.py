@@ -80,8 +80,9 @@ def handle_add(core: Core, token: Token, request: AddRaftVoter, now_ms: int) -> 
 
 
 def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms: int) -> bool:
-    """Continue to add a voter, which has answered ApiVersions: append the VotersRecord. Returns whether the answer was
-    usable."""
+    """Continue to add a voter, which has answered ApiVersions: append the VotersRecord. If the voter's log lags behind,
+    or if the voter does not support the level of kraft.version, end the change with an error instead. Returns whether
+    the answer was usable."""
     leader = core.state
     if not isinstance(leader, Leader):
         return True

@@ -310,8 +310,9 @@ class Raft:
         return self._finish(now_ms)
 
     def stand_for_election(self, now_ms: int) -> Outcome:
-        """Begin an election at once, unless this node has fetched from the leader that it follows. If other voters have
-        a leader, they refuse the pre-vote, and the election ends."""
+        """Begin an election at once, if this node is a voter that follows no leader, or has not fetched yet from the
+        leader that it follows; a resigned leader first enters the next epoch. In any other state, do nothing. If other
+        voters have a leader, they refuse the pre-vote, and the election ends."""
         core, state = self._core, self._core.state
         if isinstance(state, Resigned) and not core.is_shutting_down:
             core.to_unattached(next_epoch(state.epoch), now_ms)

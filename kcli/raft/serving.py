@@ -19,7 +19,8 @@ from kcli.raft.votes import has_other_cluster
 
 
 def refuse_follower(core: Core, epoch: int) -> ErrorCode:
-    """Return the error for a request that only the leader of `epoch` may answer; NONE if this node leads that epoch."""
+    """Return the error for a request that only the leader of `epoch` may answer; NONE if this node leads that epoch,
+    and is not shutting down."""
     state = core.state
     if epoch < state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH

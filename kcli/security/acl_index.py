@@ -98,8 +98,8 @@ class AclIndex:
             del self._by_subject[acl.resource_type, *subject]
 
     def _patterns(self, acl: Acl) -> dict[tuple[ResourceType, str], _Pattern]:
-        """Return the part of the index that the ACL belongs to. As in Kafka, every pattern type but LITERAL is treated
-        as a prefix."""
+        """Return the index in which the ACL belongs: that of literal names for pattern type LITERAL, that of prefixes
+        for every other pattern type, as in Kafka."""
         return self._literal if acl.pattern_type is PatternType.LITERAL else self._prefixed
 
 

@@ -64,7 +64,8 @@ class AclOptions:
     idempotent: bool = False
 
     def check(self) -> None:
-        """Raise UsageError if the options contradict each other."""
+        """Raise UsageError if the options name no resource, contradict each other, or name an operation that one of the
+        resources does not have."""
         types = {each.type for each in self.resources}
         if not types:
             raise UsageError("no resource: give --topic, --group, --cluster, --transactional-id or another one")

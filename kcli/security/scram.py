@@ -309,13 +309,14 @@ def _client_first(message: str) -> _ClientFirst:
 
 
 def is_sasl_name(text: str) -> bool:
-    """Return whether an ASCII text without "," is a valid name in a message: "=" occurs only in "=2C" and "=3D"."""
+    """Return whether an ASCII text without "," is a valid name in a message: it is not empty, and "=" occurs only in
+    "=2C" and "=3D"."""
     return bool(text) and "=" not in text.replace("=2C", ",").replace("=3D", ",")
 
 
 def _last_value(extensions: str, name: str) -> str:
-    """Return the value of the last extension of that name, "" if there is none. extensions: a text with a "," before
-    each."""
+    """Return the value of the last extension of that name, "" if there is none. extensions: the text of all of them,
+    each written as ",NAME=VALUE"."""
     return f"{extensions},".rpartition(f",{name}=")[2].partition(",")[0] if f",{name}=" in extensions else ""
 
 

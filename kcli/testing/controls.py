@@ -90,7 +90,7 @@ class Controls:
 
     @property
     def node(self) -> Node:
-        """The running node."""
+        """The running node. Raises Refused if the broker is stopped."""
         if self._node is None:
             raise Refused("the broker is stopped")
         return self._node
@@ -127,8 +127,8 @@ class Controls:
         self._clock.ahead_ms = 0.0
 
     async def copy_to(self, target: Path) -> None:
-        """Copy the log directories of the running broker. A broker that starts on the copy recovers the logs as after
-        kill -9."""
+        """Copy the log directories of the running broker to directories 0, 1, ... in `target`. A broker that starts on
+        the copy recovers the logs as after kill -9."""
         await self._loop.settle()
         for i, path in enumerate(self.node.config.log_dirs):
             snapshot.copy_tree(Path(path), target / str(i))
@@ -305,7 +305,7 @@ class Controls:
         await self._loop.advance(self._clock, delta_ms)
 
     async def settle(self) -> None:
-        """Wait until the broker's event loop is idle."""
+        """Wait until the broker's event loop and its threads are idle, but at most 5 s."""
         await self._loop.settle()
 
 

@@ -273,7 +273,8 @@ class Kafka:
         confluent-kafka.
 
         user: who connects, if the broker's security has users. A user who logs in by SCRAM is made at the first call.
-        Raises UsageError for another library or one that is not installed, and for a user if the broker has no users.
+        Raises UsageError for another library or one that is not installed, for a user if the broker has no users, and
+        for none if it has users.
         """
         from kcli.testing.security import plain_config
 
@@ -428,7 +429,8 @@ class Kafka:
         return partitions
 
     def seed(self, seed: Any) -> None:
-        """Create the topics and append the records of a seed: a mapping, or the path of a YAML, JSON or TOML file.
+        """Create the topics and append the records of a seed: a mapping, a list of topic names, or the path of a YAML,
+        JSON or TOML file.
 
         kcli.testing.seed describes its form. None does nothing.
 

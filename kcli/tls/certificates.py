@@ -139,8 +139,9 @@ def read_authority(pem: bytes, valid: dt.timedelta = YEARS_10) -> Authority:
 
 
 def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
-    """Return the host names and addresses of the first certificate in the PEM text. Return no names if the certificate
-    has expired at `now`, or has no alternative names, which only the certificate of a server has."""
+    """Return the host names and addresses of the first certificate in the PEM text. Return no names if the text has no
+    certificate, or if the certificate has expired at `now` or has no subject alternative names, which only the
+    certificate of a server has."""
     from cryptography.x509 import (
         DNSName,
         ExtensionNotFound,

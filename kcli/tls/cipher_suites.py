@@ -23,7 +23,8 @@ _SETTING: Final = "ssl.cipher.suites"
 
 
 def openssl_name(suite: str) -> str | None:
-    """Return OpenSSL's name of a suite of TLS 1.2; None for a text that is not a suite's name."""
+    """Return OpenSSL's name of a suite of TLS 1.2. None for a text that is no suite's name, or that names a suite which
+    Java has disabled, or which has no encryption or no certificate."""
     found = _NAME.fullmatch(suite)
     if found is None:
         return None
@@ -53,7 +54,7 @@ def newer_suites(suites: tuple[str, ...]) -> frozenset[str]:
 
     Python cannot disable single suites of TLS 1.3 in OpenSSL, so kcli closes a connection that has agreed on a suite
     that the setting does not name. To keep the connections of all clients that support a named suite, the suite that
-    OpenSSL prefers must be among the named ones. Raises InvalidTlsSetting.
+    OpenSSL prefers must be among the named ones. Raises InvalidTlsSetting if suites of TLS 1.3 are named without it.
     """
     named = frozenset(suites) & frozenset(TLS_1_3)
     if named and TLS_1_3[0] not in named:

@@ -126,7 +126,7 @@ def _equip(
 
 def _choose_suites(context: ssl.SSLContext, settings: TlsSettings) -> frozenset[str]:
     """Set the protocols and cipher suites of the context. If ssl.cipher.suites names suites of TLS 1.3, return the
-    suites of TLS 1.3 that it does not name; otherwise return none."""
+    suites of TLS 1.3 that it does not name; otherwise return none. Raises InvalidTlsSetting."""
     lowest, highest = settings.protocols
     refused: frozenset[str] = frozenset()
     if settings.cipher_suites:

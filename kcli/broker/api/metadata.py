@@ -185,8 +185,10 @@ def _hidden(
     *,
     is_internal: bool = False,
 ) -> types.MetadataResponseTopic:
-    """Return the part of the response about a topic that the client must not see: no partitions and no authorized
-    operations."""
+    """Return the part of the response about a topic whose partitions are not shown, because the client may not describe
+    or create the topic, no topic has the requested id, or the whole request is refused: it has the error `code`, no
+    partitions and no authorized operations. name: None if the client has requested the topic by its id. topic_id: None
+    if the client has requested the topic by its name."""
     return call.new(
         "MetadataResponseTopic",
         error_code=code,

@@ -63,7 +63,7 @@ class View:
         return next((node.id for node in self.nodes if not node.is_fenced), NO_NODE)
 
     def leader(self, partition: Partition) -> int:
-        """Return the partition's leader; -1 if the leader has no address for the client."""
+        """Return the broker id of the partition's leader; -1 if it has none, or none with an address for the client."""
         return partition.leader if partition.leader in self._reachable else NO_NODE
 
     def offline_replicas(self, partition: Partition) -> tuple[int, ...]:

@@ -60,8 +60,9 @@ def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker
 
 
 def validate_types(properties: Mapping[str, str]) -> None:
-    """Check the type of each value; a configuration of one listener has the type of the configuration that it
-    overrides. Raises InvalidConfig."""
+    """Check the value of each dynamic configuration that Kafka defines, by its type and its valid values; a
+    configuration of one listener is checked as the configuration that it overrides. Other names are not checked. Raises
+    InvalidConfig."""
     base = {_base(name): text for name, text in properties.items()}
     for name, key in DYNAMIC_KEYS.items():
         if name in base:

@@ -68,8 +68,8 @@ class Key:
     internal: bool = False
 
     def parse(self, name: str, text: str) -> Value:
-        """Return the value that `text` stands for. Raises InvalidConfig if the text has another type, or the value is
-        not valid."""
+        """Return the value that `text` stands for; a list without its duplicates. Raises InvalidConfig if the text has
+        another type, or the value is not valid. name: of the configuration, for the error message."""
         value = parse(name, text, self.type)
         if isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -173,7 +173,8 @@ def not_empty(name: str, value: Value) -> None:
 
 
 def each(check: Callable[[str], object]) -> Validator:
-    """Return a validator of lists that calls `check`, which may raise InvalidConfig, for every word."""
+    """Return a validator of lists that calls `check`, which may raise InvalidConfig, for every word. None is not
+    valid."""
 
     def all_of(name: str, value: Value) -> None:
         if value is None:

@@ -39,7 +39,8 @@ def parse_listeners(
     words: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool = True
 ) -> tuple[Endpoint, ...]:
     """Return the endpoints of `listeners` or `advertised.listeners`. protocols: listener name -> security protocol.
-    distinct_ports: whether two listeners with the same port are refused, as in `listeners`. Raises InvalidConfig."""
+    distinct_ports: whether two listeners with the same port are refused, as in `listeners`, unless one has an IPv4
+    address and the other an IPv6 address. Raises InvalidConfig."""
     try:
         endpoints = tuple(_listener(word, protocols) for word in words)
         _validate(endpoints, words, distinct_ports=distinct_ports)

@@ -203,7 +203,8 @@ def check_served(config: BrokerConfig) -> None:
 
 
 def check_topics(image: MetadataImage) -> None:
-    """Raise CannotServe if a topic has a configuration that this broker does not implement."""
+    """Raise CannotServe if a topic has tiered storage (remote.storage.enable=true), which this broker does not
+    implement."""
     for (kind, name), configs in image.configured.items():
         if kind == TOPIC_RESOURCE and configs.get(TIERED, "").strip().lower() == "true":
             raise CannotServe(f"topic {name} has {TIERED}=true: {_NO_TIER}; delete it or take that back first")
@@ -218,10 +219,11 @@ def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
 
 
 def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | None:
-    """Return the first configuration that this broker does not implement, with the reason; None if it implements all of
-    them.
+    """Return the first reason, with the name of the configuration, why this broker cannot run with its configuration:
+    one that it does not implement, or an invalid one for the security of a listener or of the connections to other
+    nodes (security.py). Return None if there is no such reason.
 
-    names: the configurations to check, None for all.
+    names: the configurations to check, None for all. The security is checked in any case.
     """
     for name in config.properties if names is None else names:
         text = config.properties.get(name, "")

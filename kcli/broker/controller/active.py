@@ -50,8 +50,9 @@ Properties = Mapping[str, str]
 
 @dataclass(slots=True)
 class _Death:
-    """The end of a node's process. epoch: the node's broker epoch in the metadata image when its process ended.
-    was_started: whether the launcher has started the node's next process."""
+    """The end of a node's process, which the launcher (the process of `kcli serve --nodes`, which starts the nodes of a
+    cluster) has reported. epoch: the node's broker epoch in the metadata image when its process ended. was_started:
+    whether the launcher has started the node's next process."""
 
     epoch: int
     was_started: bool = False
@@ -123,7 +124,8 @@ class ActiveController:
         heartbeats, metadata = self.heartbeats, self._metadata
         known = metadata.draft.brokers.get(state.id)
         if known is not None and known.epoch == previous_epoch and known.incarnation_id != state.incarnation_id:
-            # the previous process has shut down cleanly, but without a controlled shutdown: it may not be fenced yet
+            # the broker's previous process has shut down cleanly, but maybe without a controlled shutdown, so that the
+            # broker is not fenced yet
             heartbeats.end_session(state.id)
             if not known.fenced:
                 self._fence(state.id, "it has shut down")

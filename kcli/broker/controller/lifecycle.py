@@ -340,7 +340,9 @@ class BrokerLifecycle:
 
     async def shut_down(self) -> None:
         """Ask the controller for a controlled shutdown: it elects other leaders for this broker's partitions, and
-        fences the broker. Return at once if the broker is not started, or has controlled.shutdown.enable=false."""
+        fences the broker. Return when the controller allows the broker to stop, or when no controller has responded for
+        too long, at the latest after SHUTDOWN_S. Return at once if the broker is not started, or has
+        controlled.shutdown.enable=false."""
         if self._task is None or not self._is_up or not self._config.controlled_shutdown_enable:
             return
         if self._shutdown is None:

@@ -376,7 +376,14 @@ class Coordinator:
 
     def _do(self, shard: _Shard, step: Callable[[int], Outcome], request: Any = None) -> None:
         """Run one step of the state machine; append and replay the step's records, send its responses, carry out
-        its messages, and set the timer for the next deadline."""
+        its messages (the last two once the records are committed), and set the timer for the next deadline.
+
+        step(now in ms): a method of the state machine, which returns the Outcome. request: the request that the step
+        handles, None for a step without one.
+
+        If the records cannot be appended, the requests of the step fail, and the state machine is replaced if its state
+        already contains the records (see Work.changes_nothing).
+        """
         outcome = NOTHING
         now_ms = self.context.clock.now_ms()
         try:
@@ -452,7 +459,8 @@ class Coordinator:
             shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
 
     def _start_again(self, shard: _Shard, error: Exception, delay_s: float = 0) -> None:
-        """Replace a state machine whose records were not appended, because its state already contains these records."""
+        """Replace a state machine by a new one, which is loaded from the log: its state contains records that were not
+        appended, or an exception (`error`) has interrupted its step. delay_s: the delay before the loading begins."""
         report(f"{self.topic}-{shard.number}: not appended", error)
         shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._shards.get(shard.number) is shard:

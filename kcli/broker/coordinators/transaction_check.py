@@ -219,7 +219,8 @@ def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
 
 
 def verdict(code: ErrorCode, client: Client) -> Verdict:
-    """Return the error code and message for a batch whose partition the coordinator refuses with the error `code`."""
+    """Return the error code and message for a batch whose partition the coordinator refuses with the error `code`. A
+    transient error becomes NOT_ENOUGH_REPLICAS, after which the producer retries."""
     if code == ErrorCode.INVALID_TXN_STATE:
         return Verdict(code, NOT_ADDED)
     if code in PASSING or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):

@@ -178,7 +178,9 @@ def in_parts(handler: Handler, parts: Parts) -> Handler:
 
 
 def _count(item: Any, path: tuple[str, ...], enough: int) -> int:
-    """Return the number of innermost items; if there are more than `enough`, any number above `enough`."""
+    """Return the number of innermost items, where a list without items counts as one; if there are more than `enough`,
+    any number above `enough`. item: the request, or an item of it. path: the names of the nested lists in `item`, the
+    outermost first."""
     items = getattr(item, path[0]) or ()
     if len(path) == 1 or len(items) > enough:
         return len(items) or 1
@@ -297,8 +299,8 @@ class Merged:
         self.add(item)
 
     def add(self, item: Any) -> None:
-        """Add the lists in `item`, from the response to the next part. An item that was split between two parts becomes
-        one item again."""
+        """Append the items of `item` (the response to the next part, or an item of it) to those merged so far. A topic,
+        or another outer item, whose inner items were split between two parts becomes one item again."""
         found = getattr(item, self._path[0]) or ()
         if len(self._path) == 1:
             self._items += found
@@ -308,8 +310,8 @@ class Merged:
                 self._items.append(Merged(each, self._path[1:]))
 
     def takes(self, item: Any) -> bool:
-        """Add the list in `item` if all other fields of `item` equal those of the item given to the constructor. Return
-        whether they do."""
+        """If all fields of `item` but its inner list equal those of the item given to the constructor, both are parts
+        of the same item: append the inner items of `item`, and return True. Else return False."""
         is_same: bool = replace(item, **{self._path[0]: ()}) == self._item
         if is_same:
             self.add(item)

@@ -297,7 +297,7 @@ class Background:
         await self._write(FileKind.REPLICATION_OFFSETS)
 
     def checkpoint_soon(self, directory: LogDir) -> None:
-        """Write the checkpoints of a log directory, because partitions were removed from it."""
+        """Write the checkpoints of a log directory, because partitions were removed from it, or moved to or from it."""
         self.compactor.forget_all_but(directory, {key for key, _ in self._logs.logs_in(directory)})
         if self._is_running:
             kinds = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS

@@ -170,7 +170,8 @@ class ReplicatedMetadataLog(MetadataLog):
         return partial(self._upgrade_kraft, validate_only=validate_only)
 
     def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
-        """Raise kraft.version to `level`. Raises Refused, NotController."""
+        """Raise kraft.version to `level`; with `validate_only` only check that this is possible. Raises Refused if it
+        is not, and NotController."""
         driver, epoch = self.driver, self.epoch
         try:
             outcome = self._raft.upgrade_kraft_version(epoch, level, driver.now_ms, validate_only=validate_only)

@@ -456,9 +456,9 @@ class Connection:
         self._go_on(FREED)
 
     def _pass_on(self, taken_bytes: int) -> None:
-        """Free the request memory of the last request (taken_bytes). If its response is pending, the memory is freed
-        when the response is sent. Once the client has logged in, its later requests use the memory that logged-in
-        clients share."""
+        """Free the request memory (taken_bytes) of the request that was just handled; if its response is pending, leave
+        the memory reserved until the response is sent. Once the client has logged in, its later requests use the memory
+        that logged-in clients share."""
         if taken_bytes and self._pending:
             self._pending[-1].size_bytes += taken_bytes
         elif taken_bytes:
@@ -480,7 +480,9 @@ class Connection:
     # answering
 
     def _request(self, frame: memoryview) -> None:
-        """Decode a request and call its handler. frame: the request without its length. Raises BadRequest, HangUp."""
+        """Handle one request: pass it to the authentication, respond to it at once if it is plain, else decode it, in a
+        thread if that takes long, and call its handler. frame: the request without its length. Raises BadRequest,
+        HangUp."""
         authentication = self._authentication
         if authentication is not None:
             if len(frame) > LONG_BYTES and not authentication.is_done:

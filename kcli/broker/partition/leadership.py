@@ -208,7 +208,8 @@ class Leadership:
 
     def high_watermark(self, log_end: int, configured: int, now_ms: int) -> int | None:
         """Return the high watermark: the smallest log end offset of the maximal ISR and of the followers about to join
-        it. Return None while the ISR is too small for the high watermark to move.
+        it (those that are caught up and may join). Return None while the ISR is too small for the high watermark to
+        move.
 
         log_end: the leader's log end offset. configured: min.insync.replicas.
         """
@@ -259,8 +260,8 @@ class Leadership:
 
     def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
         """Return the change whose new ISR is `isr`; it is the pending change from now on. isr: broker ids in ascending
-        order. Kafka's hash set has the same order: the metadata log keeps it, and Kafka's tools show it. added: the
-        broker that the change adds, None if it adds none."""
+        order, the order in which Kafka sends them, too. The order is visible: the metadata log stores the ISR in it,
+        and Kafka's tools show it. added: the broker that the change adds, None if it adds none."""
         brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
         self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
         return self.pending

@@ -39,7 +39,8 @@ def long_batches(batches: Batches) -> Batches:
 
 async def check_apart(batches: Batches, now_ms: int) -> Checked:
     """Check the batches in threads, one after the other. Return, by the place of each batch in the request, the checked
-    batch or the error with which it is refused."""
+    batch or the error with which it is refused. Once REQUEST_LIMIT bytes are decompressed, all further batches are
+    refused."""
     outcome: dict[Place, CheckedBatch | AppendRefused] = {}
     left = REQUEST_LIMIT
     for place, (records, rules) in batches.items():

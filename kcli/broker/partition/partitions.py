@@ -7,8 +7,8 @@
     append        append_as_leader: the high watermark follows at once if this replica is the only one in the ISR, else
                   with the Fetches of its followers (kcli.broker.replication); append_as_follower: batches that were
                   fetched from the leader
-    watch         calls a function at every change that lets a consumer read more, and when the replica goes offline or
-                  is deleted; watch_end: at changes that concern a follower
+    watch         calls a function at every change that a waiting request of a client may need; watch_end: at changes
+                  that a waiting Fetch of a follower may need
     wait          wait_committed: waits until the high watermark is at least an offset
 
 A replica is offline if its log directory has failed; requests get KAFKA_STORAGE_ERROR until the broker has started
@@ -176,7 +176,8 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """The log, opened if necessary. An offline replica also has its log if it was open before. Raises LogFailed."""
+        """The log; it is opened or created if it is not open. Raises LogFailed if it is not open and cannot be opened,
+        as for an offline or deleted replica."""
         return self._open() if self._log is None else self._log
 
     def open(self) -> None:
@@ -186,7 +187,7 @@ class Partition:
 
     @property
     def opened_log(self) -> PartitionLog | None:
-        """The log, None if it is not open. An offline replica also has its log if it was open before."""
+        """The log; None if it is not open. A log that was open when the replica went offline is still returned."""
         return self._log
 
     async def open_in_thread(self) -> PartitionLog:
@@ -398,17 +399,18 @@ class Partition:
             self._commits.reached(log.high_watermark, self._committed_code(log))
 
     def _committed_code(self, log: PartitionLog) -> ErrorCode:
-        """Return the result of a wait for the high watermark: NONE, or NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has
-        become smaller than min.insync.replicas since the wait began."""
+        """Return the result of a wait for an offset that the high watermark has reached: NONE, or
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR is smaller than min.insync.replicas now."""
         leadership = self.leadership
         if leadership is None or leadership.min_isr(log.config.min_insync_replicas) <= len(leadership.maximal_isr):
             return ErrorCode.NONE
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def wait_committed(self, offset: int, timeout_s: float) -> Outcome:
-        """Return a future that is done when the leader's high watermark is at least `offset`. Its result is NONE,
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR; the future
-        raises no exception."""
+        """Return a future that is done when the leader's high watermark is at least `offset`, when timeout_s is over,
+        or when this replica goes offline or no longer leads the partition. Its result is an error code: NONE or
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND if the high watermark is at least `offset`, otherwise REQUEST_TIMED_OUT,
+        NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR. The future raises no exception."""
         code = self.check_leader_epoch()
         if code is not None or self._log is None:
             return done(code or ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -420,7 +422,8 @@ class Partition:
 
     def fetched(self, follower: Follower, offset: int, start: int, broker_epoch: int) -> None:
         """Note a follower's Fetch at `offset`, which acknowledges everything below `offset`: the follower may join
-        the ISR, and the high watermark may move. start: the follower's log start offset."""
+        the ISR, and the high watermark may move. start: the follower's log start offset. broker_epoch: the one in the
+        Fetch, -1 for none."""
         leadership, log = self.leadership, self._log
         if leadership is None or log is None:
             return
@@ -442,8 +445,8 @@ class Partition:
             self._high_watermark_moved(log)
 
     def shrink_isr(self) -> None:
-        """Send the controller the change that removes lagging followers from the ISR, if there are any. Move the high
-        watermark if it no longer waits for a follower that was about to join the ISR."""
+        """If followers in the ISR lag, send the controller a change that removes them from the ISR. Then move the high
+        watermark if that is possible, as it may have waited for a follower that would have joined the ISR."""
         if self.leadership is not None and self._log is not None and not self.is_offline:
             host = self.host
             change = self.leadership.shrinking(self._log.log_end_offset, host.now_ms(), host.broker_epoch)
@@ -466,8 +469,8 @@ class Partition:
     def append_as_follower(
         self, data: memoryview | None, high_watermark: int, log_start_offset: int, now_ms: int
     ) -> None:
-        """Append batches that were fetched from the leader, and raise the high watermark and the log start offset to
-        the leader's, as far as this log goes.
+        """Append batches that were fetched from the leader. Then raise the high watermark to the leader's, but not
+        above this log's end, and the log start offset to the leader's, but not above this log's high watermark.
 
         data: the batches; None if the leader has sent none. high_watermark, log_start_offset: the leader's. Raises
         AppendRefused, UnexpectedOffsets; also LogFailed and OSError, which the caller passes to `failed`.
@@ -500,8 +503,8 @@ class Partition:
         self._wake()
 
     def delete_records(self, offset: int) -> int:
-        """Move the log start offset forward to `offset`. Return the low watermark, the smallest log start offset of all
-        replicas: it rises only when the followers have moved their log start offsets too.
+        """Move the log start offset forward to `offset`. Return the low watermark (see `low_watermark`), which rises
+        only when the followers have moved their log start offsets too.
 
         Raises OffsetOutOfRange if `offset` is above the high watermark, LogFailed, OSError.
         """
@@ -520,7 +523,8 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset of the replicas on live brokers. Raises LogFailed."""
+        """The smallest log start offset of this replica and, if this broker is the leader, of the followers on live
+        brokers. Raises LogFailed."""
         found = self.log.log_start_offset
         if self.leadership is not None:
             for follower in self.leadership.followers.values():
@@ -531,7 +535,9 @@ class Partition:
     # waiting
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` at every change of the partition until `unwatch`. `watcher` must not change the partition."""
+        """Until `unwatch`, call `watcher` at every change that a waiting request may need: the high watermark or the
+        log start offset of a replica has moved, the log was truncated, the partition's state in the metadata has
+        changed, or the replica has gone offline or was deleted. `watcher` must not change the partition."""
         self._watchers[watcher] = self._watchers.get(watcher, 0) + 1
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -541,9 +547,10 @@ class Partition:
             self._watchers[watcher] = count - 1
 
     def watch_end(self, watcher: EndWatcher) -> None:
-        """Until `unwatch_end`, call `watcher`, which belongs to a follower: with True when the log has grown or the
-        partition's state has changed, which is urgent; with False when the high watermark or the log start offset has
-        moved."""
+        """Until `unwatch_end`, call `watcher`, which belongs to the fetch session of a follower. The argument of the
+        call is True for a change after which a waiting Fetch is read again at once (the log has grown, or the
+        partition's state has changed), and False for a change that can wait for the next response (the high watermark
+        or the log start offset has moved)."""
         self._end_watchers[watcher] = None
 
     def unwatch_end(self, watcher: EndWatcher) -> None:
@@ -608,9 +615,10 @@ class Partitions:
         return self._by_name.get((topic, number))
 
     def look_up(self, topic: str | UUID, number: int) -> Partition | ErrorCode:
-        """Return the partition of a topic, by the topic's name or id. Return NOT_LEADER_OR_FOLLOWER if only other
-        brokers have replicas of it, UNKNOWN_TOPIC_OR_PARTITION if the metadata image has no such partition,
-        UNKNOWN_TOPIC_ID if the metadata image has no topic with that id.
+        """Return this broker's replica of a partition, also if it is offline, by the topic's name or id. Without a
+        replica on this broker return an error: NOT_LEADER_OR_FOLLOWER if only other brokers have replicas of the
+        partition, UNKNOWN_TOPIC_OR_PARTITION if the metadata image has no such partition, UNKNOWN_TOPIC_ID if the
+        metadata image has no topic with that id.
 
         Source: ReplicaManager.getPartitionOrError.
         """

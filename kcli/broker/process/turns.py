@@ -42,8 +42,8 @@ def at_once(work: Parts[T]) -> T:
 
 
 def has_long_list(message: Any) -> bool:
-    """Whether a message has a list of more than LONG_ITEMS items, or the first item of one of its lists has such a
-    list."""
+    """Whether a message has a list of more than LONG_ITEMS items at any depth; of each list's items only the first one
+    is searched for further lists."""
     for name in getattr(message, "__slots__", ()):
         items = getattr(message, name)
         if type(items) is tuple and items and (len(items) > LONG_ITEMS or has_long_list(items[0])):

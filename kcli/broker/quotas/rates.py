@@ -6,7 +6,9 @@ from collections import deque
 
 
 class Rate:
-    """The sum of values per second over the last `windows` windows of window_ms, including the current window."""
+    """The average of values per second: the sum of the values in the last `windows` windows of window_ms each (the
+    current window included), divided by the time of these windows. A window begins with the first value after the end
+    of the window before it."""
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self._windows, self._window_ms = windows, window_ms
@@ -31,8 +33,9 @@ class Rate:
         return elapsed + max(0, least - full) * self._window_ms
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """Return the time, in ms, for which no further values may be added until the rate has fallen to `bound`, in
-        values per second; 0 if the rate is not above `bound`."""
+        """Return the time, in ms, after which the rate has fallen to `bound` if no further values are added; 0 if the
+        rate is not above `bound`. bound: the permitted rate, per second; if it is 0, the time of all windows is
+        returned."""
         window_ms = self.window_ms(now_ms) or self._window_ms
         rate = sum(value for _, value in self._samples) / (window_ms / 1000)
         if rate <= bound:
@@ -42,7 +45,8 @@ class Rate:
 
 class TokenBucket:
     """A token bucket. `bound`, a parameter of its methods, is the number of tokens added each second; the bucket holds
-    at most the tokens that are added in burst_s seconds. `take` may make the number of tokens negative."""
+    at most the tokens that are added in burst_s seconds, and is full at first. `take` may make the number of tokens
+    negative."""
 
     def __init__(self, burst_s: float, now_ms: int, bound: float) -> None:
         self._burst_s = burst_s

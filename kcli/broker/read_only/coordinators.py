@@ -2,9 +2,9 @@
 
     loading   at the first request, and at a request after the files have changed, a thread replays the partition's log
               into a new state machine, skipping damage
-    requests  only those that change nothing: `loaded` is never called on a state machine, so that no member times out,
-              no group rebalances and no marker is written; groups have the state in which a coordinator finds them at
-              its start
+    requests  only those that change nothing. The machine's method `loaded`, which starts sessions and continues
+              unfinished transactions, is never called: no member times out, no group rebalances and no marker is
+              written; groups have the state that a coordinator finds in the log when it starts
 
 Without a metadata log the number of partitions of a coordinator's topic is unknown, and assumed to be at least the
 configured number. If no partition of __consumer_offsets is on disk, there are no groups; clients that assign partitions

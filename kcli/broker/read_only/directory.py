@@ -33,9 +33,9 @@ DEFAULT_NODE_ID = 1
 
 @dataclass(frozen=True, slots=True)
 class FoundPartition:
-    """A partition's directory. log_directory: the directory that was given to the broker: it contains the partition's
-    directory, or is that directory itself. log_start_offset: the one in that directory's log-start-offset-checkpoint,
-    None if the checkpoint has none."""
+    """A partition's directory (`path`). log_directory: the directory that was given to the broker: it contains `path`,
+    or is `path` itself. log_start_offset: the partition's entry in the file log-start-offset-checkpoint in
+    log_directory; None if there is no entry."""
 
     key: TopicPartition
     path: Path

@@ -26,7 +26,7 @@ POLL_S = 0.1
 
 class Extent(NamedTuple):
     """An object that stands in for a PartitionLog (see ReadOnlyPartition.opened_log). size: the log's size in bytes.
-    The offsets are 0, as to know them the log's segments would have to be read."""
+    high_watermark and log_end_offset are always 0: to find the real offsets, segments would have to be read."""
 
     size: int
     high_watermark: int = 0
@@ -101,7 +101,8 @@ class ReadOnlyPartition(Partition):
 
     @property
     def opened_log(self) -> PartitionLog | None:
-        """An Extent with the size of the log in place of the log, as the callers of this property use only the size."""
+        """An Extent with the size of the log in place of the log, as the callers of this property use only the size;
+        never None."""
         return cast("PartitionLog", Extent(self.read_only_log.size))
 
     def failed(self, error: Exception) -> None:

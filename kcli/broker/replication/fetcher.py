@@ -96,8 +96,8 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        # when the last Fetch was sent, in ms, less the time by which its max_wait is shorter than _wait_ms: so no Fetch
-        # that waits for all of its max_wait counts as answered early
+        # The time, in ms, by which `_take` finds out whether the leader responded early: when the last Fetch was sent;
+        # if its max_wait was shorter than _wait_ms, the difference is subtracted.
         self._fetched_ms = 0
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
@@ -314,9 +314,10 @@ class Fetcher:
             self.plan.delay(followed, now_ms)
 
     async def _find_place(self, followed: Followed) -> None:
-        """After OFFSET_OUT_OF_RANGE: truncate this broker's log at the leader's log end offset if this log's end offset
-        is above the leader's. If it is below the leader's log start offset, delete all of this log, and begin it anew
-        at the leader's log start offset."""
+        """After OFFSET_OUT_OF_RANGE, compare this log's end offset with the leader's log. If it is above the leader's
+        log end offset, truncate this log at that offset. If it is below the leader's log start offset, delete all of
+        this log, and begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset
+        again."""
         try:
             end = await self._offset(followed, LATEST)
             start = await self._offset(followed, EARLIEST)

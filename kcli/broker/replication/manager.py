@@ -251,7 +251,7 @@ class ReplicaManager:
 
     def is_stale(self, broker_id: int, epoch: int) -> bool:
         """Whether `epoch`, the broker epoch in a Fetch, is older than that of the broker's current registration
-        (KIP-903)."""
+        (KIP-903). False for -1 (the Fetch has no epoch), and for a broker that is fenced or not registered."""
         known = self._image.brokers.get(broker_id)
         return epoch != UNKNOWN and known is not None and not known.fenced and known.epoch > epoch
 

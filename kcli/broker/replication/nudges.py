@@ -1,5 +1,5 @@
 """Stores the waiting Fetches of a broker's followers, so that their responses can be sent early, and the trackers of
-the followers' fetch sessions."""
+the followers' fetch sessions. A tracker watches the partitions of one session, and collects those that have changed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The preferred read replica of a consumer: a replica in the consumer's rack, if there is one (KIP-392).
 
-It is the leader unless replica.selector.class is RackAwareReplicaSelector and the consumer has a rack. Of several
-replicas in the rack it is the replica with the largest log end offset; if several have that offset, the one that was
-caught up last. Source: RackAwareReplicaSelector, ReplicaManager.
+It is the leader unless replica.selector.class is RackAwareReplicaSelector, the consumer has a rack, and the leader is
+not in that rack. Of several followers in the rack it is the one with the largest log end offset; if several have that
+offset, the one that was caught up last. Source: RackAwareReplicaSelector, ReplicaManager.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ Found = dict[Key, PartitionAnswer]
 
 
 class Terms(NamedTuple):
-    """The fields of a Fetch that decide how it is served. replica: the follower's broker id and broker epoch.
-    is_incremental: whether the Fetch is within a session, so that the response has only the partitions that have
+    """The fields of a Fetch that decide how it is served. messages: the classes of its version. replica: the follower's
+    broker id and broker epoch. now_ms: when the Fetch was read. is_incremental: whether the Fetch is within a session, so that the response has only the partitions that have
     changed."""
 
     messages: Messages
@@ -123,8 +123,10 @@ class _Fetch:
         return tracker
 
     def begin(self) -> Parts[Laid | Later]:
-        """Return the response if there are min_bytes of records, or a partition has an error, or max_wait is 0.
-        Otherwise return a Later, whose response is made when one of the first two is true, or when max_wait is over."""
+        """Return the response at once if there are min_bytes of records, a partition has an error or a diverging epoch,
+        the Fetch has no partitions, or max_wait is 0. Otherwise return a Later, whose response is made when there are
+        min_bytes, an error or a diverging epoch, when this follower is nudged (see Waiting), or when max_wait is
+        over."""
         found = yield from self._read(list(self._to_read), update=True)
         if self.max_wait_s <= 0 or self._is_enough(found):
             return (yield from self._answer(found))
@@ -215,9 +217,9 @@ class _Fetch:
     def _read_partition(
         self, key: Key, fetched: FetchedPartition, max_bytes: int, *, first: bool, update: bool
     ) -> tuple[PartitionAnswer, bool]:
-        """Return the partition's response, and whether the follower has caught up, so that the partition need not be
-        read until it changes (see `Follower.rest`). first: whether no partition has returned records yet, so that one
-        batch is returned even if it is larger than max_bytes. update: as in `_read`."""
+        """Return the partition's response, and whether the partition need not be read again until it changes: the
+        follower has caught up and is in the ISR (see `Follower.rest`). first: whether no partition before this one has
+        returned records; then one batch is returned even if it is larger than max_bytes. update: as in `_read`."""
         partition = self.replicas.partitions.look_up(fetched.topic, fetched.index)
         if isinstance(partition, ErrorCode):
             self.tracker.unwatch(key)
@@ -324,7 +326,7 @@ class _Fetch:
         fetched = self.partitions.get(key)
         if self.session is not None and fetched is not None:
             fetched.note_sent(answer)
-            if answer.size:  # the next response begins with other partitions
+            if answer.size:  # move this partition to the end: the next response begins with other partitions
                 self.tracker.dirty.pop(key, None)
                 self.tracker.dirty[key] = None
         frame.add(key[0], answer)

@@ -1,4 +1,5 @@
-"""Replication quotas: the rate at which throttled replicas, usually those under reassignment, are sent and fetched.
+"""Replication quotas: limits of the rate at which a leader sends, and a follower fetches, the records of throttled
+replicas, usually those under reassignment.
 
     leader.replication.throttled.rate, follower.replication.throttled.rate          per broker: bytes a second
     leader.replication.throttled.replicas, follower.replication.throttled.replicas  per topic: partition:broker,... or *

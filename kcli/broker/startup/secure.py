@@ -10,8 +10,9 @@ only known users can use. They are made once, in a directory beside the data.
 
 The directory is complete or does not exist: it is written as DATA-secure.part and renamed. The admin is a SCRAM user
 and a super user of StandardAuthorizer. The record of the admin's credential is among the first records of a new
-metadata log; to an existing metadata log it is appended at the start. A later start uses the directory as it is, and
-makes a new certificate only for a node with a host that the old certificate does not name.
+metadata log; to an existing metadata log it is appended at the start. A later start uses the directory as it is, but
+makes ca.pem and client.properties again if they are missing, and a node's certificate if it is missing, has expired or
+does not name all hosts of the node.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
     formatted. Return the configurations with which the node is to start.
 
     data_dir: the log directory. hosts: the names and addresses by which clients reach the node, besides localhost.
-    node_id: None for the id in the log directory, or 1. now: the current time, with a time zone. Raises NotSecure,
-    UsageError, UnreadableInput, NotThisNode, StartRefused, OSError.
+    node_id: the id for a log directory that is formatted now; None for 1. now: the current time, with a time zone.
+    Raises NotSecure, UsageError, UnreadableInput, NotThisNode, StartRefused, OSError.
     """
     data_dir = data_dir.absolute()
     path = beside(data_dir)

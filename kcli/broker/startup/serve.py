@@ -152,8 +152,8 @@ async def stop(node: Node) -> None:
 
 
 async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
-    """Start the node. Return True once it has started; False if the start was given up, because `signalled` was done
-    while the node waited for other nodes. A start that does not wait for others is completed after a signal."""
+    """Start the node. Return True once it has started. If `signalled` is done before that, the start continues, but is
+    given up as soon as the node waits for other nodes; False is returned then."""
     starting = asyncio.ensure_future(node.start())
     awaited: list[asyncio.Future[None]] = [starting, signalled]
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)

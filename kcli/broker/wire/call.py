@@ -47,7 +47,8 @@ class Call:
     # whether the request quota does not apply: the request is a follower's Fetch, or was counted already
     is_exempt: bool = False
     refusal: str | None = None
-    # the greatest number of metadata records to write; the parts of a long request share it
+    # how many metadata records the request may still write; what one part of a long request writes is taken off for
+    # the next parts
     records_left: int = RECORDS_PER_REQUEST_MAX
     principal: str = ANONYMOUS
     with_token: bool = False  # whether the client has logged in with a delegation token

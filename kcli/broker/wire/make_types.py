@@ -64,7 +64,8 @@ class Struct:
     fields: dict[str, Field] = field(default_factory=dict)
 
     def is_required(self, name: str) -> bool:
-        """Whether a constructor must be given a value for the field, whatever the version."""
+        """Whether a handler that makes this struct must always give a value for the field: all versions of the struct
+        have the field, none has a default for it, and `Messages.new` does not set it (OMITTED)."""
         known = self.fields[name]
         return known.is_required and known.versions == self.versions and name not in OMITTED
 

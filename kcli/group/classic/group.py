@@ -131,8 +131,8 @@ class ClassicGroup:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic; true for every topic if the subscriptions of consumers are
-        unknown."""
+        """Whether a member subscribes to the topic. If it is not known which topics the members subscribe to: True in a
+        group of consumers, False in any other group."""
         return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
@@ -140,8 +140,9 @@ class ClassicGroup:
         not expire (KIP-211).
 
         In a group that never had members it is the time of the commit; in an empty group, the time when the group
-        became empty; in a stable group of consumers, the time of the commit, which matters for topics that no member
-        subscribes to.
+        became empty, or that of the commit if the former is not known. In a Stable group of consumers whose
+        subscriptions are known it is the time of the commit: the caller keeps the offsets of subscribed topics, so only
+        those of other topics expire. In any other group with members it is None.
         """
         if self.protocol_type is None:
             return offset.commit_timestamp_ms
@@ -170,8 +171,8 @@ class ClassicGroup:
         self.pending.discard(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or a pending member id. If that member was the leader, another member becomes the
-        leader."""
+        """Remove a member or a pending member id. If that member was the leader, the first of the other members becomes
+        the leader; without other members, the group has no leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._common = None

@@ -194,8 +194,9 @@ def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
 def _unchanged(request: JoinGroup, group: ClassicGroup, member_id: str, old_leader: str | None) -> JoinAnswer:
     """Return the answer to a static member that has rejoined without a rebalance: the generation continues.
 
-    A leader whose client does not know `skip_assignment` (KIP-814) gets the old leader's id as the leader, so that it
-    does not compute an assignment.
+    If this member is the leader, it must not compute an assignment: the answer says so by `skip_assignment` (KIP-814).
+    A client that does not know this field gets `old_leader` as the leader's id, and so takes itself for a follower.
+    old_leader: the leader's member id before this member got its new id; None if the group has no leader.
     """
     answer = joined(group, member_id, lists_members=request.can_skip_assignment and group.leader == member_id)
     if request.can_skip_assignment:

@@ -80,7 +80,8 @@ def find_group(turn: Turn, group_id: str, records: list[Pair], *, may_create: bo
     upgraded from a classic group.
 
     The records that replace a classic group are added to `records`. A new group is in `turn.shard` only once its
-    records are replayed. Raises GroupError GROUP_ID_NOT_FOUND.
+    records are replayed. Raises GroupError: GROUP_ID_NOT_FOUND if there is no consumer group and none may be created,
+    or if a group of another type has that id and cannot be replaced; and the errors of `upgrade`.
     """
     group = turn.shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
@@ -121,8 +122,11 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 def _answer(
     turn: Turn, request: ConsumerHeartbeat, old: ConsumerMember, member: ConsumerMember
 ) -> ConsumerHeartbeatAnswer:
-    """Return the answer. It contains the assignment only if the member joins, its assigned partitions have changed, or
-    the request sets subscription, rebalance timeout and owned partitions, all three."""
+    """Return the answer to the member's heartbeat. old, member: the member before and after it.
+
+    The answer contains the member's assigned partitions only if the member joins, if these partitions have changed, or
+    if the request sets subscription, rebalance timeout and owned partitions, all three.
+    """
     subscribes = request.topics is not None or request.regex is not None
     is_full_request = request.rebalance_timeout_ms != -1 and subscribes and request.owned is not None
     assignment = None

@@ -71,8 +71,9 @@ class Step:
         )
 
     def _drop_unread(self, member: ConsumerMember) -> ConsumerMember:
-        """Return the member without partitions of topics that it no longer subscribes to: they are revoked at once,
-        before there is a new target assignment."""
+        """Return the member after partitions of topics that it no longer subscribes to were taken from its assigned
+        ones, although there is no new target assignment yet. The member must revoke them, unless its request shows that
+        it has none of them any more."""
         if not self.reads_any and not member.revoking:
             kept: Epochs = {}
             dropped = member.assigned

@@ -124,7 +124,8 @@ class PartitionLog:
     """The log of one partition. Methods that change it may raise OSError, and take now_ms if they need the time.
 
     runway: compiled code that appends ordinary batches after a few checks; None if the next ones need all checks.
-    on_stale_epochs: called when leader-epoch-checkpoint is to be written; writes it at once unless it is set.
+    on_stale_epochs: called when leader-epoch-checkpoint must be written again. By default it is `write_stale_epochs`,
+    which writes the file at once; the owner of the log may set another function, which has the file written later.
     """
 
     def __init__(
@@ -313,9 +314,12 @@ class PartitionLog:
         transaction_version: int,
         verification: Verification | None,
     ) -> Duplicate | None:
-        """Check the batch's sequence, producer epoch and transaction, see `check_producer`. Raises AppendRefused.
+        """Check the batch's sequence, producer epoch and transaction. Returns the batch in the log that it repeats;
+        None if it repeats none. Arguments and errors are those of `check_producer`. Raises AppendRefused.
+
         Before a batch with an unexpected sequence is refused, the producer's earlier batches are read from the log, as
-        a snapshot has only the last batch of each producer; this is done once for each producer."""
+        a snapshot has only the last batch of each producer; this is done once for each producer.
+        """
         table = self.producers.table
         try:
             return check_producer(table, row, data, origin, transaction_version, verification)
@@ -356,7 +360,7 @@ class PartitionLog:
                 f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
             )
             raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
-        # A base offset has no CRC, so it may be damaged; no segment can have both offsets.
+        # The CRC does not cover base offsets, so one may be damaged: no segment can hold offsets that far apart.
         if last.last_offset - start > INT_MAX:
             reason = f"offsets {start:,} and {last.last_offset:,} do not fit into one segment"
             raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, reason)

@@ -89,7 +89,8 @@ class LiveProducers(ProducerStateManager):
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, begins_at_0: bool
     ) -> None:
         """Note that the producer tried to append a batch with this epoch and sequence, which is not appended before the
-        coordinator has verified its transaction. begins_at_0: see Verification."""
+        coordinator has verified its transaction. begins_at_0: whether the producer must begin with sequence 0 if it has
+        no batch in the log."""
         known = self.verifications.setdefault(producer_id, Verification(epoch, sequence, begins_at_0, now_ms))
         known.tried(epoch, sequence)
 

@@ -289,7 +289,7 @@ class LiveSegment:
 
     def whole_bytes(self, start: int, length: int) -> tuple[int, int | None]:
         """Return how many of the `length` bytes from byte `start` on are whole batches, and the base offset of the
-        batch after these; None in its place if that batch was not read."""
+        batch after these; None in its place if there is no such batch, or its header was not read."""
         end = start + length
         if end >= self.size:
             return self.size - start, None

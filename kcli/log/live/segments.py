@@ -27,8 +27,8 @@ class FileRegion:
 class LogRead:
     """The whole batches that a Fetch reads. region: None if there are none.
 
-    cut_short: whether the first batch is larger than the limit, and was left out. aborted: the aborted transactions
-    among the batches, for Isolation.TXN_COMMITTED.
+    cut_short: whether the first batch is larger than the limit, and was left out. aborted: with Isolation.TXN_COMMITTED
+    the aborted transactions among the batches, else ().
     """
 
     region: FileRegion | None

@@ -201,7 +201,8 @@ def check(
     records, consecutive, newest, read_bytes = _check_records(window, row, rules, now_ms, limit_bytes)
     rewrite = codec != row.codec
     if row.codec and not rewrite and not consecutive:
-        # Kafka would rewrite this batch, but has not read the keys and values of its records: it throws an exception.
+        # Kafka cannot keep such a batch, and builds it anew from its records. But it has read these without their keys
+        # and values, as is enough for a batch that keeps its codec: so it throws an exception.
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of a compressed batch do not count up by one")
     if rewrite and not (row.codec == 0 and row.is_control):
         data, newest = _rewritten(window, row, records, rules, now_ms, codec)

@@ -132,7 +132,8 @@ class Leader:
             self.observers.setdefault(replica.key, replica)
 
     def replica(self, key: ReplicaKey) -> Replica:
-        """Return the state of a replica; an unknown replica is added as an observer."""
+        """Return the state of a replica; an unknown replica is added as an observer. Beyond OBSERVERS_MAX observers,
+        the one that was added first is dropped."""
         found = self.voters.get(key.id)
         if found is not None and found.key.admits(key):
             return found
