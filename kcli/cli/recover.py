@@ -400,8 +400,9 @@ class _Show:
         end = self._ends.get(row["partition"])
         if end is None:
             return
-        start = max(end["log_start_offset"], row["served_end_offset"] or 0)
-        row["offsets"] = max(end["log_end_offset"] - start, 0)
+        row["offsets"] = end["log_end_offset"] - end["log_start_offset"]
+        if row["not_served"] is not None:
+            row["offsets"] = sum(last - first + 1 for first, last in row["not_served"])
         self._is_bad = self._is_bad or (row["offsets"] > 0 and not row["deleted"])
         if not (row["kept"] and self._recovery.salvage):
             end |= {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0, "stray": True}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from string import digits
 
 from formats.compression import GZIP
 from formats.file_name import FileKind
@@ -178,6 +179,20 @@ def copy_in_place_of_links(home: Path, links: Iterable[Path]) -> str:
 def move(pairs: Iterable[tuple[Path, Path]]) -> str:
     """The command that renames files in order, (old, new), without overwriting any."""
     return " && ".join(_command("mv", "-nT", "--", one, other) for one, other in pairs)
+
+
+def move_into(target: Path, directory: Path, names: Collection[str]) -> str:
+    """Return the command that moves these files of a directory into another one, without overwriting any. If they are
+    all files whose names begin with a digit, as those of segments do, the command names them by a pattern."""
+    numbered = {each.name for each in directory.iterdir() if each.name[0] in digits}
+    words = [f"{quoted(directory)}/[0-9]*"] if numbered and numbered <= set(names) else []
+    words += [quoted(directory / each) for each in names if not words or each not in numbered]
+    return f"{_command('mv', '-n', '-t', _named(target), '--')} {' '.join(words)}"
+
+
+def remove_directory(path: Path) -> str:
+    """The command that removes an empty directory."""
+    return _command("rmdir", "--", path)
 
 
 def move_segments(directory: Path, stems: Iterable[str]) -> str:

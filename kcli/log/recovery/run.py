@@ -63,7 +63,8 @@ from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
-from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, Copy, NodeDirectories
+from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories
+from kcli.log.recovery.partition_copies import Copy, Ranges, count
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
 from kcli.log.recovery.salvage import Checked, LogStart
 from kcli.log.recovery.shared import told_directories, told_files
@@ -215,7 +216,19 @@ class Recovery:
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
         self.wrong_starts = self._find_wrong_starts()
         """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
-        self._checked = self.checked() if self.salvage else {}
+        self._checked = self._with_completing(self.checked()) if self.salvage else {}
+
+    def _with_completing(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
+        """Return the checks with the files of other log directories that complete the logs here (Copy.completing),
+        except indexes and producer snapshots, which recovery makes anew."""
+        completed = {}
+        for each in self._copies:
+            if each.completing and each.is_kept:
+                own = checked.get(each.path, NOT_CHECKED)
+                files = {name: path for name, path in each.completing.items() if path.suffix in {FileKind.LOG, ""}}
+                lost = [ends for ends in own.lost if build(FileName(FileKind.LOG, ends[0])) not in files]
+                completed[each.path] = replace(own, renamed={**own.renamed, **files}, lost=lost)
+        return {**checked, **completed}
 
     def _find_wrong_starts(self) -> WrongLogStarts | None:
         """Return the log start offsets that no broker has written, and add the file to `passed_over`."""
@@ -288,7 +301,7 @@ class Recovery:
         for each in self._copies:
             if each.left_out is None:
                 self.refusals.append(StartRefused(each.path.name, _copy_text(each)))
-            elif each.left_out == each.other and not each.is_kept:
+            elif each.left_out == each.kept == each.other or (each.completing and each.is_kept and not self.salvage):
                 self.passed_over.append(StartRefused(each.path.name, _copy_text(each)))
 
     def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
@@ -683,15 +696,25 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 def _copy_text(copy: Copy) -> str:
     """Return, in words, that another log directory has a directory of the same partition, because of which Kafka does
-    not start, or that is longer and becomes a stray."""
+    not start, or which has offsets that this one lacks."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     outcome = "Duplicate log directories"
     if copy.left_out is not None:
-        outcome = "without partition.metadata: Kafka renames that to -stray, and serves this"
+        outcome = f"without {FileKind.PARTITION_METADATA}: Kafka renames that to -stray, and serves this"
     reason = f"{copy.other} is the same partition ({outcome}); this one has {ends[0]}, that {ends[1]}"
+    for which, ranges in (("this", copy.only), ("that", copy.other_only)):
+        if ranges:
+            reason += f"; only {which} has {_offsets_text(ranges)}"
+    if copy.completing:
+        return f"{reason}: a move between the two broke off; salvage of {copy.kept.parent} puts the files together"
     if copy.left_out is not None:
         return f"{reason}; salvage of {copy.other.parent} keeps that, and this as a stray"
     return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason
+
+
+def _offsets_text(ranges: Ranges) -> str:
+    """Return the number of offsets, and the first and last of all."""
+    return f"{count(ranges):,} offset{'s' if count(ranges) > 1 else ''} from {ranges[0][0]:,} to {ranges[-1][1]:,}"
 
 
 class _Ends:
