@@ -3,6 +3,7 @@ Kafka 4.3.0 serves one of them, or does not start; when the files are together a
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -193,3 +194,19 @@ def test_offsets_that_were_deleted_make_no_copy_the_better_one(directories: Dire
     (two / PARTITION / "leader-epoch-checkpoint").write_text("0\n1\n2 261\n")
     (finding,) = [each for each in found(directories) if each.kind == "directory-duplicate"]
     assert finding.path == str(one / PARTITION)  # the partition is placed in the other directory
+
+
+def test_a_partition_in_a_directory_that_was_not_given_is_not_lost(directories: Directories) -> None:
+    one, two, config = directories
+    name = "java-gzip-0"
+    shutil.move(one / name, two / name)
+    shown = kcli("recover", "--format", "jsonl", one).stdout.splitlines()
+    (row,) = [row for row in map(json.loads, shown) if row["kind"] == "partition-missing"]
+    assert row["log_directories"] == 2
+    text = kcli("recover", one).stdout
+    assert "--config FILE with log.dirs is needed to tell" in text
+    assert "lost:" not in text
+    (finding,) = [each for each in Verification([one]).findings() if each.kind == "partition-missing"]
+    assert finding.lost_last_offset is None
+    assert "lost" not in str(finding.found)
+    assert "partition-missing" not in kcli("recover", "--config", config, one).stdout
