@@ -210,3 +210,13 @@ def test_a_partition_in_a_directory_that_was_not_given_is_not_lost(directories: 
     assert finding.lost_last_offset is None
     assert "lost" not in str(finding.found)
     assert "partition-missing" not in kcli("recover", "--config", config, one).stdout
+
+
+def test_the_search_for_a_lost_log_covers_all_given_directories(directories: Directories) -> None:
+    one, two, _ = directories
+    log = two / PARTITION / f"{137:020}.log"
+    log.rename(one / f"{log.name}.bak2")
+    os.truncate(one / f"{log.name}.bak2", 2000)
+    (finding,) = [each for each in found(directories) if each.kind == "log-missing"]
+    done = subprocess.run(["sh", "-c", str(finding.command)], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [str(one / f"{log.name}.bak2")]

@@ -644,6 +644,7 @@ class Verification:
             around.is_clean and not is_metadata,  # a node recovers the metadata log at each start
             around.is_replicated(partition),
             keys=_keys(name, around),
+            beside=around.node.others,
         )
 
 

@@ -128,14 +128,14 @@ def search(directory: str | Path, name: str) -> str:
     return _command("find", _named(directory), "-name", name, "-o", "-name", f"{name}[!0-9]*")
 
 
-def search_log(directory: str | Path, begin: str, partition: str) -> str:
-    """Return the command that finds, below a directory, the .log files whose names begin with `begin` (or with a dot
-    and `begin`). Files with names of Kafka's form in partitions' directories are left out, since they are known, except
-    empty ones in the directory `partition`."""
+def search_log(directories: Iterable[Path], begin: str, partition: str) -> str:
+    """Return the command that finds, below these directories, the .log files whose names begin with `begin` (or with a
+    dot and `begin`). Files with names of Kafka's form in partitions' directories are left out, since they are known,
+    except empty ones in the directory `partition`."""
     own = ("-path", f"*/{partition}/*", "-size", "0")
     return _command(
         "find",
-        _named(directory),
+        *map(_named, directories),
         "(",
         "-name",
         f"{begin}*.log*",
