@@ -125,6 +125,21 @@ def test_recovery_counts_what_is_not_served(
     assert saved == before
 
 
+@pytest.mark.parametrize("move", [with_begin_moved, with_small_files_in_both])
+def test_recovery_in_place_leaves_the_files_where_they_are(
+    directories: Directories, move: Callable[[Path, Path], None]
+) -> None:
+    """It moves no file to another log directory, and a stray would be found by no check."""
+    one, two, config = directories
+    before = logs(two / PARTITION)
+    move(one, two)
+    for each in (one, two):
+        kcli("recover", "--salvage", "--in-place", "--config", config, each)
+    (finding,) = [each for each in found(directories) if each.kind == "move-incomplete"]
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert whole(one, two) == [before]
+
+
 def test_a_copy_of_files_that_are_in_both_is_no_move(directories: Directories) -> None:
     """rsync without --remove-source-files."""
     one, two, _ = directories

@@ -208,6 +208,9 @@ class Recovery:
         """The directories that salvage makes strays: those of deleted topics, as Kafka's start does; those without a
         batch, if another directory has the partition's records; and second directories of a partition, with which Kafka
         does not start."""
+        self._completing = {each.path for each in self._copies if each.completing and not each.is_kept}
+        """The directories whose files complete a log in another log directory. A recovery in place leaves them as they
+        are, since it moves no file to another log directory."""
         self.exchanged = {} if self.is_partition else exchanged_logs(self._own) | dict(self.exchanged_by_keys)
         """The .log files that were exchanged: by the path at which a file belongs, the path at which it is now."""
         self._puts_in_place = self._rescues = self.salvage
@@ -469,6 +472,8 @@ class Recovery:
         """Return, in words, how this recovery changes the file or directory that `refused` names, so that Kafka starts;
         None if it does not change that file or directory."""
         path = self._holder.path / refused.file
+        if in_place and path in self._completing:
+            return None
         if (path in self._second or path in self.in_the_place) and not self.salvage:
             return None
         return self._mending(refused, in_place=in_place)
@@ -574,7 +579,7 @@ class Recovery:
         for planned in changed:
             apply_in_place(planned.view, self.disk)
         for each in self._own:
-            if each.path in self._set_aside:
+            if each.path in self._set_aside and each.path not in self._completing:
                 rename_for_end(self.disk, each.path, *each.partition, "stray")
         self._rename([planned for planned in changed if planned.saved.directory is not None])
         self._write_meta_properties(self._holder.path)
