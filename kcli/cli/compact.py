@@ -99,8 +99,9 @@ class _Show:
         self._began = time.monotonic()
 
     def outcomes(self, outcomes: Any, *, done: bool) -> int:
-        """Show the outcome for each partition. done: whether the cleaned logs were written, in place or to a new
-        directory; False for a dry run."""
+        """Show the outcome for each partition, then a line of sums. Return the highest exit status of the partitions
+        that failed, 0 if none did. done: whether the cleaned logs were written, in place or to a new directory; False
+        for a dry run."""
         cleaned = skipped = failed = before = after = status = 0
         for outcome in outcomes:
             self._progress.clear()

@@ -53,9 +53,10 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
     on_corruption: str,
     out: Path,
 ) -> SourceOptions:
-    """Return the options of the Spark data source. offsets, times_ms: the first one wanted and the first one not
-    wanted, None for no bound. flags: name of a Boolean option of the data source -> whether it is set. out: the
-    directory of the table. Raises UsageError."""
+    """Return the options of the Spark data source. topics, pattern, partitions: at most one of these limits what is
+    read; the others are None or empty. columns: None for DEFAULT_COLUMNS. offsets, times_ms: the first one wanted and
+    the first one not wanted, None for no bound. flags: name of a Boolean option of the data source -> whether it is
+    set. out: the directory of the table. Raises UsageError."""
     given: dict[str, str] = {
         "paths": json.dumps([str(Path(path).absolute()) if "://" not in path else path for path in paths]),
         "columns": columns or DEFAULT_COLUMNS,

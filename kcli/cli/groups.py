@@ -279,8 +279,8 @@ def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -
 
 
 def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
-    """Return the groups that a command is to change; an empty list, for all groups, with --all-groups. Raises
-    UsageError if no group is named and --all-groups is not given."""
+    """Return the groups that a command is to change; an empty list, which stands for all groups, with --all-groups.
+    Raises UsageError unless either groups are named or --all-groups is given."""
     found = _names(names, named, all_groups)
     if not found and not all_groups:
         raise UsageError("no group given, nor --all-groups")

@@ -380,6 +380,7 @@ class _Show:
                 future = None if each.future is None or not each.future_end else str(each.future.path)
                 row |= {"future": future, "future_end_offset": each.future_end}
                 row |= {"directory": directory, "reached_offset": each.reached, "others": [*each.others]}
+                row |= {"log_directories": self._metadata.count_of_unnamed}
                 self._write([row | {"deleted": each.deleted is not None, "emptied": each.emptied is not None}])
                 self._ends.setdefault(each.directory_name, _empty_log(each.directory_name))
             self._is_bad = self._is_bad or directory is not None
@@ -406,8 +407,9 @@ class _Show:
         end = self._ends.get(row["partition"])
         if end is None:
             return
-        start = max(end["log_start_offset"], row["served_end_offset"] or 0)
-        row["offsets"] = max(end["log_end_offset"] - start, 0)
+        row["offsets"] = end["log_end_offset"] - end["log_start_offset"]
+        if row["not_served"] is not None:
+            row["offsets"] = sum(last - first + 1 for first, last in row["not_served"])
         self._is_bad = self._is_bad or (row["offsets"] > 0 and not row["deleted"])
         if not (row["kept"] and self._recovery.salvage):
             end |= {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0, "stray": True}
@@ -893,6 +895,10 @@ def _missing_words(row: Row) -> str:
         end, reached = row["future_end_offset"], row["reached_offset"]
         words += f", and deletes {row['future']}, which has the offsets up to {end - 1:,}"
         return f"{words}; lost: offsets {end:,}..{reached - 1:,}, by the checkpoints" if reached > end else words
+    if row["log_directories"]:
+        others = count_text(row["log_directories"] - 1, "other log directory", "other log directories")
+        words = f"the metadata log places it here, and {why}; the broker has {others}, from which Kafka opens it if it"
+        return f"{words} lies there, else it makes an empty one: --config FILE with log.dirs is needed to tell"
     if row["others"]:
         return f"{words}, and fetches what nodes {', '.join(map(str, row['others']))} have"
     if not row["reached_offset"]:

@@ -207,9 +207,10 @@ class Admin:
     def add_partitions(
         self, names: Iterable[str], total: int, assignment: Assignment | None, *, validate_only: bool, if_exists: bool
     ) -> Iterator[str | KcliError]:
-        """Raise the number of partitions of topics to `total`. assignment: for each new partition, the broker ids of its
-        replicas; None to let the controller choose them. validate_only: only check whether this could be done. if_exists: a topic that does not exist is
-        no error. Yields the name of each topic, or a KcliError in its place."""
+        """Raise the number of partitions of topics to `total`. assignment: for each new partition, the broker ids of
+        its replicas; None to let the controller choose them. validate_only: only check whether this could be done.
+        if_exists: a topic that does not exist is no error, and its name is yielded too. Yields the name of each topic,
+        or a KcliError in its place."""
         more: dict[str, Any] = {} if assignment is None else {"replica_assignment": assignment}
         yield from self._each(
             lambda: self._client.create_partitions(

@@ -204,8 +204,8 @@ class _Records:
                 yield batch
 
     def _latest_offsets(self, splits: Sequence[Split]) -> pa.Array:
-        """Return the latest offset of each key in one partition, from all splits of that partition: the rows that a
-        --latest-by-key table keeps."""
+        """Return the latest offset of each key in one partition: those of the rows that a --latest-by-key table keeps,
+        and of tombstones. splits: all splits of the partition."""
         known = pa.table({"key": pa.array([], pa.binary()), "offset": pa.array([], pa.int64())})
         for split in splits:
             for batch in self._read(split, ("key", "offset")):

@@ -318,8 +318,9 @@ class Job:
             raise SchemaError(str(error) if where in str(error) else f"{where}: {error}") from error
 
     def _ordered(self, spark: SparkContext, staging: Staging, paths: Sequence[str]) -> list[Path]:
-        """Sort the rows of Parquet files, or keep only the latest row of each key; return the Parquet files that Spark
-        wrote, in the order of their rows."""
+        """Have Spark keep only the latest row of each key, without tombstones (--latest-by-key), and sort the rows
+        (--sort). Return the Parquet files that Spark wrote, in the order of their rows. paths: the Parquet files with
+        the unsorted rows."""
         from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
@@ -500,7 +501,8 @@ def damage_directory(out: Path) -> Path:
 
 
 def _damage(staged: Path, place: Path, increment: int) -> tuple[list[Damage], dict[Path, Path]]:
-    """Return the rows of the staged damage files, and the renames of these files (staged path -> place)."""
+    """Return the rows of the damage files in the directory `staged`, and the renames of these files to the directory
+    `place` (staged path -> final path). increment: the number of this commit, which is part of the final names."""
     found: list[Damage] = []
     renames: dict[Path, Path] = {}
     for path in sorted(staged.glob("*.parquet")):

@@ -37,7 +37,7 @@ from kcli.protocol.topic_partition import TopicPartition
 SURVEY_ROWS = 1 << 18
 READ_BUFFER_BYTES = 1 << 16
 LEAST_ROWS, MOST_ROWS = 64, 1 << 16
-ROW_BYTES = 8 * len(ROW_SCHEMA)  # added to a row's size in the file, which may lack columns or have smaller ones
+ROW_BYTES = 8 * len(ROW_SCHEMA)  # added to the measured size of a row, as rows with ROW_SCHEMA may have more columns
 COPIES = 4  # of each row in memory: as read, with ROW_SCHEMA, sorted, concatenated
 LARGEST_PARTITION = (1 << 31) - 1
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -121,7 +121,8 @@ def _older(
     is_whole: bool,
 ) -> Iterator[Unfit]:
     """Yield the contradictions that show that the coordinator's records are older than the partitions: one for each
-    transactional id that has a higher epoch in a partition, and one for all producer ids that no record has.
+    transactional id that has a higher epoch in a partition; and, if `is_whole`, at most one for a producer id that no
+    record has, whose last batch in a partition is later than every record.
 
     found: the producers of each partition. known: the transactions by transactional id. partitions: the partition of
     __transaction_state by transactional id. is_whole: whether all of the coordinator's records are known.

@@ -65,8 +65,8 @@ class LinkedFile:
 
     @property
     def outcome(self) -> str:
-        """Return, in words, why Kafka does not start with the file (`refusal`); if it starts, what it does to the file;
-        if it does not write into the file, what deleting one of the names does."""
+        """Return in words what follows from the file's several names: why Kafka does not start (`refusal`); or else, if
+        Kafka writes into the file, what it does to the file; or else what happens if one of the names is deleted."""
         if self.refusal is not None:
             return self.refusal
         if self.is_written:

@@ -168,6 +168,14 @@ class MetadataRecovery:
         node_id = node_id_of(self.server)
         return NodeDirectories(self.directory, listed, self.home, *of_partitions, node_id, self._topic_id)
 
+    @property
+    def count_of_unnamed(self) -> int:
+        """The number of log directories that the node has registered, if it is more than one and the configuration does
+        not say which these are; else 0."""
+        broker = self._readable.brokers.get(self._node_id() or 0)
+        is_named = any(same_path(each, self.directory) for each in self.log_directories)
+        return 0 if is_named or broker is None or len(broker.directories) == 1 else len(broker.directories)
+
     def _topic_id(self, topic: str) -> str | None:
         known = self._readable.topic(topic)
         return None if known is None else from_uuid(known.id)

@@ -214,8 +214,8 @@ class MetadataSalvage:
         return view
 
     def new_log(self, lost: LostMetadata, now_ms: int) -> dict[str, bytes]:
-        """Return the files of a new metadata log, by name, in place of one that is missing: a snapshot of the image.
-        The node must be the only voter by its configuration."""
+        """Return the files of a new metadata log, by name, in place of one that is missing: partition.metadata, and a
+        snapshot of the image. The node must be the only voter by its configuration."""
         which = SnapshotId(max(lost.end_min, 1), 1)
         batches = snapshot_batches(list(snapshot(self.image)), which.epoch, now_ms, now_ms, QuorumRecords().controls())
         topic_id = build_partition_metadata(PartitionMetadata(0, METADATA_TOPIC_ID))

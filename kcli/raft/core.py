@@ -230,7 +230,7 @@ class Core:
             self.to_unattached(state.epoch, now_ms, state.leader_id)
 
     def to_candidate(self, now_ms: int) -> None:
-        """Become a candidate: vote for this node in a new epoch."""
+        """Become a candidate: vote for this node in a new epoch. An only voter then becomes leader at once."""
         old = self.state
         assert isinstance(old, Prospective), "a pre-vote comes before a vote"
         deadline_ms = now_ms + self._election_timeout_ms()

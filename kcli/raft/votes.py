@@ -94,7 +94,8 @@ def _is_for_me(core: Core, voter: ReplicaKey | None) -> bool:
 
 
 def vote_answered(core: Core, source: Node, answer: VoteAnswer, now_ms: int) -> bool:
-    """Count the vote in an answer. Returns whether the answer was usable."""
+    """Count the vote, or pre-vote, in an answer, and change the state if this decides the election. A prospective
+    becomes a candidate also if the voter does not support pre-votes. Returns whether the answer was usable."""
     state = core.state
     if answer.top_error is ErrorCode.UNSUPPORTED_VERSION and isinstance(state, Prospective):
         core.to_candidate(now_ms)

@@ -80,7 +80,7 @@ class ReplicaManager:
         config, image = self.config, self._image
 
         def limit() -> int:
-            text = config.properties.get(rate)  # no default, as this is a dynamic configuration only
+            text = config.properties.get(rate)  # None unless it is set: Kafka has no static configuration of this name
             return UNLIMITED if text is None else int(text)
 
         windows = config.number("replication.quota.window.num"), config.number("replication.quota.window.size.seconds")

@@ -25,7 +25,7 @@ class Waiting:
         self._by_replica.setdefault(replica_id, {})[nudge] = None
 
     def discard(self, replica_id: int, nudge: Watcher) -> None:
-        """Remove a Fetch whose response was sent."""
+        """Remove a Fetch that waits no longer. nudge: the callback that was passed to `add`."""
         self._by_replica.get(replica_id, {}).pop(nudge, None)
 
     def nudge(self, replica_id: int) -> None:

@@ -42,8 +42,8 @@ Found = dict[Key, PartitionAnswer]
 
 class Terms(NamedTuple):
     """The fields of a Fetch that decide how it is served. messages: the classes of its version. replica: the follower's
-    broker id and broker epoch. now_ms: when the Fetch was read. is_incremental: whether the Fetch is within a session, so that the response has only the partitions that have
-    changed."""
+    broker id and broker epoch. now_ms: when the Fetch was read. is_incremental: whether the Fetch is within a session,
+    so that the response has only the partitions that have changed."""
 
     messages: Messages
     correlation_id: int

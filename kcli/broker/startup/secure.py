@@ -90,7 +90,7 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
         milliseconds = int(now.timestamp() * 1000)
         format_directories([data_dir], now_ms=milliseconds, node_id=node_id, users=users)
     properties = {
-        # the CONTROLLER listener is not opened
+        # CONTROLLER must be in this map, but a node that is the only one of its cluster opens no such listener
         "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",
         "sasl.mechanism.inter.broker.protocol": SCRAM_SHA_512.name,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),

@@ -53,7 +53,7 @@ class Call:
     principal: str = ANONYMOUS
     with_token: bool = False  # whether the client has logged in with a delegation token
     size_bytes: int = 0  # size of the request's frame without its length
-    is_audited: bool = False  # whether the audit log has a line for an access of this request
+    is_audited: bool = False  # whether the handling of this request has written a line to the audit log
     # the request's bytes, None after the handler has returned: their buffer is used for other requests then
     frame: memoryview | bytearray | None = None
 

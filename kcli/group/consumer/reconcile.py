@@ -71,9 +71,9 @@ class Step:
         )
 
     def _drop_unread(self, member: ConsumerMember) -> ConsumerMember:
-        """Return the member after partitions of topics that it no longer subscribes to were taken from its assigned
-        ones, although there is no new target assignment yet. The member must revoke them, unless its request shows that
-        it has none of them any more."""
+        """Return the member with only those assigned partitions whose topics it still subscribes to, although there is
+        no new target assignment yet. It must revoke the others, unless its request shows that it has none of them any
+        more."""
         if not self.reads_any and not member.revoking:
             kept: Epochs = {}
             dropped = member.assigned

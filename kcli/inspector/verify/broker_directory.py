@@ -704,6 +704,19 @@ class BrokerDirectory:
                 command=next_steps.dump(missing.adrift[0]),
             )
         lost = f": offsets up to {reached - 1:,} are lost" if reached else ""
+        unknown = self._around.count_of_unknown
+        if unknown:
+            others = f"{unknown:,} other log director{'ies' if unknown > 1 else 'y'}"
+            return Finding(
+                path=str(path),
+                kind="partition-missing",
+                severity="error" if reached else "warning",
+                expected=expected,
+                found=f"no such directory here; the node has {others}, from which Kafka opens the partition if it lies "
+                "there, else it makes an empty one",
+                action="give all log directories, or --config FILE with log.dirs: these are needed to tell",
+                command=next_steps.search(self._around.path.parent, missing.directory_name),
+            )
         return Finding(
             path=str(path),
             kind="partition-missing",

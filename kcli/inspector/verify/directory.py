@@ -53,9 +53,10 @@ from kcli.inspector.verify.broker_directory import (
     wrong_checkpoints,
 )
 from kcli.inspector.verify.causes import Causes
+from kcli.inspector.verify.copied_directories import copied_directories
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.half_copies import copies_left_out, half_copies, without_logs
+from kcli.inspector.verify.half_copies import half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.log_starts import forgotten_starts, or_forgotten_starts, wrong_starts
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
@@ -373,13 +374,18 @@ class Verification:
 
     def _causes(self, around: Surroundings | None) -> Causes:
         """Return the causes of findings in many files of a log directory: no .log files at all, files that their owner
-        may not read or write, or directories of partitions that Kafka serves from another log directory."""
+        may not read or write, or partitions that have a directory in another log directory, too."""
         causes = Causes(self._tell)
         if around is not None:
             try:
-                for each in (without_logs(around), _closed_files(around.path), *copies_left_out(around)):
+                for each in (without_logs(around), _closed_files(around.path)):
                     if each is not None:
                         causes.add(*each, is_of_many=True)
+                for finding, follows in copied_directories(around):
+                    if finding is None:
+                        causes.leave_out(follows)
+                    else:
+                        causes.add(finding, follows, is_of_many=True)
             except (UnreadableInput, OSError):  # another check reports this error
                 pass
         return causes
@@ -643,6 +649,7 @@ class Verification:
             around.is_clean and not is_metadata,  # a node recovers the metadata log at each start
             around.is_replicated(partition),
             keys=_keys(name, around),
+            beside=around.node.others,
         )
 
 

@@ -70,6 +70,7 @@ def offsets_text(first: int, last: int | None) -> str:
 _RANKS: tuple[tuple[str, ...], ...] = (
     (
         "copy-incomplete",
+        "move-incomplete",
         "unread-file",
         "metadata-log-foreign",
         "clean-shutdown-old",

@@ -63,7 +63,8 @@ class Known:
     replicas of the partition, so that this one may have been a follower. foreign: the base offsets of the .log files in
     the directory that are another partition's. keys: the partition as a Home, if the keys of the records in its log
     show to which partition of the topic the records belong; else None. superseded: first and last offset of each
-    .deleted or .swap file of which a compacted topic needs no record.
+    .deleted or .swap file of which a compacted topic needs no record. beside: the other known log directories of the
+    node.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -77,6 +78,7 @@ class Known:
     foreign: Collection[int] = ()
     keys: Home | None = None
     superseded: Sequence[tuple[int, int]] = ()
+    beside: Sequence[Path] = ()
 
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`
@@ -135,7 +137,7 @@ def missing_segment(
     base: int | None,
     severity: Severity,
     why: str,
-    home: Path | None,
+    known: Known,
     renamed: Sequence[RenamedLog],
 ) -> Finding:
     """Return the finding that no segment has these offsets.
@@ -146,7 +148,8 @@ def missing_segment(
     """
     lost = offsets_text(first, last)
     begin = _names_between(first, last) if base is None else f"{base:020}"
-    command = next_steps.search_log(home or directory, begin, directory.name)
+    home = known.home
+    command = next_steps.search_log([home or directory, *known.beside], begin, directory.name)
     if home is not None and not any(directory.glob(f"*{FileKind.LOG}")):  # no log is left: search for the directory
         command = next_steps.search(home.absolute().parent, directory.name)
     finding = Finding(
@@ -460,11 +463,11 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     return beyond + others
 
 
-def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home: Path) -> Finding | None:
+def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], homes: Iterable[Path]) -> Finding | None:
     """Return the finding that a log ends below the end offset that it once had according to other files; None if no
     file says so.
 
-    beyond: see `witnesses`. home: the directory in which to look for the missing part of the log.
+    beyond: see `witnesses`. homes: the directories in which to look for the missing part of the log.
     """
     if not beyond:
         return None
@@ -480,5 +483,5 @@ def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home:
         lost_first_offset=end,
         lost_last_offset=last,
         action=REFETCH_END,
-        command=next_steps.search_log(home, f"{end:020}", log.parent.name),
+        command=next_steps.search_log(homes, f"{end:020}", log.parent.name),
     )

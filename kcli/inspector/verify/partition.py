@@ -768,7 +768,8 @@ class LogVerifier:
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
         beyond = witnesses(end, known, max(snapshots, default=0))
-        short = short_log(self._segments[-1].files[FileKind.LOG], end, beyond, self._known.home or directory)
+        homes = [self._known.home or directory, *self._known.beside]
+        short = short_log(self._segments[-1].files[FileKind.LOG], end, beyond, homes)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:
             self._close_tail(None if last is None else last + 1)
@@ -923,10 +924,17 @@ class LogVerifier:
         if last is not None and self._known.has_superseded(first, last):
             self._found.append(superseded_log(directory, first, last))
             return
-        home, renamed = self._known.home, self._renamed(directory, first, last)
+        renamed = self._renamed(directory, first, last)
         self.lost.append((first, last))
         cause = missing_segment(
-            directory, first, last, base=base, severity=severity, why=why, home=home, renamed=renamed
+            directory,
+            first,
+            last,
+            base=base,
+            severity=severity,
+            why=why,
+            known=self._known,
+            renamed=renamed,
         )
         cause = cause if shorter is None else or_shorter(cause, shorter)
         self._errors = True

@@ -350,6 +350,13 @@ class Surroundings:
         is_new = any(each is not None and to_uuid(each.directory_id or "") not in self._registered for each in metas)
         return is_new or any(same_path(each, self.path) for each in log_directories_of(self._server))
 
+    @property
+    def count_of_unknown(self) -> int:
+        """The number of log directories that the node has registered beyond those that are known; 0 if
+        server.properties names all."""
+        is_named = any(same_path(each, self.path) for each in log_directories_of(self._server))
+        return 0 if is_named else max(len(self._registered) - 1 - len(self.node.others), 0)
+
     @cached_property
     def mended_ids(self) -> Mapping[Path, str]:
         """For each log directory of the node whose meta.properties has a wrong directory.id, the right directory.id."""

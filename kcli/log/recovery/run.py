@@ -63,7 +63,8 @@ from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
-from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, Copy, NodeDirectories
+from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories
+from kcli.log.recovery.partition_copies import Copy, Ranges, count
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
 from kcli.log.recovery.salvage import Checked, LogStart
 from kcli.log.recovery.shared import told_directories, told_files
@@ -207,6 +208,9 @@ class Recovery:
         """The directories that salvage makes strays: those of deleted topics, as Kafka's start does; those without a
         batch, if another directory has the partition's records; and second directories of a partition, with which Kafka
         does not start."""
+        self._completing = {each.path for each in self._copies if each.completing and not each.is_kept}
+        """The directories whose files complete a log in another log directory. A recovery in place leaves them as they
+        are, since it moves no file to another log directory."""
         self.exchanged = {} if self.is_partition else exchanged_logs(self._own) | dict(self.exchanged_by_keys)
         """The .log files that were exchanged: by the path at which a file belongs, the path at which it is now."""
         self._puts_in_place = self._rescues = self.salvage
@@ -215,7 +219,19 @@ class Recovery:
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
         self.wrong_starts = self._find_wrong_starts()
         """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
-        self._checked = self.checked() if self.salvage else {}
+        self._checked = self._with_completing(self.checked()) if self.salvage else {}
+
+    def _with_completing(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
+        """Return the checks with the files of other log directories that complete the logs here (Copy.completing),
+        except indexes and producer snapshots, which recovery makes anew."""
+        completed = {}
+        for each in self._copies:
+            if each.completing and each.is_kept:
+                own = checked.get(each.path, NOT_CHECKED)
+                files = {name: path for name, path in each.completing.items() if path.suffix in {FileKind.LOG, ""}}
+                lost = [ends for ends in own.lost if build(FileName(FileKind.LOG, ends[0])) not in files]
+                completed[each.path] = replace(own, renamed={**own.renamed, **files}, lost=lost)
+        return {**checked, **completed}
 
     def _find_wrong_starts(self) -> WrongLogStarts | None:
         """Return the log start offsets that no broker has written, and add the file to `passed_over`; None if there are
@@ -292,7 +308,7 @@ class Recovery:
         for each in self._copies:
             if each.left_out is None:
                 self.refusals.append(StartRefused(each.path.name, _copy_text(each)))
-            elif each.left_out == each.other and not each.is_kept:
+            elif each.left_out == each.kept == each.other or (each.completing and each.is_kept and not self.salvage):
                 self.passed_over.append(StartRefused(each.path.name, _copy_text(each)))
 
     def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
@@ -473,6 +489,8 @@ class Recovery:
         """Return, in words, how this recovery changes the file or directory that `refused` names, so that Kafka starts;
         None if it does not change that file or directory. in_place: whether the recovery is made in place."""
         path = self._holder.path / refused.file
+        if in_place and path in self._completing:
+            return None
         if (path in self._second or path in self.in_the_place) and not self.salvage:
             return None
         return self._mending(refused, in_place=in_place)
@@ -578,7 +596,7 @@ class Recovery:
         for planned in changed:
             apply_in_place(planned.view, self.disk)
         for each in self._own:
-            if each.path in self._set_aside:
+            if each.path in self._set_aside and each.path not in self._completing:
                 rename_for_end(self.disk, each.path, *each.partition, "stray")
         self._rename([planned for planned in changed if planned.saved.directory is not None])
         self._write_meta_properties(self._holder.path)
@@ -703,15 +721,25 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 def _copy_text(copy: Copy) -> str:
     """Return, in words, that `copy.other`, in another log directory, is a directory of the same partition. Kafka then
     does not start; or, if `copy.other` lacks partition.metadata, makes that a stray although its log ends no
-    earlier."""
+    earlier, or has offsets that this one lacks."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     outcome = "Duplicate log directories"
     if copy.left_out is not None:
-        outcome = "without partition.metadata: Kafka renames that to -stray, and serves this"
+        outcome = f"without {FileKind.PARTITION_METADATA}: Kafka renames that to -stray, and serves this"
     reason = f"{copy.other} is the same partition ({outcome}); this one has {ends[0]}, that {ends[1]}"
+    for which, ranges in (("this", copy.only), ("that", copy.other_only)):
+        if ranges:
+            reason += f"; only {which} has {_offsets_text(ranges)}"
+    if copy.completing:
+        return f"{reason}: a move between the two broke off; salvage of {copy.kept.parent} puts the files together"
     if copy.left_out is not None:
         return f"{reason}; salvage of {copy.other.parent} keeps that, and this as a stray"
     return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason
+
+
+def _offsets_text(ranges: Ranges) -> str:
+    """Return the number of offsets, and the first and last of all."""
+    return f"{count(ranges):,} offset{'s' if count(ranges) > 1 else ''} from {ranges[0][0]:,} to {ranges[-1][1]:,}"
 
 
 class _Ends:

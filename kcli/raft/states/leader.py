@@ -75,9 +75,9 @@ class Leader:
 
     check_deadline_ms: when the leader resigns unless a majority has fetched. begin_deadline_ms: when BeginQuorumEpoch
     is due next. volatile_voters: the endpoints and levels in the voters' UpdateRaftVoter requests while kraft.version
-    is 0; None once kraft.version is being raised. change: the change of voters in progress; None if there is none.
-    requested_kraft_version: the level to which kraft.version is being raised; None if it is not. high_watermark: None
-    until the LeaderChange record is committed. voted: always None.
+    is 0; None if its level is higher, or is being raised. change: the change of voters in progress; None if there is
+    none. requested_kraft_version: the level to which kraft.version is being raised; None if it is not. high_watermark:
+    None until the LeaderChange record is committed. voted: always None.
     """
 
     epoch: int
