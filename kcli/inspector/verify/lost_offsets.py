@@ -63,7 +63,8 @@ class Known:
     follower. foreign: the base offsets of the .log files in the directory that are another partition's. keys: the
     partition as a Home, if the keys of the records in its log show to which partition of the topic the records belong;
     else None. superseded: first and last offset of each .deleted or .swap file of which a compacted topic needs no
-    record.
+    record. recovery_point: the partition's entry in recovery-point-offset-checkpoint, by which Kafka's start goes even
+    if another broker wrote the file, and `ends` therefore lacks it.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -77,6 +78,7 @@ class Known:
     foreign: Collection[int] = ()
     keys: Home | None = None
     superseded: Sequence[tuple[int, int]] = ()
+    recovery_point: int = 0
 
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether the offsets `first` to `last` (None: not known) are those of superseded logs."""
