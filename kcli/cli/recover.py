@@ -90,6 +90,8 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     progress = _Progress(directory)
     metadata = _metadata(directory, settings.server, now_ms, salvage=salvage)
     metadata.clean, metadata.config = True if clean else False if unclean else None, settings.log_config
+    topics = KnownTopics(directory, settings.server)
+    of_others = metadata.of_others = topics.of_others
     changes = salvage or out is not None or in_place
     if metadata.renamed_log is not None and changes:
         command = move([(metadata.renamed_log, metadata.directory / METADATA_DIRECTORY)])
@@ -98,7 +100,6 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
         reason = f"the metadata log; move it back into {metadata.home} first: {command}"
         raise UnreadableInput(str(metadata.misplaced_log), reason)
-    topics = KnownTopics(directory, settings.server)
     recovery = Recovery(
         directory,
         now_ms,
@@ -119,6 +120,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         checked=partial(checked, directory, settings.server),
         keeps_all=topics.keeps_all,
         count=topics.partition_count,
+        of_others=of_others,
         node=metadata.node,
     )
     recovery.passed_over += metadata.abandoned

@@ -66,7 +66,7 @@ class Topic(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A broker's id, host, port and rack, as Metadata gives them to clients."""
+    """A broker's id, host, port and rack (None without a rack), as brokers tell them to clients."""
 
     id: int
     host: str
@@ -75,8 +75,9 @@ class Broker(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The cluster as one broker describes it. controller: with KRaft this is any broker, since brokers forward requests
-    to the controller. details: see wire.Details."""
+    """The cluster as one broker describes it. id: None if the broker tells none. controller: with KRaft this is any
+    broker, since brokers forward requests to the controller; None if the broker knows none. details: see
+    wire.Details."""
 
     id: str | None
     controller: int | None

@@ -74,8 +74,9 @@ class PartitionState(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """The state of the cluster. quorum: None if it is not known; quorum_error: why it is not known, None if the
-    brokers have no DescribeQuorum (before KRaft)."""
+    """The state of the cluster. id: None if the brokers tell none. topics, partitions: their numbers. quorum: None if
+    it is not known. quorum_error: why it is not known; None if it is known, and if the brokers have no DescribeQuorum
+    (before KRaft)."""
 
     id: str | None
     brokers: tuple[BrokerState, ...]
@@ -90,8 +91,8 @@ class ClusterState(NamedTuple):
     @property
     def is_healthy(self) -> bool:
         """Whether the quorum has a leader (a cluster before KRaft needs none), no broker is fenced, and every partition
-        has a leader, all its replicas in sync, and at least min.insync.replicas of them. False if the quorum's state
-        could not be read."""
+        has a leader, all its replicas in sync, and at least min.insync.replicas of them, if that number is known. False
+        if the quorum's state could not be read."""
         has_leader = self.quorum_error is None and (self.quorum is None or self.quorum.leader is not None)
         return has_leader and not (
             self.under_replicated or self.offline or self.under_min_isr or any(each.is_fenced for each in self.brokers)

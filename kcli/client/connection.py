@@ -136,10 +136,11 @@ class Connection:
         return self._made(Producer, settings)
 
     def consumer(self, settings: dict[str, Any]) -> Consumer:
-        """Return a consumer of librdkafka for assigned partitions. settings: librdkafka's properties, which
-        `properties` overrides. Raises UsageError for a property that librdkafka refuses.
+        """Return a consumer of librdkafka. settings: librdkafka's properties, which `properties` overrides. Raises
+        UsageError for a property that librdkafka refuses.
 
-        librdkafka requires a group id, but the consumer joins no group and commits no offsets.
+        librdkafka requires a group id, which is "kcli" if `settings` has none: such a consumer must be given its
+        partitions by assignment, so that it joins no group, and it commits no offsets.
         """
         return self._made(Consumer, {"group.id": "kcli", "enable.auto.commit": False, **settings})
 

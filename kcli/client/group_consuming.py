@@ -151,8 +151,8 @@ class _Member:
             )
 
     def taken(self, records: list[Record]) -> None:
-        """Commit the offsets of these records, which the caller has processed, as `membership.commit` says. Raises
-        Refused."""
+        """Commit the offsets of these records, which the caller has processed, as `membership.commit` says: now for
+        SYNC; for AUTO note them for librdkafka's next commit; never for NONE. Raises Refused."""
         if not records or self._membership.commit is Commit.NONE:
             return
         last = {(record.topic, record.partition): record for record in records}

@@ -50,8 +50,9 @@ class Bound:
     """The start, or the exclusive end, of each partition in a query. Instead of an offset there may be EARLIEST or
     LATEST.
 
-    time_ms: a timestamp (epoch ms) for all partitions. times_ms, offsets: by partition. default: the offset of
-    partitions without an entry.
+    time_ms: a timestamp (epoch ms) that bounds all partitions; None if the other attributes bound them. times_ms,
+    offsets: a timestamp or an offset by partition; a timestamp comes first. default: the offset of partitions without
+    an entry.
     """
 
     default: int
@@ -91,8 +92,9 @@ class Narrowed:
 class SourceOptions:
     """The options of a query as values; `parse` reads them from Spark's strings, the module docstring lists them.
 
-    latest_without_time: if no record has the starting timestamp or a later one, begin at the log end offset; false:
-    raise UsageError. narrowed: the records that the query's filters select.
+    An attribute is None if its option is not given. latest_without_time: if no record has the starting timestamp or a
+    later one, begin at the log end offset; false: raise UsageError. narrowed: the records that the query's filters
+    select.
     """
 
     paths: tuple[str, ...]

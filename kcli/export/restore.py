@@ -57,8 +57,9 @@ class RestoreOptions:
     """The options of a restore.
 
     now_ms: the time (epoch ms). segment_bytes: size of a segment; None: segments begin where column `segment` names
-    their base offsets, and without this column have Kafka's default size. codec: compression of the batches, None: as
-    in the export. topic_ids: topic ids by name, in Kafka's base64; a restored metadata log gives further ones.
+    their base offsets, and without this column have Kafka's default size. codec: the id of the batches' compression
+    codec; None: as in the export. topic_ids: topic ids by name, in Kafka's base64; a restored metadata log gives
+    further ones.
     """
 
     now_ms: int
@@ -70,7 +71,7 @@ class RestoreOptions:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """A restored partition. In a dry run only the attributes that the survey of the export gives are set; the others
-    are None.
+    are None. topic_id: also None if the topic's id is not known, so that no partition.metadata was written.
 
     missing: the number of offsets between the first and the last that have no record. left_out: the number of control
     records that were not restored (see restore_columns). has_open_ends: whether the export has transactional records

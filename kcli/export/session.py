@@ -71,8 +71,8 @@ class SparkFailed(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to start Spark. conf: further Spark properties. environment: an archive of a Python environment, which
-    executors unpack and run."""
+    """How to start Spark. master: Spark's master URL. conf: further Spark properties. environment: an archive of a
+    Python environment, which executors unpack and run; None to run this Python interpreter."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)

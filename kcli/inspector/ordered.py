@@ -42,8 +42,8 @@ class _Turns:
             _write_out(out, write)
 
     def end(self, turn: int) -> None:
-        """End job number `turn`, once the jobs before it have ended, so that the next one can write. Raises _Abandoned if
-        `fail` was called."""
+        """Wait until the jobs before number `turn` have ended, then end this job, so that the next one can write.
+        Raises _Abandoned if `fail` was called."""
         with self._changed:
             self._wait_for(turn)
             self._turn += 1

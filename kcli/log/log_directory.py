@@ -222,6 +222,13 @@ class LogDirectory:
         except UnreadableInput as error:
             raise StartRefused(kind, f"cannot be read: {error.reason}") from None
 
+    def legible_offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
+        """Return the entries of a checkpoint, by partition; none if the file is missing or damaged."""
+        try:
+            return self.offsets(kind)
+        except StartRefused:
+            return {}
+
     def passed_over(self) -> list[StartRefused]:
         """Return an error for each damaged checkpoint with which a broker nevertheless starts."""
         found = []

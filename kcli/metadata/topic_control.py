@@ -81,7 +81,8 @@ def create_topics(
 
     Errors of a topic: INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_CONFIG,
     INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, THROTTLING_QUOTA_EXCEEDED. Raises
-    Refused(POLICY_VIOLATION) for a request of more than 10,000 partitions.
+    Refused(POLICY_VIOLATION) for a request of more than 10,000 partitions, or whose records would be more than
+    RECORDS_PER_REQUEST_MAX.
     """
     counts: dict[str, int] = {}
     for topic in topics:

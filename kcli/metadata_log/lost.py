@@ -221,7 +221,8 @@ class LostMetadata:
 
     def _compare(self, directory: PartitionDirectory, topic_id: str | None, node_id: int | None) -> None:
         """Add the partition.metadata of a directory to `misplaced` if it has the id of another topic of which this node
-        has a replica: Kafka does not rename such a directory to -stray, but cannot serve it."""
+        has a replica: Kafka does not rename such a directory to -stray, but cannot serve it. topic_id: from
+        partition.metadata; None if this file is missing. node_id: as for `other_topic`."""
         topic = other_topic(self.image, directory.partition, topic_id, node_id)
         if topic is None:
             return
@@ -367,7 +368,7 @@ def _contradicted(plan: PartitionPlan) -> Iterator[str]:
 
 
 def marked_broker_epoch(homes: Iterable[Path]) -> int:
-    """The last broker epoch in the clean-shutdown markers of log directories of one node; -1 if none has one."""
+    """The highest broker epoch in the clean-shutdown markers of log directories of one node; -1 if none has one."""
     found = (LogDirectory(each).marked_broker_epoch for each in homes)
     return max((each for each in found if each is not None), default=-1)
 

@@ -248,7 +248,8 @@ class Placement:
         return found
 
     def _is_elsewhere(self, partition: TopicPartition, topic_id: str) -> bool:
-        """Whether another log directory of the node has the directory of a partition, with the id of its topic."""
+        """Whether another log directory of the node has a directory with the partition's plain name and with
+        `topic_id`, the id of its topic."""
         return partition in self.elsewhere and _has_topic_id(self.elsewhere[partition], (topic_id,))
 
     def _is_placed_here(self, partition: TopicPartition) -> bool:
@@ -305,7 +306,8 @@ class Placement:
         return max(found, key=lambda each: _last_log(each.path), default=None)
 
     def _future(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
-        """Return the partition's directory with -future, if it has a log; None if there is none."""
+        """Return the directory with -future, in one of the node's other log directories, that has the partition's name
+        and `topic_id`, the id of its topic, and that has or had records; None if there is none."""
         fits = (each for each in self.futures if each.partition == partition and _has_log(each.path))
         return next((each for each in fits if _has_topic_id(each.path, (topic_id,))), None)
 

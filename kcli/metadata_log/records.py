@@ -74,7 +74,8 @@ def decode_value(value: bytes | None) -> Record:
 
 
 def encode_control(kind: ControlType, value: dict[str, Any]) -> Pair:
-    """Key and value of a control record of the metadata log."""
+    """Key and value of a control record of the metadata log. value: the fields of its message, without the version,
+    which is 0."""
     key = control_record.KEY.pack((control_record.VERSION, kind))
     return key, write(control_record.MESSAGES[kind], 0, {"version": 0, **value})
 

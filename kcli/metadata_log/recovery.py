@@ -80,6 +80,7 @@ class MetadataRecovery:
     wants_salvage      whether records after damage are to be kept
     clean              whether the broker was shut down cleanly; None: the clean-shutdown marker decides
     config             returns the configuration of a topic
+    of_others          the checkpoints in `directory` that another broker wrote, whose offsets are not of its logs
     lost               the losses of the log; None until `look` is called, and in a quorum
     strays             the partition directories in `directory` that Kafka's start renames to -stray
     starts             whether Kafka starts with the log
@@ -101,6 +102,7 @@ class MetadataRecovery:
     wants_salvage: bool = False
     clean: bool | None = None
     config: Callable[[str], LogConfig] = no_configs
+    of_others: Collection[FileKind] = ()
     lost: LostMetadata | None = None
     strays: list[Stray] = field(default_factory=list)
     is_loss: bool = False
@@ -273,11 +275,11 @@ class MetadataRecovery:
         if not self.is_log_directory:
             return {}, ()
         log_directory = LogDirectory(self.directory)
-        high_watermarks = _offsets(log_directory, FileKind.REPLICATION_OFFSETS)
+        high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         second = {each.path for each, _ in log_directory.duplicates()}
         second |= {each.path for each in self.node.copies if not each.is_kept}
         directories = [each for each in log_directory.partitions() if each.path not in second]
-        recovery_points = _offsets(log_directory, FileKind.RECOVERY_POINTS)
+        recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         found, unknown = mended_identities(
             directories,
             self._topic_ids(),
@@ -465,8 +467,8 @@ class MetadataRecovery:
         meta.properties."""
         log_directory, meta = LogDirectory(self.directory), meta_of(self.directory)
         image = self._readable  # replays the log, which fills `_removed`
-        points = _offsets(log_directory, FileKind.RECOVERY_POINTS)
-        high_watermarks = _offsets(log_directory, FileKind.REPLICATION_OFFSETS)
+        points = self._offsets(FileKind.RECOVERY_POINTS)
+        high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         return Placement(
             image,
             self.registered_node_id or self._node_id(),
@@ -478,6 +480,11 @@ class MetadataRecovery:
             futures=futures_in(self.node.others),
             elsewhere=self.node.elsewhere,
         )
+
+    def _offsets(self, kind: FileKind) -> Mapping[TopicPartition, int]:
+        """Return the entries of a checkpoint in `directory`; none if it cannot be read, which the recovery reports
+        itself, or is another broker's."""
+        return {} if kind in self.of_others else LogDirectory(self.directory).legible_offsets(kind)
 
     @cached_property
     def _readable(self) -> MetadataImage:
@@ -793,7 +800,7 @@ class MetadataRecovery:
             return False
         log_directory = LogDirectory(stray.partition.path.parent)
         kinds = FileKind.REPLICATION_OFFSETS, FileKind.RECOVERY_POINTS
-        known = [_offsets(log_directory, kind) for kind in kinds]
+        known = [log_directory.legible_offsets(kind) for kind in kinds]
         return all(known) and not any(stray.partition.partition in each for each in known)
 
     def keeps(self, stray: Stray) -> bool:
@@ -825,14 +832,6 @@ class MetadataRecovery:
 def _is_of_log(refused: StartRefused) -> bool:
     """Whether the file that `refused` names is in the metadata log's directory: salvage repairs such a file."""
     return refused.file.startswith(f"{METADATA_DIRECTORY}/")
-
-
-def _offsets(log_directory: LogDirectory, kind: FileKind) -> Mapping[TopicPartition, int]:
-    """Return the entries of a checkpoint; none if it cannot be read, which the recovery reports itself."""
-    try:
-        return log_directory.offsets(kind)
-    except (StartRefused, UnreadableInput):
-        return {}
 
 
 def voters(directory: Path) -> Sequence[int]:

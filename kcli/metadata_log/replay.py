@@ -100,7 +100,8 @@ def _around_damage(
 
     If there is no such snapshot, return the image of the readable part of the latest damaged snapshot; the log is then
     replayed from offset 0 on, or from the snapshot's offset on if `_log_below` finds no image below it. But if there is
-    no damaged snapshot, or if the log has all records below its offset, return `image` as it is, and 0.
+    no damaged snapshot, or if the log has all records below its offset, return `image` as it is, and 0. The other
+    arguments are as for `replay`.
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
@@ -132,7 +133,7 @@ def _as_a_start(
 ) -> tuple[MetadataImage, int]:
     """Return the image of the latest snapshot up to its first damage or its end, and the offset in the snapshot's name,
     from which on the log is to be replayed. Without a snapshot, return `image` as it is, and 0. Like Kafka, accept a
-    snapshot that has no footer."""
+    snapshot that has no footer. The other arguments are as for `replay`."""
     name = latest_snapshot(files)
     if name is None:
         return image, 0
@@ -151,8 +152,8 @@ def _snapshot(
     path: Path, content: Content, image: MetadataImage, on_error: ErrorHandler, *, around_damage: bool
 ) -> tuple[MetadataImage, int]:
     """Add the readable records of a snapshot to `image`. Return the image, and the offset in the snapshot's name, from
-    which on the log is to be replayed. around_damage: read on after damage; otherwise reading ends at the first
-    damage."""
+    which on the log is to be replayed. content: that of the snapshot. on_error: called with each error. around_damage:
+    read on after damage; otherwise reading ends at the first damage."""
     offset = _snapshot_offset(path.name)
     source = ContentSource(str(path), content)
     try:

@@ -82,8 +82,8 @@ def _vote(core: Core, request: Vote, now_ms: int) -> tuple[ErrorCode, bool]:
 
 
 def refuse_voter(core: Core, remote_id: int, epoch: int) -> ErrorCode:
-    """Return the error for a request of a voter: FENCED_LEADER_EPOCH for an old epoch, INVALID_REQUEST for a negative
-    id, otherwise NONE."""
+    """Return the error for a request of the voter `remote_id` in `epoch`: FENCED_LEADER_EPOCH if the epoch is lower
+    than this node's, INVALID_REQUEST for a negative id, otherwise NONE."""
     if epoch < core.state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.INVALID_REQUEST if remote_id < 0 else ErrorCode.NONE

@@ -316,7 +316,8 @@ def _check(subject: str, results: Sequence[Any]) -> None:
 
 
 def _read(kind: Messages, frame: Laid) -> Any:
-    """Return the response in a frame that a handler has already encoded for the network."""
+    """Return the response in a frame that a handler has already encoded for the network. kind: the message types of the
+    request's version."""
     data = b"".join(read_region(part) if isinstance(part, FileRegion) else part for part in frame)
     response, _ = entity_reader(kind.response_type)(data, 4 + len(kind.response_header(0)))
     return response

@@ -179,7 +179,7 @@ def _certificate(
     extensions: Iterable[tuple[ExtensionType, bool]],
 ) -> Certificate:
     """Return a certificate. keys: the certificate's own key and the key that signs it; times: the first and the last
-    time at which it is valid."""
+    time at which it is valid; extensions: each with whether it is critical."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509 import CertificateBuilder, SubjectKeyIdentifier, random_serial_number
 

@@ -62,8 +62,8 @@ class NotSecure(KcliError):
 @dataclass(frozen=True, slots=True)
 class Secured:
     """The properties with which a secured node starts, and the admin's login. directory: the directory with the admin's
-    client.properties. properties: the configurations of the node. users: the records of the admin's credential, for a
-    metadata log that has none."""
+    client.properties. properties: the configurations of the node. users: the records of the admin's credential, to be
+    written if the metadata log has no such credential."""
 
     directory: SecureDirectory
     properties: dict[str, str]

@@ -132,8 +132,9 @@ async def _serve(
 
 
 def _return_large_buffers() -> None:
-    """Have the C library return each large buffer to the system once it is freed. Otherwise, once such a buffer was
-    freed, glibc keeps up to 64 MB in each heap of its threads (mallopt(3), M_MMAP_THRESHOLD)."""
+    """Have the C library return each large buffer to the system as soon as it is freed. By default, glibc raises its
+    threshold for that when a large buffer is freed, and then keeps up to 64 MB in the heap of each thread (mallopt(3),
+    M_MMAP_THRESHOLD)."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)

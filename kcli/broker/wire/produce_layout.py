@@ -36,10 +36,11 @@ _NO_ERRORS = (b"\0\0\0\0" + b"\xff\xff", b"\x01" + b"\0")
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """The result of one batch. log_append_time: in ms since 1970; -1 with CreateTime.
+    """The result of the append to one partition. base_offset, log_start_offset: -1 after an error that leaves them
+    unknown. log_append_time: in ms since 1970; -1 with CreateTime. error_message: None for none.
 
     record_errors: the invalid records, which have an error_message too; one response has at most RECORD_ERRORS_MAX of
-    them.
+    them. None if no record was refused by itself.
     leader: the encoded field `current_leader`, see client_view/current_leader.py.
     """
 

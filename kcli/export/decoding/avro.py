@@ -155,7 +155,7 @@ def parse(source: SchemaSource) -> AvroSchema:
 
 
 def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001 (one signature for all languages)
-    """Return the Arrow type for values with this schema. Raises SchemaError."""
+    """Return the Arrow type for values with this schema. header: not used. Raises SchemaError."""
     schema = parse(source)
     try:
         return schema.type_of(schema.root)

@@ -49,7 +49,7 @@ def prepare(source: SchemaSource) -> SchemaSource:
 
 @lru_cache(maxsize=256)
 def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001 (one signature for all languages)
-    """Return the Arrow type for values with this schema. Raises SchemaError."""
+    """Return the Arrow type for values with this schema. header: not used. Raises SchemaError."""
     try:
         documents = {name: json.loads(text) for name, text in source.imports}
         root = json.loads(source.text)

@@ -274,7 +274,8 @@ class _Compiler:
         """Add a message to the program; its fields are decoded to the columns of the struct `node`. Return the
         message's number in the program.
 
-        label: the label of each field of a map's entry message; None for the label that each field has itself.
+        label: the label (such as kernel.OPTIONAL) that all fields of a map's entry message get; None for any other
+        message, in which each field has its own label.
         """
         made: list[Any] = [node.column, len(message.oneofs), [], []]
         self.messages.append(made)

@@ -28,6 +28,7 @@ class DecoderSpec:
 
     format: one of FORMATS. schema: the path of a schema file or, for JSON, a type in Spark's DDL. registry: the URL of
     a registry, or the path of a dump. message: the full name of a Protobuf message. variant: decode JSON to VARIANT.
+    schema, registry and message are None if the format's argument does not name one.
     """
 
     format: str

@@ -62,6 +62,7 @@ from kcli.inspector.verify.log_starts import forgotten_starts, or_forgotten_star
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.missing_snapshots import forgotten_producers
+from kcli.inspector.verify.others_checkpoints import checkpoints_of_others
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments, no_log
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
@@ -425,7 +426,11 @@ class Verification:
             whole = [without_topic_id(each) for each in whole]
             causes.add(damage[0], _follows_from_metadata)
         try:
-            for cause, takes in (*wrong_starts(around), *old_marker(around)):
+            for cause, takes in (
+                *checkpoints_of_others(around),
+                *wrong_starts(around),
+                *old_marker(around),
+            ):
                 causes.add(cause, takes, is_of_many=True)
             foreign, paths = exchanged_checkpoints(around)
             notes = [each for each in whole if each.kind == "checkpoint-absent" and each.path in paths]
@@ -631,12 +636,14 @@ class Verification:
         ends = {
             kind: offsets[partition]
             for kind, offsets in (
-                (FileKind.RECOVERY_POINTS, around.recovery_points),
+                (FileKind.RECOVERY_POINTS, around.start_points),
                 (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
             )
             if offsets.get(partition, -1) > counted_from and (is_served or not name.state)
             if _is_own(path, name, around) and not is_emptied
         }
+        recovery_point = ends.get(FileKind.RECOVERY_POINTS, 0)
+        ends = {kind: offset for kind, offset in ends.items() if kind not in around.of_others}
         is_tiered = True if is_metadata else around.is_tiered(name.topic)
         directory = path if is_served else None
         return Known(
@@ -650,6 +657,7 @@ class Verification:
             around.is_replicated(partition),
             keys=_keys(name, around),
             beside=around.node.others,
+            recovery_point=recovery_point,
         )
 
 

@@ -74,6 +74,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "unread-file",
         "metadata-log-foreign",
         "clean-shutdown-old",
+        "checkpoint-foreign",
         "checkpoint-exchanged",
         "checkpoint-copied",
         "log-directory-missing",

@@ -30,13 +30,16 @@ def wrong_starts(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Find
     UnreadableInput."""
     if not around.is_broker:
         return
-    wrong = wrong_log_starts(around.path, around.log_config)
+    of_other = around.of_others.get(FileKind.LOG_START_OFFSETS)
+    wrong = wrong_log_starts(around.path, around.log_config, of_other)
     if wrong is None:
         return
     path = around.path / FileKind.LOG_START_OFFSETS
+    whole = "checkpoint-copied" if of_other is None else "checkpoint-foreign"
+    kind = whole if wrong.is_whole else "log-start-offset"
     finding = Finding(
         path=str(path),
-        kind="checkpoint-copied" if wrong.is_whole else "log-start-offset",
+        kind=kind,
         severity="error",
         position=0,
         expected="the log start offsets of partitions whose first records were deleted",

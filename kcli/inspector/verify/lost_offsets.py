@@ -64,7 +64,8 @@ class Known:
     the directory that are another partition's. keys: the partition as a Home, if the keys of the records in its log
     show to which partition of the topic the records belong; else None. superseded: first and last offset of each
     .deleted or .swap file of which a compacted topic needs no record. beside: the other known log directories of the
-    node.
+    node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, by which Kafka's start goes even if
+    another broker wrote the file, and `ends` therefore lacks it.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -79,6 +80,7 @@ class Known:
     keys: Home | None = None
     superseded: Sequence[tuple[int, int]] = ()
     beside: Sequence[Path] = ()
+    recovery_point: int = 0
 
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`

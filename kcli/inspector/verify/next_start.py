@@ -48,7 +48,7 @@ def of_segment(known: Known, until: int | None) -> NextStart:
     the base offset of the next segment; None for the active segment."""
     if known.home is None:
         return NextStart.RECOVERS
-    if until is not None and until <= known.ends.get(FileKind.RECOVERY_POINTS, 0):
+    if until is not None and until <= known.recovery_point:
         return NextStart.PASSES_OVER
     if not known.is_clean:
         return NextStart.RECOVERS

@@ -19,6 +19,7 @@ from kcli.inspector.verify.surroundings import Gaps, Surroundings
 from kcli.log.inflated import inflated_size
 from kcli.log.log_directory import is_log_directory
 from kcli.log.partition_view import InflatedRange
+from kcli.log.recovery.others_checkpoints import OthersCheckpoint, names_absent_partitions
 from kcli.log.recovery.salvage import Checked, LeftOut
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -101,6 +102,14 @@ class KnownTopics:
         with self._lock:
             around = self._looked_up()
             return 0 if around is None else around.partition_count(topic)
+
+    @property
+    def of_others(self) -> Mapping[FileKind, OthersCheckpoint]:
+        """The checkpoints of the log directory that another broker wrote."""
+        with self._lock:
+            is_suspect = is_log_directory(self._home) and names_absent_partitions(self._home)
+            around = self._looked_up() if is_suspect else None
+            return {} if around is None else around.of_others
 
     def _looked_up(self) -> Surroundings | None:
         """Return what the files of the log directory say, its metadata log among them; None if there is no log

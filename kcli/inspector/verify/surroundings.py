@@ -31,6 +31,7 @@ from kcli.log.recovery.node_directories import (
     node_id_of,
     same_path,
 )
+from kcli.log.recovery.others_checkpoints import OthersCheckpoint, others_checkpoints
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -156,9 +157,46 @@ class Surroundings:
         self.has_metadata_log = False
         """Whether there is a metadata log, valid or not."""
         self.metadata = self._find_metadata(others)
-        self.recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
-        self.high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._cleaned = self._offsets(FileKind.CLEANER_OFFSETS)
+
+    @cached_property
+    def recovery_points(self) -> Mapping[TopicPartition, int]:
+        """The recovery points of the partitions; none if their checkpoint is another broker's."""
+        return {} if FileKind.RECOVERY_POINTS in self.of_others else self.start_points
+
+    @cached_property
+    def start_points(self) -> Mapping[TopicPartition, int]:
+        """The offsets from which on Kafka's start recovers logs after a crash: the recovery points, or those of another
+        broker."""
+        return self._offsets(FileKind.RECOVERY_POINTS)
+
+    @cached_property
+    def high_watermarks(self) -> Mapping[TopicPartition, int]:
+        """The high watermarks of the partitions; none if their checkpoint is another broker's."""
+        return {} if FileKind.REPLICATION_OFFSETS in self.of_others else self._offsets(FileKind.REPLICATION_OFFSETS)
+
+    @cached_property
+    def of_others(self) -> Mapping[FileKind, OthersCheckpoint]:
+        """The checkpoints that another broker wrote. Empty if files cannot be read, which another check reports."""
+        try:
+            return others_checkpoints(self.path, self.has_replica) if self.is_broker else {}
+        except UnreadableInput:
+            return {}
+
+    def has_replica(self, partition: TopicPartition) -> bool | None:
+        """Return whether a partition has a replica on this node; None if its topic was deleted, or if there is no
+        metadata log of this cluster with all its records."""
+        metadata = self.metadata
+        if metadata is None or not self._knows_replicas or partition.topic in metadata.removed.values():
+            return None
+        topic = metadata.image.topic(partition.topic)
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        return state is not None and self._node_in(metadata.image) in state.replicas
+
+    @cached_property
+    def _knows_replicas(self) -> bool:
+        is_known = self.metadata is not None and self._node_in(self.metadata.image) is not None
+        return is_known and self.has_topic_ids and not self.has_foreign_metadata_log
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
@@ -575,17 +613,26 @@ class Surroundings:
         return None if starts is None or not starts.is_readable else starts.harmed
 
     @cached_property
+    def harmed_without_points(self) -> frozenset[str] | None:
+        """The directories of the partitions of which Kafka would lose sound batches, or at which it would fail, if it
+        started after a crash without recovery points. None if files cannot be read."""
+        starts = self._starts(clean=False, finds_points=False)
+        return None if starts is None or not starts.is_readable else starts.harmed
+
+    @cached_property
     def _starts_without_marker(self) -> _Starts | None:
         return self._starts(clean=False)
 
-    def _starts(self, *, clean: bool | None) -> _Starts | None:
+    def _starts(self, *, clean: bool | None, finds_points: bool = True) -> _Starts | None:
         """Return what Kafka's start does to the partitions' logs; None if the plan of the start cannot be made. clean:
-        False: a start without the clean-shutdown marker; None: a start with it, if it exists."""
+        False: a start without the clean-shutdown marker; None: a start with it, if it exists. finds_points: as in
+        Recovery."""
         from kcli.log.recovery.run import Recovery
 
         harmed, losses = set(), set()
         try:
-            recovery = Recovery(self.path, time.time_ns() // 1_000_000, clean=clean, config=self.log_config)
+            now_ms = time.time_ns() // 1_000_000
+            recovery = Recovery(self.path, now_ms, clean=clean, config=self.log_config, finds_points=finds_points)
             for each in recovery.plans():
                 harmed |= {each.name} if _is_harmed(each) else set()
                 losses |= {each.name} if each.has_losses else set()
@@ -670,10 +717,7 @@ class Surroundings:
 
     def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
         """Return the offsets in a checkpoint; none if the checkpoint cannot be read, which another check reports."""
-        try:
-            return LogDirectory(self.path).offsets(kind)
-        except KcliError:
-            return {}
+        return LogDirectory(self.path).legible_offsets(kind)
 
     def _find_metadata(self, others: Sequence[Path]) -> ClusterMetadata | None:
         configured = metadata_home_of(self._server)

@@ -60,8 +60,9 @@ class SurveyedWindow:
     """A window of batches that was read to fill the map, and whose keys are all in the map: bytes [position, stop) of
     the segment's .log file, first and last offset.
 
-    records, size: the number of records, and the bytes of these; both -1 if some of the batches must be read again even
-    if all their records are superseded.
+    records, size: the number of records, and the bytes of these. Both are -1 if a batch of the window has magic 0 or 1,
+    is compressed, has a producer id, is a control batch, or begins before the dirty part: such a window must be read
+    again even if all of its records are superseded.
     """
 
     position: int

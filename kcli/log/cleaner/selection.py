@@ -31,7 +31,8 @@ class Bound(StrEnum):
 class Selection:
     """The part of a log to clean: from first_dirty_offset to below first_uncleanable_offset. bound, bound_offset: what
     ends the part, and at which offset; the part ends at the base offset of the segment that contains this offset
-    (or first_dirty_offset, if that is higher). clean_bytes, cleanable_bytes: the sizes of the segments before the part and in it."""
+    (or first_dirty_offset, if that is higher). clean_bytes, cleanable_bytes: the sizes of the segments before the part
+    and in it."""
 
     first_dirty_offset: int
     bound: Bound

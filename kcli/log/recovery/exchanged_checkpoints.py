@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from formats.errors import FormatError
 from formats.file_name import FileKind
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import UnreadableInput
 from kcli.log.log_directory import LogDirectory
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -64,7 +63,9 @@ def foreign_checkpoints(
     lists fewer than ENTRIES_LEAST partitions that exist. others: the other log directories of the broker. exists:
     returns False for a partition that is known to be deleted. Raises UnreadableInput."""
     own = _partitions(home)
-    found = {kind: names for kind in KINDS if (names := _entries(home, kind)) and not own & names}
+    found = {
+        kind: names for kind in KINDS if (names := set(LogDirectory(home).legible_offsets(kind))) and not own & names
+    }
     most = max(found.values(), key=len, default=set[TopicPartition]())
     if not own or sum(map(exists, most)) < ENTRIES_LEAST:
         return None
@@ -73,7 +74,7 @@ def foreign_checkpoints(
     if owner is None:
         return ForeignCheckpoints(list(found), owner=None, is_exchanged=False, forgets_start=False, entries=entries)
     there = _partitions(owner)
-    theirs = {kind: _entries(owner, kind) for kind in KINDS}
+    theirs = {kind: set(LogDirectory(owner).legible_offsets(kind)) for kind in KINDS}
     is_exchanged = any(names and not there & names and _are_most(names, own) for names in theirs.values())
     if not is_exchanged:
         return ForeignCheckpoints(list(found), owner, is_exchanged=False, forgets_start=False, entries=entries)
@@ -93,12 +94,4 @@ def _partitions(home: Path) -> set[TopicPartition]:
     try:
         return {each.partition for each in LogDirectory(home).partitions() if not each.name.state}
     except UnreadableInput:
-        return set()
-
-
-def _entries(home: Path, kind: FileKind) -> set[TopicPartition]:
-    """The partitions in a checkpoint; none if it is missing or damaged, which another check reports."""
-    try:
-        return set(LogDirectory(home).offsets(kind))
-    except (KcliError, FormatError):
         return set()

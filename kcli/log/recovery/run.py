@@ -19,6 +19,7 @@ import os
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from formats.errors import FormatError
@@ -64,6 +65,7 @@ from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories
+from kcli.log.recovery.others_checkpoints import OthersCheckpoint
 from kcli.log.recovery.partition_copies import Copy, Ranges, count
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
 from kcli.log.recovery.salvage import Checked, LogStart
@@ -122,6 +124,9 @@ class Recovery:
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
     keeps_all    returns whether a partition's topic was never compacted, according to the metadata log
     count        returns the number of partitions of a topic in the metadata log; 0 if that is not known
+    of_others    the checkpoints that another broker wrote: a start goes by them, but they say nothing about the logs
+                 here
+    finds_points whether there is a recovery-point-offset-checkpoint for the start; False: the file is set aside
     node         the other log directories of the broker; None if there are none, or they are not known
     looks_around whether to look through the whole log directory for `refusals`, `passed_over` and `failures`; without
                  it these stay empty, and a partition's plan is the same
@@ -155,6 +160,8 @@ class Recovery:
     checked: Callable[[], Mapping[Path, Checked]] = dict
     keeps_all: Callable[[TopicPartition], bool] = lambda _: False
     count: Callable[[str], int] = lambda _: 0
+    of_others: Mapping[FileKind, OthersCheckpoint] = field(default_factory=dict)
+    finds_points: bool = True
     node: NodeDirectories | None = None
     looks_around: bool = True
     refusals: list[StartRefused] = field(default_factory=list)
@@ -199,6 +206,7 @@ class Recovery:
         """Whether the clean-shutdown marker of a broker is missing."""
         self.finds_marker = self.clean is None
         """Whether the clean-shutdown marker decides about `clean`, because the caller has passed None."""
+        self._pass_over_others(starts_clean=is_clean if self.clean is None else self.clean)
         self._keeps_marker = is_clean and self.clean is not False and not self.salvage
         if self.clean is None:  # salvage leaves no marker: the next start then checks the active segments
             self.clean = is_clean and not self.salvage
@@ -214,12 +222,19 @@ class Recovery:
         self.exchanged = {} if self.is_partition else exchanged_logs(self._own) | dict(self.exchanged_by_keys)
         """The .log files that were exchanged: by the path at which a file belongs, the path at which it is now."""
         self._puts_in_place = self._rescues = self.salvage
-        self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
+        self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS) if self.finds_points else {}
         self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
         self.wrong_starts = self._find_wrong_starts()
         """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
         self._checked = self._with_completing(self.checked()) if self.salvage else {}
+
+    def _pass_over_others(self, *, starts_clean: bool) -> None:
+        """Add to `passed_over` the checkpoints of other brokers with which the start does harm. starts_clean: whether it
+        is a start after a clean shutdown."""
+        if not self.is_partition:
+            harmful = [each for each in self.of_others.values() if each.is_harmful(is_clean=starts_clean)]
+            self.passed_over += [StartRefused(each.kind, each.reason(is_clean=starts_clean)) for each in harmful]
 
     def _with_completing(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
         """Return the checks with the files of other log directories that complete the logs here (Copy.completing),
@@ -238,7 +253,7 @@ class Recovery:
         none, or if they are not looked for."""
         if not self._has_holder or not self.looks_around:
             return None
-        wrong = wrong_log_starts(self._holder.path, self.config)
+        wrong = wrong_log_starts(self._holder.path, self.config, self.of_others.get(FileKind.LOG_START_OFFSETS))
         if wrong is None or not any(wrong.is_wrong(each.partition) for each in self.partitions):
             return None
         self.passed_over.append(StartRefused(FileKind.LOG_START_OFFSETS, wrong.reason))
@@ -376,15 +391,7 @@ class Recovery:
         )
         if is_metadata:
             return self.metadata(plan(directory.path, options, advance=self.advance, rescue=self._rescues))
-        planned = plan(
-            directory.path,
-            options,
-            with_salvage=self.salvage,
-            advance=self.advance,
-            exchanged=self._exchanged_in(directory.path) if self._puts_in_place else {},
-            checked=NOT_CHECKED if is_set_aside else self._checked.get(directory.path, NOT_CHECKED),
-            rescue=self._rescues,
-        )
+        planned = self._plan_log(directory, options)
         if planned.offsets is not None and not directory.name.state:
             start, end = planned.offsets.log_start_offset, planned.offsets.log_end_offset
             by_epochs = start == right_start > 0
@@ -435,9 +442,36 @@ class Recovery:
 
     def _reached(self, directory: PartitionDirectory) -> tuple[int, str]:
         """Return the offset that the log had reached, and in words the files that say so; 0 if no file says so."""
-        known = max(each.get(directory.partition, 0) for each in (self._recovery_points, self._high_watermarks))
+        ends = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
+        known = max(self._believed(each).get(directory.partition, 0) for each in ends)
         reached = reached_by_snapshots(directory.path, known)
         return reached, "a producer snapshot" if reached > known else "the checkpoints"
+
+    def _believed(self, kind: FileKind) -> Mapping[TopicPartition, int]:
+        """Return the recovery points or high watermarks; none if their file is another broker's."""
+        if kind in self.of_others:
+            return {}
+        return self._recovery_points if kind is FileKind.RECOVERY_POINTS else self._high_watermarks
+
+    def _plan_log(self, directory: PartitionDirectory, options: LoadOptions) -> PartitionPlan:
+        """Return the plan of a partition's log. A start goes by a recovery point of another broker; salvage checks the
+        whole log instead, unless a start that recovers it from its beginning would fail. Raises UnreadableInput."""
+        planned = partial(
+            plan,
+            directory.path,
+            with_salvage=self.salvage,
+            advance=self.advance,
+            exchanged=self._exchanged_in(directory.path) if self._puts_in_place else {},
+            checked=NOT_CHECKED
+            if directory.path in self.in_the_place
+            else self._checked.get(directory.path, NOT_CHECKED),
+            rescue=self._rescues,
+        )
+        if self.salvage and FileKind.RECOVERY_POINTS in self.of_others:
+            whole = planned(replace(options, recovery_point=0))
+            if whole.refused is None:
+                return whole
+        return planned(options)
 
     def _exchanged_in(self, directory: Path) -> dict[str, Path]:
         return {place.name: log for place, log in self.exchanged.items() if place.parent == directory}
@@ -686,7 +720,8 @@ class Recovery:
     def _write_checkpoints(self, holder: LogDirectory, ends: _Ends) -> None:
         """Write recovery points and log start offsets as a shutdown does, and lower high watermarks to the log end
         offsets. holder: the log directory to write to."""
-        points, starts = dict(self._recovery_points), dict(self._log_starts)
+        believed = self._recovery_points if self.is_partition else self._believed(FileKind.RECOVERY_POINTS)
+        points, starts = dict(believed), dict(self._log_starts)
         starts = {each: offset for each, offset in starts.items() if not self._leaves_out_start(each)}
         for partition, end in ends.log_ends.items():
             points[partition] = end

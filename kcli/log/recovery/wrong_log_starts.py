@@ -8,6 +8,7 @@ broker deletes the segments below soon after. So these are signs of wrong entrie
                  compacted does, by a segment or more, or at the offset that another checkpoint has for it
     whole        most logs with several segments, in several topics, have segments below their log start offset
     copied       the file has all entries of another checkpoint, and hides records of several topics
+    foreign      another broker wrote the file (kcli.log.recovery.others_checkpoints)
 
 With one impossible entry alone, only that is wrong; else the whole file is. DeleteRecords also removes the leader
 epochs below the log start offset: so the first leader epoch still begins at the right log start offset.
@@ -31,6 +32,7 @@ from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import files_of_kind
+from kcli.log.recovery.others_checkpoints import OthersCheckpoint
 from kcli.log.source import read_whole
 from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
@@ -67,12 +69,13 @@ class HiddenOffsets(NamedTuple):
 class WrongLogStarts(NamedTuple):
     """The wrong entries of a log-start-offset-checkpoint.
 
-    source: the other checkpoint of the directory of which the file is a copy; None if it is none. entries: the wrong
-    entries that hide offsets. is_whole: whether no entry of the file is to be trusted. impossible: those entries of
-    topics that are only compacted.
+    source: the other checkpoint of the directory of which the file is a copy; None if it is none. of_other: the file,
+    if another broker wrote it. entries: the wrong entries that hide offsets. is_whole: whether no entry of the file is
+    to be trusted. impossible: those entries of topics that are only compacted.
     """
 
     source: FileKind | None
+    of_other: OthersCheckpoint | None
     entries: Mapping[TopicPartition, HiddenOffsets]
     is_whole: bool
     impossible: Collection[TopicPartition]
@@ -82,7 +85,9 @@ class WrongLogStarts(NamedTuple):
         """What is wrong, and what Kafka does with it, in words."""
         offsets = sum(each.start - each.first for each in self.entries.values())
         segments = sum(each.segments for each in self.entries.values())
-        if self.source is not None:
+        if self.of_other is not None:
+            found = self.of_other.why
+        elif self.source is not None:
             found = f"a copy of {self.source}"
         elif self.impossible:
             shown = names_text(sorted(map(str, self.impossible)), 2)
@@ -135,10 +140,13 @@ def start_by_epochs(directory: Path) -> int:
     return epochs[0][1]
 
 
-def wrong_log_starts(home: Path, config: Callable[[str], LogConfig]) -> WrongLogStarts | None:
+def wrong_log_starts(
+    home: Path, config: Callable[[str], LogConfig], of_other: OthersCheckpoint | None = None
+) -> WrongLogStarts | None:
     """Return the wrong entries of the log-start-offset-checkpoint in the log directory `home`; None where there are
-    none. config: the configuration of a topic's log. Raises UnreadableInput."""
-    starts = _entries(home, FileKind.LOG_START_OFFSETS)
+    none. config: the configuration of a topic's log. of_other: the file, if another broker wrote it. Raises
+    UnreadableInput."""
+    starts = LogDirectory(home).legible_offsets(FileKind.LOG_START_OFFSETS)
     if not any(starts.values()):
         return None
     logs = {
@@ -153,7 +161,7 @@ def wrong_log_starts(home: Path, config: Callable[[str], LogConfig]) -> WrongLog
     }
     if not hidden:
         return None
-    others = {kind: _entries(home, kind) for kind in SOURCES}
+    others = {kind: LogDirectory(home).legible_offsets(kind) for kind in SOURCES}
     sources = [kind for kind, offsets in others.items() if _is_copy(starts, hidden, offsets)]
     source = max(sources, key=lambda kind: starts == others[kind], default=None)
     impossible = {each for each, found in hidden.items() if _is_impossible(each, found, others, config)}
@@ -162,11 +170,11 @@ def wrong_log_starts(home: Path, config: Callable[[str], LogConfig]) -> WrongLog
         same = {each for each, offset in others[source].items() if each in logs and starts.get(each) != offset}
         is_all = not same and len(hidden) >= PARTITIONS_LEAST and len({each.topic for each in hidden}) >= TOPICS_LEAST
         is_whole = is_whole or is_all
-    if is_whole:
-        return WrongLogStarts(source, hidden, is_whole=True, impossible=impossible)
+    if is_whole or of_other is not None:
+        return WrongLogStarts(source, of_other, hidden, is_whole=True, impossible=impossible)
     if impossible:
         wrong = {each: hidden[each] for each in sorted(impossible)}
-        return WrongLogStarts(None, wrong, is_whole=False, impossible=impossible)
+        return WrongLogStarts(None, None, wrong, is_whole=False, impossible=impossible)
     return None
 
 
@@ -212,11 +220,3 @@ def _hides_segments(logs: Mapping[TopicPartition, Path], hidden: Mapping[TopicPa
 
 def _has_segments(directory: Path) -> bool:
     return len(files_of_kind(directory, FileKind.LOG)) > 1
-
-
-def _entries(home: Path, kind: FileKind) -> dict[TopicPartition, int]:
-    """The entries of a checkpoint; none where it is missing or damaged, which another check reports."""
-    try:
-        return LogDirectory(home).offsets(kind)
-    except (KcliError, FormatError):
-        return {}
