@@ -230,8 +230,8 @@ class Recovery:
         self._checked = self._with_completing(self.checked()) if self.salvage else {}
 
     def _pass_over_others(self, *, starts_clean: bool) -> None:
-        """Add to `passed_over` the checkpoints of other brokers with which the start does harm. starts_clean: whether it
-        is a start after a clean shutdown."""
+        """Add to `passed_over` the checkpoints of other brokers that make the start do harm. starts_clean: whether the
+        start is one after a clean shutdown."""
         if not self.is_partition:
             harmful = [each for each in self.of_others.values() if each.is_harmful(is_clean=starts_clean)]
             self.passed_over += [StartRefused(each.kind, each.reason(is_clean=starts_clean)) for each in harmful]
