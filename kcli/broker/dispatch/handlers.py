@@ -39,8 +39,9 @@ def handler(api_key: int) -> Handler:
 
 @cache
 def inputs_of(api_key: int) -> Callable[[Broker, Call], Inputs] | None:
-    """Return the function that returns the Inputs of an API's responses; None for an API whose responses are not cached
-    (kept.py). Raises KeyError for an unknown key."""
+    """Return the function `inputs` of an API: given a request, it returns what the response depends on, that is, fields
+    of the request and a state of the node. None for an API whose responses are never cached (kept.py). Raises KeyError
+    for an unknown key."""
     return getattr(_module(api_key), "inputs", None)
 
 

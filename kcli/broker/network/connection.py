@@ -144,8 +144,8 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
 
 class _Pending:
     """A place in the queue of responses. api_key: the request's, UNDECODED while a thread decodes it. call: the
-    request; None for UNDECODED, and for a plain request, which is not decoded. answer: the response, a Later, or an
-    awaitable. task: the task that awaits or encodes the response; None without such a task, and once it is done.
+    request; None for UNDECODED, and for a request that is answered without decoding. answer: the response, a Later, or
+    an awaitable. task: the task that awaits or encodes the response; None without such a task, and once it is done.
     began_ns: when the handler was called. size_bytes: the bytes of request memory (request_memory.py) that the request
     occupies until its response is sent."""
 
@@ -480,9 +480,10 @@ class Connection:
     # answering
 
     def _request(self, frame: memoryview) -> None:
-        """Handle one request: pass it to the authentication, respond to it at once if it is plain, else decode it, in a
-        thread if that takes long, and call its handler. frame: the request without its length. Raises BadRequest,
-        HangUp."""
+        """Handle one request. On a SASL listener the connection's Authentication handles it if it belongs to a login or
+        a re-authentication. Any other request is answered from its bytes, without decoding, if that is possible
+        (`_answer_at_once`); else it is decoded, in a thread if that takes long, and its handler is called. frame: the
+        request without its length. Raises BadRequest, HangUp."""
         authentication = self._authentication
         if authentication is not None:
             if len(frame) > LONG_BYTES and not authentication.is_done:

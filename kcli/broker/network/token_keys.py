@@ -261,7 +261,7 @@ class KeyEndpoint:
             found, failed = None, None
             try:
                 found = self._fetch()
-            except Exception as error:  # noqa: BLE001  (raised where it is awaited)
+            except Exception as error:  # noqa: BLE001  (`await answer` raises it)
                 failed = error
             with suppress(RuntimeError):  # raised if the event loop has ended
                 loop.call_soon_threadsafe(take, found, failed)

@@ -64,7 +64,10 @@ DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snaps
 WHOLE_INSIDE = ("log-compressed", "log-text-mode")
 """Kinds of findings of a .log file that was changed as a whole (compressed, or by a text-mode transfer) but lost no
 batch."""
-LINKED = (  # kinds of findings that another log's batches cause in later files, by their producers and epochs
+# If a .log file holds the batches of another .log file, it causes findings of these kinds in later files of the
+# partition: their batches do not continue the offsets, producer sequences, producer epochs and leader epochs before
+# them, or the producer state and leader epochs in snapshots and checkpoints differ from those of the batches.
+LINKED = (
     "producer-sequence",
     "producer-epoch",
     "leader-epoch",
