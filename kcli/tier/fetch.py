@@ -1,0 +1,300 @@
+"""Partitions of a topic, fetched from the tier and joined with their local logs, in a new log directory.
+
+    NEW/<topic>-<partition>/   <offset>.log .index .timeindex .txnindex of each segment, first those of the tier
+                               <offset>.snapshot    a segment's object is the snapshot at its end: the next one's offset
+                               leader-epoch-checkpoint, partition.metadata
+    NEW/log-start-offset-checkpoint   where a log starts behind its first segment
+
+A whole segment is copied byte for byte. Of a segment that is read in part, the batches of these offsets are copied, and
+its indexes are made for them; indexes that the tier lacks are made, too. NEW is complete or does not exist: everything
+is written to NEW.part, which gets its name at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from formats import txn_index
+from formats.errors import FormatError
+from formats.file_name import FileKind, FileName, build, parse
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, START
+from formats.kernels.indexes import SegmentIndexes
+from formats.properties import PartitionMetadata, build_partition_metadata
+from kcli.errors import UnreadableInput
+from kcli.log.disk import COPY_BYTES, Disk
+from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.log_directory import LogDirectory
+from kcli.log.new_directory import new_directory
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource, Source
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.layout import SegmentObjects
+from kcli.tier.lineage import Part, Plan
+from kcli.tier.stored_segment import INDEX_BYTES_MAX, read_object
+from kcli.tier.tier import PartitionTier, Tier
+
+LOCAL_KINDS = (
+    FileKind.LOG,
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TXN_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+)
+INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+Advance = Callable[[int], None]
+
+
+class Range(NamedTuple):
+    """Offsets, both inclusive, and why they are not in the new directory."""
+
+    first: int
+    last: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What was written of one partition. tiered, local: the number of segments from the tier and of the local log. cut:
+    of how many segments of the tier only a part was needed. size: bytes of all .log files. first_offset: the log start
+    offset; None if there is no segment. troubles: what is not as the metadata says, but was copied."""
+
+    partition: TopicPartition
+    tiered: int = 0
+    local: int = 0
+    cut: int = 0
+    size: int = 0
+    first_offset: int | None = None
+    missing: list[Range] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+
+def fetch(
+    tier: Tier, partitions: Sequence[PartitionTier], target: Path, *, disk: Disk, advance: Advance = lambda _: None
+) -> list[Fetched]:
+    """Write the log directory. advance: called with the number of bytes that were copied.
+
+    Raises TargetExists, UnreadableInput, OSError; then there is no new directory.
+    """
+    starts: dict[TopicPartition, int] = {}
+    results = []
+    with new_directory(disk, target) as partial:
+        for each in partitions:
+            writer = _Writer(tier, each, disk, partial, advance)
+            results.append(writer.write())
+            if writer.log_start is not None:
+                starts[writer.fetched.partition] = writer.log_start
+        if starts:
+            LogDirectory(partial).write_offsets(disk, FileKind.LOG_START_OFFSETS, starts)
+        disk.sync_directory(partial)
+    return results
+
+
+def part_windows(source: Source, part: Part) -> Iterator[tuple[Window, int, int]]:
+    """Yield the batches of a part of a segment: windows, each with the bytes [start, stop) of its batches in the part.
+
+    Raises UnreadableInput for damage, and for a batch that is only in part in these offsets.
+    """
+    for window in read_segment(source, resync=False):
+        if isinstance(window, Damage):
+            raise UnreadableInput(source.name, f"byte {window.position:,}: {window.error.reason}")
+        table = window.batches
+        if (fault := table.first_fault()) >= 0:
+            raise UnreadableInput(source.name, f"byte {window.position + table.field(fault, START):,}: a damaged batch")
+        offsets = ((table.field(i, BASE_OFFSET), table.field(i, LAST_OFFSET)) for i in range(table.count))
+        inside = [i for i, (first, last) in enumerate(offsets) if _is_inside(first, last, part, source)]
+        if inside:
+            start = table.field(inside[0], START)
+            behind = inside[-1] + 1
+            yield window, start, table.field(behind, START) if behind < table.count else window.stop
+        window.release()
+
+
+def _is_inside(first: int, last: int, part: Part, source: Source) -> bool:
+    if last < part.first or first > part.last:
+        return False
+    if first < part.first or last > part.last:
+        reason = f"the batch of offsets {first:,}..{last:,} is not all in offsets {part.first:,}..{part.last:,}"
+        raise UnreadableInput(source.name, f"{reason}, which the leader epochs leave of it")
+    return True
+
+
+class _Writer:
+    """Writes the directory of one partition. log_start: for log-start-offset-checkpoint; None if there is no need."""
+
+    def __init__(self, tier: Tier, each: PartitionTier, disk: Disk, home: Path, advance: Advance) -> None:
+        self._tier = tier
+        self._each = each
+        self._disk = disk
+        self._directory = home / str(each.partition)
+        self._advance = advance
+        self.log_start: int | None = None
+        self.fetched = Fetched(TopicPartition(each.partition.topic, each.partition.partition))
+
+    def write(self) -> Fetched:
+        self._disk.make_directory(self._directory)
+        metadata = PartitionMetadata(0, self._each.partition.topic_id)
+        self._put(FileKind.PARTITION_METADATA, build_partition_metadata(metadata))
+        plan = self._each.plan()
+        for first, last in plan.gaps:
+            self.fetched.missing.append(Range(first, last, "no segment in the tier"))
+        bases = [base for part in plan.parts if (base := self._part(part)) is not None]
+        bases += self._local()
+        self._finish(plan, bases)
+        self._disk.sync_directory(self._directory)
+        return self.fetched
+
+    def _finish(self, plan: Plan, bases: Sequence[int]) -> None:
+        """Write what is of the log as a whole. bases: the base offsets of the segments, in order."""
+        epochs = LeaderEpochCache(self._each.lineage)
+        if self._each.local is None and plan.parts:
+            epochs.truncate_from_end(plan.parts[-1].last + 1)
+        start = self._each.log_start_offset
+        if not bases:
+            epochs.clear()
+        else:
+            self.fetched.first_offset = bases[0] if start is None else max(start, bases[0])
+            epochs.truncate_from_start(self.fetched.first_offset)
+            if self.fetched.first_offset > bases[0]:
+                self.log_start = self.fetched.first_offset
+        self._put(LEADER_EPOCHS, epochs.to_bytes())
+
+    # segments of the tier
+
+    def _part(self, part: Part) -> int | None:
+        """Write a part of a segment. Returns its base offset; None if the tier does not have its .log object."""
+        objects = self._tier.objects(part.segment)
+        if FileKind.LOG not in objects.sizes:
+            reason = f"{self._tier.store.address}/{objects.name(FileKind.LOG)}: no such object"
+            self.fetched.missing.append(Range(part.first, part.last, reason))
+            return None
+        self.fetched.tiered += 1
+        if part.is_whole:
+            self._whole(part.segment.start_offset, part, objects)
+            return part.segment.start_offset
+        self.fetched.cut += 1
+        self._cut(part, objects)
+        return part.first
+
+    def _whole(self, base: int, part: Part, objects: SegmentObjects) -> None:
+        found, said = objects.sizes[FileKind.LOG], part.segment.size
+        if found != said:
+            self._tell(objects.name(FileKind.LOG), f"{found:,} bytes, not {said:,} as the metadata says")
+        for kind in (FileKind.LOG, *INDEXES, FileKind.TXN_INDEX):
+            if kind in objects.sizes:
+                self._copy(self._tier.store.open(objects.name(kind)), kind, base)
+        missing = [kind for kind in INDEXES if kind not in objects.sizes]
+        if missing:
+            self._make_indexes(base, missing)
+        if part.segment.has_txn_index and FileKind.TXN_INDEX not in objects.sizes:
+            self._tell(objects.name(FileKind.TXN_INDEX), "missing; kcli recover makes it anew")
+        if FileKind.PRODUCER_SNAPSHOT in objects.sizes:
+            name = objects.name(FileKind.PRODUCER_SNAPSHOT)
+            self._copy(self._tier.store.open(name), FileKind.PRODUCER_SNAPSHOT, part.last + 1)
+
+    def _tell(self, name: str, text: str) -> None:
+        self.fetched.troubles.append(f"{self._tier.store.address}/{name}: {text}")
+
+    def _make_indexes(self, base: int, kinds: Sequence[FileKind]) -> None:
+        """Write indexes of a segment that is written already. Batches behind damage have no entries."""
+        indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
+        source = FileSource(self._directory / build(FileName(FileKind.LOG, base)))
+        try:
+            for window in read_segment(source, resync=False):
+                if isinstance(window, Window):
+                    indexes.add(memoryview(window.data)[: window.stop])
+        finally:
+            source.close()
+        self._put_indexes(indexes, base, kinds)
+
+    def _put_indexes(self, indexes: SegmentIndexes, base: int, kinds: Sequence[FileKind]) -> None:
+        indexes.finish()
+        for kind, data in zip(INDEXES, (indexes.offsets, indexes.times), strict=True):
+            if kind in kinds:
+                self._put(build(FileName(kind, base)), bytes(data))
+
+    def _cut(self, part: Part, objects: SegmentObjects) -> None:
+        """Write the batches of a part of a segment, with indexes of them."""
+        base = part.first
+        indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
+        source = self._tier.store.open(objects.name(FileKind.LOG))
+        try:
+            path = self._directory / build(FileName(FileKind.LOG, base))
+            with self._disk.open(path, create=True, truncate=True) as log:
+                for window, start, stop in part_windows(source, part):
+                    batches = memoryview(window.data)[start:stop]
+                    log.write([batches], indexes.position)
+                    indexes.add(batches)
+                    self._advance(stop - start)
+                log.sync()
+        finally:
+            source.close()
+        self.fetched.size += indexes.position
+        self._put_indexes(indexes, base, INDEXES)
+        if FileKind.TXN_INDEX in objects.sizes:
+            name = objects.name(FileKind.TXN_INDEX)
+            try:
+                entries = txn_index.parse(read_object(self._tier.store, name, INDEX_BYTES_MAX))
+            except FormatError as error:
+                raise UnreadableInput(f"{self._tier.store.address}/{name}", error.reason) from None
+            kept = tuple(each for each in entries if part.first <= each.last_offset <= part.last)
+            if kept:
+                self._put(build(FileName(FileKind.TXN_INDEX, base)), txn_index.build(kept))
+
+    # files of the local log
+
+    def _local(self) -> list[int]:
+        """Copy the local log, as far as it is not in front of the log start offset. Returns its base offsets."""
+        local = self._each.local
+        if local is None:
+            return []
+        start = self._each.log_start_offset
+        bases = [base for base, _ in local.logs]
+        if start is not None:  # segments wholly below the log start offset are as good as deleted
+            bases = [base for i, base in enumerate(bases) if i + 1 == len(bases) or bases[i + 1] > start]
+        self.fetched.local = len(bases)
+        for path in sorted(local.directory.iterdir()):
+            name = parse(path.name)
+            if name is None or name.kind not in LOCAL_KINDS or name.state or name.remote_id is not None:
+                continue
+            base = name.base_offset
+            if base is not None and bases and base >= bases[0]:
+                self._copy(FileSource(path), name.kind, base)
+        return bases
+
+    def _copy(self, source: Source, kind: FileKind, base: int) -> None:
+        """Copy a file or an object, and close it."""
+        try:
+            with self._disk.open(self._directory / build(FileName(kind, base)), create=True, truncate=True) as file:
+                buffer = memoryview(bytearray(min(COPY_BYTES, max(1, source.size()))))
+                done = 0
+                while (got := source.read_at(done, buffer)) > 0:
+                    done += file.write([buffer[:got]], done)
+                    self._advance(got)
+                file.sync()
+        finally:
+            source.close()
+        if kind is FileKind.LOG:
+            self.fetched.size += done
+
+    def _put(self, name: str, data: bytes) -> None:
+        with self._disk.open(self._directory / name, create=True, truncate=True) as file:
+            file.write([data], 0)
+            file.sync()
+
+
+def whole_bytes(tier: Tier, partitions: Sequence[PartitionTier]) -> int:
+    """Return the bytes that `fetch` copies, about: those of all objects and local .log files."""
+    total = 0
+    for each in partitions:
+        total += sum(sum(tier.objects(part.segment).sizes.values()) for part in each.plan().parts)
+        for _, path in () if each.local is None else each.local.logs:
+            try:
+                total += path.stat().st_size
+            except OSError:
+                continue
+    return total
