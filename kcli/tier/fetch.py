@@ -172,37 +172,48 @@ class _Writer:
             reason = f"{self._tier.store.address}/{objects.name(FileKind.LOG)}: no such object"
             self.fetched.missing.append(Range(part.first, part.last, reason))
             return None
+        if not part.is_whole:
+            self._cut(part, objects)
+            self.fetched.cut += 1
+        elif not self._whole(part, objects):
+            return None
         self.fetched.tiered += 1
-        if part.is_whole:
-            self._whole(part.segment.start_offset, part, objects)
-            return part.segment.start_offset
-        self.fetched.cut += 1
-        self._cut(part, objects)
         return part.first
 
-    def _whole(self, base: int, part: Part, objects: SegmentObjects) -> None:
-        found, said = objects.sizes[FileKind.LOG], part.segment.size
-        if found != said:
-            self._tell(objects.name(FileKind.LOG), f"{found:,} bytes, not {said:,} as the metadata says")
-        for kind in (FileKind.LOG, *INDEXES, FileKind.TXN_INDEX):
+    def _whole(self, part: Part, objects: SegmentObjects) -> bool:
+        """Write a segment as it is. Returns False, and writes nothing, if the .log object is that of other offsets."""
+        store, base = self._tier.store, part.first
+        log = self._copy(store.open(objects.name(FileKind.LOG)), FileKind.LOG, base)
+        first, last, damage = _survey(log)
+        if first is not None and not part.first <= first <= part.last:
+            self._disk.remove(log)
+            reason = f"{store.address}/{objects.name(FileKind.LOG)} has offsets from {first:,} on"
+            self.fetched.missing.append(Range(part.first, part.last, reason))
+            return False
+        self.fetched.size += objects.sizes[FileKind.LOG]
+        if damage is not None:
+            self._tell(objects.name(FileKind.LOG), damage)
+        elif last != part.last:
+            self._tell(objects.name(FileKind.LOG), f"ends with offset {last:,}, not {part.last:,}")
+        for kind in (*INDEXES, FileKind.TXN_INDEX):
             if kind in objects.sizes:
-                self._copy(self._tier.store.open(objects.name(kind)), kind, base)
+                self._copy(store.open(objects.name(kind)), kind, base)
         missing = [kind for kind in INDEXES if kind not in objects.sizes]
         if missing:
-            self._make_indexes(base, missing)
+            self._make_indexes(log, base, missing)
         if part.segment.has_txn_index and FileKind.TXN_INDEX not in objects.sizes:
-            self._tell(objects.name(FileKind.TXN_INDEX), "missing; kcli recover makes it anew")
+            self._tell(objects.name(FileKind.TXN_INDEX), "no such object; kcli recover makes the file anew")
         if FileKind.PRODUCER_SNAPSHOT in objects.sizes:
-            name = objects.name(FileKind.PRODUCER_SNAPSHOT)
-            self._copy(self._tier.store.open(name), FileKind.PRODUCER_SNAPSHOT, part.last + 1)
+            self._copy(store.open(objects.name(FileKind.PRODUCER_SNAPSHOT)), FileKind.PRODUCER_SNAPSHOT, part.last + 1)
+        return True
 
     def _tell(self, name: str, text: str) -> None:
         self.fetched.troubles.append(f"{self._tier.store.address}/{name}: {text}")
 
-    def _make_indexes(self, base: int, kinds: Sequence[FileKind]) -> None:
+    def _make_indexes(self, log: Path, base: int, kinds: Sequence[FileKind]) -> None:
         """Write indexes of a segment that is written already. Batches behind damage have no entries."""
         indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
-        source = FileSource(self._directory / build(FileName(FileKind.LOG, base)))
+        source = FileSource(log)
         try:
             for window in read_segment(source, resync=False):
                 if isinstance(window, Window):
@@ -263,13 +274,15 @@ class _Writer:
                 continue
             base = name.base_offset
             if base is not None and bases and base >= bases[0]:
-                self._copy(FileSource(path), name.kind, base)
+                copied = self._copy(FileSource(path), name.kind, base)
+                self.fetched.size += copied.stat().st_size if name.kind is FileKind.LOG else 0
         return bases
 
-    def _copy(self, source: Source, kind: FileKind, base: int) -> None:
-        """Copy a file or an object, and close it."""
+    def _copy(self, source: Source, kind: FileKind, base: int) -> Path:
+        """Copy a file or an object, and close it. Returns the path of the copy."""
+        path = self._directory / build(FileName(kind, base))
         try:
-            with self._disk.open(self._directory / build(FileName(kind, base)), create=True, truncate=True) as file:
+            with self._disk.open(path, create=True, truncate=True) as file:
                 buffer = memoryview(bytearray(min(COPY_BYTES, max(1, source.size()))))
                 done = 0
                 while (got := source.read_at(done, buffer)) > 0:
@@ -278,13 +291,33 @@ class _Writer:
                 file.sync()
         finally:
             source.close()
-        if kind is FileKind.LOG:
-            self.fetched.size += done
+        return path
 
     def _put(self, name: str, data: bytes) -> None:
         with self._disk.open(self._directory / name, create=True, truncate=True) as file:
             file.write([data], 0)
             file.sync()
+
+
+def _survey(log: Path) -> tuple[int | None, int | None, str | None]:
+    """Return the first and the last offset of a .log file up to its first damage, and what that is; None for each that
+    is not there."""
+    first = last = None
+    source = FileSource(log)
+    try:
+        for part in read_segment(source, resync=False):
+            if isinstance(part, Damage):
+                return first, last, f"byte {part.position:,}: {part.error.reason}"
+            table = part.batches
+            first = table.field(0, BASE_OFFSET) if first is None else first
+            fault = table.first_fault()
+            if fault >= 0:
+                return first, last, f"byte {part.position + table.field(fault, START):,}: a damaged batch"
+            last = table.field(table.count - 1, LAST_OFFSET)
+            part.release()
+    finally:
+        source.close()
+    return first, last, None if first is not None else "no batch"
 
 
 def whole_bytes(tier: Tier, partitions: Sequence[PartitionTier]) -> int:

@@ -258,3 +258,33 @@ def quoted(path: str | Path) -> str:
 def show(path: str | Path) -> str:
     """The command that shows the text of a small file with control characters made visible."""
     return f"cat -A {quoted(path)}"
+
+
+def list_file(path: str | Path) -> str:
+    """The command that shows what kind of a file this is."""
+    return f"ls -ld -- {quoted(path)}"
+
+
+def remove_all(paths: Iterable[str | Path]) -> str:
+    """The command that deletes files."""
+    return _command("rm", "--", *paths)
+
+
+def verify(path: str | Path) -> str:
+    """The command that checks a file or a directory."""
+    return _command("kcli", "verify", _named(path))
+
+
+def verify_tier(log_directory: str | Path | None, tier: str | Path) -> str:
+    """The command that checks a tier."""
+    return _command("kcli", "tier", "verify", *_of_tier(log_directory, tier))
+
+
+def fetch_from_tier(log_directory: str | Path | None, tier: str | Path, topic: str, partition: int) -> str:
+    """The command that fetches a partition from a tier to a new directory."""
+    whose = ("--topic", topic, "--partition", str(partition), "--out", f"{topic}-{partition}-fetched")
+    return _command("kcli", "tier", "fetch", *_of_tier(log_directory, tier), *whose)
+
+
+def _of_tier(log_directory: str | Path | None, tier: str | Path) -> list[str]:
+    return [*([] if log_directory is None else [_named(log_directory)]), "--tier", _named(tier)]
