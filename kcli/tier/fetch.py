@@ -4,6 +4,7 @@
                                <offset>.snapshot    a segment's object is the snapshot at its end: the next one's offset
                                leader-epoch-checkpoint, partition.metadata
     NEW/log-start-offset-checkpoint   where a log starts behind its first segment
+    NEW/meta.properties               of the node whose log directory was given, without a directory.id
 
 A whole segment is copied byte for byte. Of a segment that is read in part, the batches of these offsets are copied, and
 its indexes are made for them; indexes that the tier lacks are made, too. NEW is complete or does not exist: everything
@@ -12,6 +13,7 @@ is written to NEW.part, which gets its name at the end.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,16 +24,18 @@ from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, START
 from formats.kernels.indexes import SegmentIndexes
-from formats.properties import PartitionMetadata, build_partition_metadata
-from kcli.errors import UnreadableInput
+from formats.properties import PartitionMetadata, Properties, build_partition_metadata
+from formats.properties import build as build_properties
+from kcli.errors import UnreadableInput, UsageError
 from kcli.log.disk import COPY_BYTES, Disk
-from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES
+from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES, OFFSET_ENTRY_BYTES
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.leader_epochs import LeaderEpochCache
-from kcli.log.log_directory import LogDirectory
+from kcli.log.log_directory import LogDirectory, read_meta_properties
 from kcli.log.new_directory import new_directory
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource, Source
+from kcli.metadata.topic_names import fault
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.lineage import Part, Plan
@@ -78,8 +82,12 @@ def fetch(
 ) -> list[Fetched]:
     """Write the log directory. advance: called with the number of bytes that were copied.
 
-    Raises TargetExists, UnreadableInput, OSError; then there is no new directory.
+    Raises TargetExists, UsageError for a topic that cannot be one, UnreadableInput, OSError; then there is no new
+    directory.
     """
+    for each in partitions:  # names become directories
+        if (reason := fault(each.partition.topic)) is not None:
+            raise UsageError(reason)
     starts: dict[TopicPartition, int] = {}
     results = []
     with new_directory(disk, target) as partial:
@@ -90,8 +98,21 @@ def fetch(
                 starts[writer.fetched.partition] = writer.log_start
         if starts:
             LogDirectory(partial).write_offsets(disk, FileKind.LOG_START_OFFSETS, starts)
+        if tier.log_directory is not None:
+            _write_meta(disk, tier.log_directory, partial)
         disk.sync_directory(partial)
     return results
+
+
+def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
+    """Write meta.properties for another log directory of the same node: Kafka gives it a directory.id of its own."""
+    try:
+        meta = read_meta_properties(log_directory)
+    except (FormatError, UnreadableInput):  # `kcli verify` tells
+        return
+    if meta is not None and meta.cluster_id is not None and meta.node_id is not None:
+        entries = {"version": "1", "cluster.id": meta.cluster_id, "node.id": str(meta.node_id)}
+        disk.write_file(target / FileKind.META_PROPERTIES, build_properties(Properties(entries)))
 
 
 def part_windows(source: Source, part: Part) -> Iterator[tuple[Window, int, int]]:
@@ -153,7 +174,7 @@ class _Writer:
         epochs = LeaderEpochCache(self._each.lineage)
         if self._each.local is None and plan.parts:
             epochs.truncate_from_end(plan.parts[-1].last + 1)
-        start = self._each.log_start_offset
+        start = self._each.first_offset
         if not bases:
             epochs.clear()
         else:
@@ -263,7 +284,10 @@ class _Writer:
         local = self._each.local
         if local is None:
             return []
-        start = self._each.log_start_offset
+        if local.epochs is None:
+            text = f"{local.directory / LEADER_EPOCHS}: cannot be read; the leader epochs are those of the tier"
+            self.fetched.troubles.append(text)
+        start = self._each.first_offset
         bases = [base for base, _ in local.logs]
         if start is not None:  # segments wholly below the log start offset are as good as deleted
             bases = [base for i, base in enumerate(bases) if i + 1 == len(bases) or bases[i + 1] > start]
@@ -276,6 +300,11 @@ class _Writer:
             if base is not None and bases and base >= bases[0]:
                 copied = self._copy(FileSource(path), name.kind, base)
                 self.fetched.size += copied.stat().st_size if name.kind is FileKind.LOG else 0
+        for base in bases:
+            log, *indexes = (self._directory / build(FileName(kind, base)) for kind in (FileKind.LOG, *INDEXES))
+            unfinished = [kind for kind, path in zip(INDEXES, indexes, strict=True) if not _is_trimmed(path)]
+            if unfinished:
+                self._make_indexes(log, base, unfinished)
         return bases
 
     def _copy(self, source: Source, kind: FileKind, base: int) -> Path:
@@ -297,6 +326,17 @@ class _Writer:
         with self._disk.open(self._directory / name, create=True, truncate=True) as file:
             file.write([data], 0)
             file.sync()
+
+
+def _is_trimmed(index: Path) -> bool:
+    """Whether an index is there, without the zeros that Kafka writes before it has entries: a running broker has such
+    an index, or none yet, for the segment that it appends to."""
+    if not index.exists():
+        return False
+    with index.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - OFFSET_ENTRY_BYTES))
+        return not size or any(file.read())
 
 
 def _survey(log: Path) -> tuple[int | None, int | None, str | None]:

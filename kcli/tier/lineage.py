@@ -79,12 +79,14 @@ def from_segment_start(part: Part, lineage: Sequence[EpochEntry]) -> Part:
 
 
 def is_within(segment: RemoteSegment, lineage: Sequence[EpochEntry]) -> bool:
-    """Whether all of a segment is in the lineage: its epochs and their offsets are those that the lineage has there."""
+    """Whether all of a segment is in the lineage, from the first offset of that on: its epochs and their offsets are
+    those that the lineage has there."""
+    begin = lineage[0].start_offset if lineage else 0
     for epoch, start in segment.leader_epochs:
         last = segment.last_offset_of(epoch)
-        if start > last:
+        if last < max(start, begin):
             continue
-        place = _place(lineage, start)
+        place = _place(lineage, max(start, begin))
         if place < 0 or lineage[place].epoch != epoch or last > _last(lineage, place):
             return False
     return True

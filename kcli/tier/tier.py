@@ -68,11 +68,20 @@ class PartitionTier:
         """Return the segments that are whole in the tier, as far as is known."""
         return [each for each in self.cache.segments() if each.state in (None, SegmentState.COPY_SEGMENT_FINISHED)]
 
+    @property
+    def first_offset(self) -> int | None:
+        """The log start offset, None if it is not known. A broker writes it to its checkpoint once a minute, and to the
+        leader epochs of the local log at once: the first of these begins there, or before it."""
+        if self.local is None or not self.local.epochs:
+            return self.log_start_offset
+        return max(self.local.epochs[0].start_offset, self.log_start_offset or 0)
+
     def plan(self) -> Plan:
         """Return how the offsets that the local log does not have are read."""
         end = None if self.local is None else self.local.first_offset
-        found = plan(self.cache, self.lineage, self.log_start_offset, end)
-        if self.log_start_offset is not None and found.parts and found.parts[0].first == self.log_start_offset:
+        start = self.first_offset
+        found = plan(self.cache, self.lineage, start, end)
+        if start is not None and found.parts and found.parts[0].first == start:
             found.parts[0] = from_segment_start(found.parts[0], self.lineage)
         return found
 

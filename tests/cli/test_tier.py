@@ -102,7 +102,7 @@ def test_fetch(copy: Copy, tmp_path: Path) -> None:
         "r-short-1  7 segments of the tier, 1 local, 41.7 kB, log start offset 0",
         f"Next: kcli verify {tmp_path / 'new'}",
     ]
-    assert [each.name for each in (tmp_path / "new").iterdir()] == ["r-short-1"]
+    assert {each.name for each in (tmp_path / "new").iterdir()} == {"meta.properties", "r-short-1"}
     again = kcli(*arguments)
     assert (again.status, again.complaint) == (
         2,

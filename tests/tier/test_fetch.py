@@ -5,26 +5,31 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from formats.checkpoint import EpochEntry, parse_leader_epochs
+from formats.checkpoint import EpochEntry, build_leader_epochs, parse_leader_epochs
 from formats.file_name import FileKind
-from kcli.errors import UnreadableInput
+from kcli.errors import UnreadableInput, UsageError
 from kcli.inspector.verify import Verification
 from kcli.log.disk import Disk
-from kcli.log.log_directory import LogDirectory
+from kcli.log.log_directory import LogDirectory, read_meta_properties
 from kcli.log.new_directory import TargetExists
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.stored_batches import read_batches
 from kcli.tier.fetch import fetch
-from kcli.tier.tier import chosen
+from kcli.tier.local import LocalStore
+from kcli.tier.segment import TieredPartition
+from kcli.tier.tier import Tier, chosen
 from tests.cli.run import kcli
 from tests.conftest import Json, truth
 from tests.inspector.jsonl import as_truth, committed
+from tests.tier.records import PARTITION, started, uuid
 from tests.tier.stores import TIERED, Copy
+from tests.tier.worlds import write_metadata
 
 GOLDEN_COPY = Copy(TIERED / "data", TIERED / "remote")
 
@@ -47,7 +52,7 @@ def expected(topic: str, partition: int, suffix: str = "", below: int = 2**63) -
 
 
 def is_sound(directory: Path) -> bool:
-    return list(Verification([directory]).findings()) == []
+    return [each for each in Verification([directory]).findings() if each.severity != "info"] == []
 
 
 @pytest.mark.parametrize(("topic", "partitions"), [("r-short", 2), ("r-keep", 1)])
@@ -186,6 +191,51 @@ def test_a_log_start_offset_in_the_tier(copy: Copy, tmp_path: Path) -> None:
     assert found == [each for each in expected("r-short", 0) if each["offset"] >= 90], (
         "the segment of offset 100 is whole"
     )
+
+
+def test_a_log_start_offset_that_only_the_leader_epochs_have(copy: Copy, tmp_path: Path) -> None:
+    """A running broker writes the checkpoint once a minute, the leader epochs at once."""
+    (copy.data / "r-short-0/leader-epoch-checkpoint").write_bytes(build_leader_epochs([EpochEntry(0, 101)]))
+    assert [each for each in copy.verified() if each.kind != "checkpoint-epoch"] == []
+    results = copy.fetched(tmp_path / "new")
+    assert (results[0].first_offset, results[0].cut, results[0].missing) == (101, 0, [])
+    assert LogDirectory(tmp_path / "new").offsets(FileKind.LOG_START_OFFSETS) == {("r-short", 0): 101}
+
+
+def test_the_directory_is_one_of_the_same_node(tmp_path: Path) -> None:
+    GOLDEN_COPY.fetched(tmp_path / "new")
+    old, new = (read_meta_properties(each) for each in (TIERED / "data", tmp_path / "new"))
+    assert old is not None
+    assert new == replace(old, directory_id=None)
+    GOLDEN_COPY.fetched(tmp_path / "alone", is_alone=True)
+    assert not (tmp_path / "alone/meta.properties").exists()
+
+
+def test_indexes_of_a_running_broker(copy: Copy, tmp_path: Path) -> None:
+    """Kafka has no index yet for an active segment, or one that is all zeros behind its entries."""
+    (copy.data / "r-short-0/00000000000000000254.index").unlink()
+    with (copy.data / "r-short-0/00000000000000000254.timeindex").open("ab") as file:
+        file.write(bytes(1200))
+    copy.fetched(tmp_path / "new")
+    assert list(Verification([tmp_path / "new/r-short-0"]).findings()) == []
+    assert (tmp_path / "new/r-short-0/00000000000000000254.timeindex").stat().st_size < 100
+
+
+def test_leader_epochs_of_the_local_log_that_cannot_be_read(copy: Copy, tmp_path: Path) -> None:
+    (copy.data / "r-short-0/leader-epoch-checkpoint").write_bytes(b"x")
+    results = copy.fetched(tmp_path / "new")
+    assert "leader-epoch-checkpoint: cannot be read" in results[0].troubles[0]
+    assert consumed(records(tmp_path / "new/r-short-0")) == expected("r-short", 0)
+
+
+def test_a_topic_that_would_lead_out_of_the_directory(tmp_path: Path) -> None:
+    whose = TieredPartition("../../evil", 0, PARTITION.topic_id)
+    write_metadata(tmp_path / "data", [started(uuid(1), 0, 9, partition=whose)])
+    (tmp_path / "tier").mkdir()
+    tier = Tier.read(LocalStore(tmp_path / "tier"), tmp_path / "data")
+    with pytest.raises(UsageError, match="Topic name is invalid"):
+        fetch(tier, tier.partitions, tmp_path / "a/b/new", disk=Disk())
+    assert {each.name for each in tmp_path.iterdir()} == {"data", "tier"}
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex", ".snapshot", ".leader_epoch_checkpoint"])

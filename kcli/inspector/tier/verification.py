@@ -11,6 +11,7 @@ A contradiction between metadata and .log object is the cause of whatever else i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 from formats.checkpoint import EpochEntry, parse_leader_epochs
@@ -28,7 +29,7 @@ from kcli.log.source import FileSource
 from kcli.tier.layout import SegmentObjects, directory_name
 from kcli.tier.lineage import is_within
 from kcli.tier.metadata_log import Trouble
-from kcli.tier.segment import RemoteSegment, SegmentState
+from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
 from kcli.tier.stored_segment import CHECKPOINT_BYTES_MAX, read_object
 from kcli.tier.tier import PartitionTier, Tier
 
@@ -73,6 +74,7 @@ class TierVerification:
         self.unclean = 0
         self.unknown = 0
         self.unreadable: list[UnreadableInput] = []
+        self._commands: dict[TieredPartition, str | None] = {}
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings: those of the metadata log, then partition by partition; causes first."""
@@ -156,7 +158,7 @@ class TierVerification:
         first, last = offsets
         if size == segment.size and offsets == said:
             return None
-        other = next((one for one in self._copied() if one.id != segment.id and _is_of(one, size, first, last)), None)
+        other = None if first is None or last is None else self._copied.get((size, first, last))
         if size == segment.size and other is None and has_errors:
             return None
         if other is not None:
@@ -181,9 +183,11 @@ class TierVerification:
             lost,
         )
 
-    def _copied(self) -> Iterator[RemoteSegment]:
-        for each in self._tier.partitions:
-            yield from each.copied()
+    @cached_property
+    def _copied(self) -> dict[tuple[int, int, int], RemoteSegment]:
+        """The copied segments by size, start and end offset."""
+        segments = (segment for each in self._tier.partitions for segment in each.copied())
+        return {(each.size, each.start_offset, each.end_offset): each for each in segments}
 
     def _missing(
         self, each: PartitionTier, segment: RemoteSegment, objects: SegmentObjects, missing: list[FileKind]
@@ -230,9 +234,15 @@ class TierVerification:
 
     def _fetch(self, each: PartitionTier) -> str | None:
         """Return the command that fetches what there is of a partition; None if there is nothing."""
+        whose = each.partition
+        if whose not in self._commands:
+            self._commands[whose] = self._fetch_command(each)
+        return self._commands[whose]
+
+    def _fetch_command(self, each: PartitionTier) -> str | None:
+        whose = each.partition
         if each.local is None and not any(self._tier.objects(part.segment).sizes for part in each.plan().parts):
             return None
-        whose = each.partition
         return next_steps.fetch_from_tier(
             self._tier.log_directory, self._tier.store.address, whose.topic, whose.partition
         )
@@ -380,10 +390,6 @@ def _ends(log: Path, verifier: LogVerifier) -> tuple[int | None, int | None]:
     if header is None or verifier.bounds is None or verifier.bounds.end <= header.first:
         return None, None
     return header.first, verifier.bounds.end - 1
-
-
-def _is_of(segment: RemoteSegment, size: int, first: int | None, last: int | None) -> bool:
-    return (segment.size, segment.start_offset, segment.end_offset) == (size, first, last)
 
 
 def _range(first: int | None, last: int | None) -> str:
