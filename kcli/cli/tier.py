@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +40,17 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+
+def _known_topics(context: typer.Context) -> list[str]:
+    """The topics in the directory that --tier names, for the shell's completion."""
+    from kcli.tier.layout import inventory
+    from kcli.tier.local import LocalStore
+
+    store = context.params.get("store")
+    partitions = [] if store is None else inventory(LocalStore(Path(store)).list_objects()).partitions
+    return sorted({each.topic for each in partitions})
+
+
 LogDir = Annotated[
     Path | None,
     typer.Argument(
@@ -51,11 +63,16 @@ Store = Annotated[
     Path,
     typer.Option("--tier", metavar="DIR", help="The directory of LocalTieredStorage, or a copy of it."),
 ]
-Topic = Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic.", callback=not_empty)]
+Topic = Annotated[
+    str | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only this topic.", callback=not_empty, autocompletion=_known_topics),
+]
 TopicId = Annotated[
     str | None,
     typer.Option("--topic-id", metavar="ID", help="The topic's id, if the tier has several topics of this name."),
 ]
+TRIES = 3
+"""How often a fetch begins anew if a running broker deletes what it is about to copy."""
 Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
 Severity = Annotated[
     Least | None,
@@ -186,7 +203,10 @@ def orphans(
 @app.command("fetch")
 def fetch_partitions(
     store: Store,
-    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.", callback=not_empty)],
+    topic: Annotated[
+        str,
+        typer.Option("--topic", metavar="TOPIC", help="The topic.", callback=not_empty, autocompletion=_known_topics),
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="NEW", help="The new log directory.")],
     log_dir: LogDir = None,
     partition: Annotated[
@@ -203,18 +223,26 @@ def fetch_partitions(
     Exit status: 0 all offsets are there, 1 some are missing, 2 usage or unreadable input.
     """
     from kcli.log.disk import Disk
-    from kcli.tier.fetch import fetch, whole_bytes
+    from kcli.tier.fetch import LocalLogChanged, fetch, whole_bytes
+    from kcli.tier.store import ObjectMissing
     from kcli.tier.tier import chosen
 
-    tier = _read(store, log_dir, topic)
-    partitions = chosen(tier.partitions, topic, topic_id)
-    if partition is not None:
-        partitions = [each for each in partitions if each.partition.partition == partition]
-        if not partitions:
-            raise UsageError(f"the tier has no partition {partition} of {printable(topic)}")
+    for tries_left in reversed(range(TRIES)):
+        tier = _read(store, log_dir, topic)
+        partitions = chosen(tier.partitions, topic, topic_id)
+        if partition is not None:
+            partitions = [each for each in partitions if each.partition.partition == partition]
+            if not partitions:
+                raise UsageError(f"the tier has no partition {partition} of {printable(topic)}")
+        progress = Progress(partial(whole_bytes, tier, partitions))
+        try:
+            results = fetch(tier, partitions, out, disk=Disk(), advance=progress.advance)
+            break
+        except (LocalLogChanged, ObjectMissing):
+            progress.clear()
+            if not tries_left:
+                raise
     _tell_damage(tier)
-    progress = Progress(lambda: whole_bytes(tier, partitions))
-    results = fetch(tier, partitions, out, disk=Disk(), advance=progress.advance)
     progress.clear()
     _show_fetched(results, out, output)
     raise typer.Exit(1 if any(each.missing or each.troubles for each in results) else 0)

@@ -13,6 +13,7 @@ is written to NEW.part, which gets its name at the end.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, START
 from formats.kernels.indexes import SegmentIndexes
 from formats.properties import PartitionMetadata, Properties, build_partition_metadata
 from formats.properties import build as build_properties
-from kcli.errors import UnreadableInput, UsageError
+from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.log.disk import COPY_BYTES, Disk
 from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES, OFFSET_ENTRY_BYTES
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
@@ -51,6 +52,13 @@ LOCAL_KINDS = (
 )
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 Advance = Callable[[int], None]
+
+
+class LocalLogChanged(KcliError):
+    """A running broker has deleted or renamed files of the local log since the tier was read."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"{directory}: a broker has deleted segments meanwhile: read the tier again")
 
 
 class Range(NamedTuple):
@@ -82,8 +90,8 @@ def fetch(
 ) -> list[Fetched]:
     """Write the log directory. advance: called with the number of bytes that were copied.
 
-    Raises TargetExists, UsageError for a topic that cannot be one, UnreadableInput, OSError; then there is no new
-    directory.
+    Raises TargetExists, UsageError for a topic that cannot be one, UnreadableInput, OSError; LocalLogChanged or
+    ObjectMissing if a broker has deleted something since the tier was read. Then there is no new directory.
     """
     for each in partitions:  # names become directories
         if (reason := fault(each.partition.topic)) is not None:
@@ -291,21 +299,38 @@ class _Writer:
         bases = [base for base, _ in local.logs]
         if start is not None:  # segments wholly below the log start offset are as good as deleted
             bases = [base for i, base in enumerate(bases) if i + 1 == len(bases) or bases[i + 1] > start]
-        self.fetched.local = len(bases)
-        for path in sorted(local.directory.iterdir()):
-            name = parse(path.name)
-            if name is None or name.kind not in LOCAL_KINDS or name.state or name.remote_id is not None:
-                continue
-            base = name.base_offset
-            if base is not None and bases and base >= bases[0]:
-                copied = self._copy(FileSource(path), name.kind, base)
-                self.fetched.size += copied.stat().st_size if name.kind is FileKind.LOG else 0
-        for base in bases:
-            log, *indexes = (self._directory / build(FileName(kind, base)) for kind in (FileKind.LOG, *INDEXES))
-            unfinished = [kind for kind, path in zip(INDEXES, indexes, strict=True) if not _is_trimmed(path)]
+        copied = dict(self._copied_logs(local.directory, bases[0])) if bases else {}
+        if not copied.keys() >= set(bases):
+            raise LocalLogChanged(local.directory)
+        self.fetched.local = len(copied)
+        for base, log in copied.items():
+            self.fetched.size += log.stat().st_size
+            unfinished = [kind for kind in INDEXES if not _is_trimmed(log.with_suffix(kind))]
             if unfinished:
                 self._make_indexes(log, base, unfinished)
-        return bases
+        return sorted(copied)
+
+    def _copied_logs(self, directory: Path, first: int) -> Iterator[tuple[int, Path]]:
+        """Copy the files of a local log from the segment `first` on. Yields base offset and copy of each .log file.
+
+        A .log file is copied behind its indexes: if a broker appends meanwhile, no index is ahead of it. Raises
+        LocalLogChanged if a file is gone meanwhile."""
+        named = [(parse(path.name), path) for path in directory.iterdir()]
+        found = [
+            (name.base_offset or 0, name.kind is FileKind.LOG, name.kind, path)
+            for name, path in named
+            if name is not None and name.kind in LOCAL_KINDS and not name.state and name.remote_id is None
+        ]
+        for base, is_log, kind, path in sorted(each for each in found if each[0] >= first):
+            try:
+                source = FileSource(path)
+            except UnreadableInput as error:
+                if error.errno == errno.ENOENT:
+                    raise LocalLogChanged(directory) from None
+                raise
+            copied = self._copy(source, kind, base)
+            if is_log:
+                yield base, copied
 
     def _copy(self, source: Source, kind: FileKind, base: int) -> Path:
         """Copy a file or an object, and close it. Returns the path of the copy."""

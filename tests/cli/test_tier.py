@@ -175,3 +175,10 @@ def test_help_shows_examples() -> None:
     assert "kcli tier fetch /var/lib/kafka --tier /mnt/tier --topic orders --out fetched" in ended.stdout
     for command in ("list", "verify", "orphans", "fetch"):
         assert kcli("tier", command, "--help").status == 0
+
+
+def test_completion_of_topics() -> None:
+    for command, before in (("list", ""), ("fetch", "--out new ")):
+        words = f"kcli tier {command} {before}--tier {REMOTE} --topic r-k"
+        asked = {"_KCLI_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        assert kcli(env=os.environ | asked).stdout == "r-keep\n"

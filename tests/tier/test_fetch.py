@@ -20,9 +20,10 @@ from kcli.log.log_directory import LogDirectory, read_meta_properties
 from kcli.log.new_directory import TargetExists
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.stored_batches import read_batches
-from kcli.tier.fetch import fetch
+from kcli.tier.fetch import LocalLogChanged, fetch
 from kcli.tier.local import LocalStore
 from kcli.tier.segment import TieredPartition
+from kcli.tier.store import ObjectMissing
 from kcli.tier.tier import Tier, chosen
 from tests.cli.run import kcli
 from tests.conftest import Json, truth
@@ -219,6 +220,20 @@ def test_indexes_of_a_running_broker(copy: Copy, tmp_path: Path) -> None:
     copy.fetched(tmp_path / "new")
     assert list(Verification([tmp_path / "new/r-short-0"]).findings()) == []
     assert (tmp_path / "new/r-short-0/00000000000000000254.timeindex").stat().st_size < 100
+
+
+def test_a_broker_deletes_what_is_being_read(copy: Copy, tmp_path: Path) -> None:
+    tier = copy.tier()
+    local = copy.data / "r-short-0/00000000000000000254.log"
+    local.rename(local.with_name(f"{local.name}.deleted"))
+    with pytest.raises(LocalLogChanged):
+        fetch(tier, chosen(tier.partitions, "r-short", None), tmp_path / "new", disk=Disk())
+    copy.object(90, ".log").unlink()
+    tier = copy.tier()
+    copy.object(166, ".log").unlink()
+    with pytest.raises(ObjectMissing):
+        fetch(tier, chosen(tier.partitions, "r-short", None), tmp_path / "new", disk=Disk())
+    assert not (tmp_path / "new").exists()
 
 
 def test_leader_epochs_of_the_local_log_that_cannot_be_read(copy: Copy, tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from kcli.inspector.verify.tier_objects import of_object
 from kcli.tier.local import LocalStore
 from kcli.tier.tier import Tier
 from tests.damage import mended
+from tests.tier.records import started, updated, uuid
 from tests.tier.stores import SHORT, TIERED, Copy, changed
+from tests.tier.worlds import write_metadata
 
 
 @pytest.fixture
@@ -205,6 +207,16 @@ def test_metadata_of_an_unknown_version(copy: Copy) -> None:
     (found,) = copy.verified()
     assert found.kind == "tier-metadata-version"
     assert "RemoteLogSegmentMetadataUpdateRecord has no version 9" in f"{found.found}"
+
+
+def test_metadata_that_contradicts_itself(tmp_path: Path) -> None:
+    records = [started(uuid(1), 0, 9), updated(uuid(1), 3), updated(uuid(2), 1), started(uuid(3), 9, 0)]
+    write_metadata(tmp_path / "data", records)
+    (tmp_path / "tier").mkdir()
+    found = list(TierVerification(Tier.read(LocalStore(tmp_path / "tier"), tmp_path / "data")).findings())
+    refused = [each for each in found if each.kind == "tier-metadata-state"]
+    assert [(each.offset, each.severity) for each in refused] == [(1, "warning"), (2, "warning"), (3, "warning")]
+    assert [each.kind for each in found if each not in refused] == ["tier-copy-unfinished"]
 
 
 def test_metadata_of_another_broker(copy: Copy) -> None:
