@@ -49,23 +49,30 @@ class LocalStore:
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects, and whatever else is there, by name."""
         whose, slash, _ = prefix.partition("/")
+        if slash:
+            if whose in ("", ".", "..") or not stat.S_ISDIR(_mode(self._root / whose)):
+                return
+            yield from self._inside(whose, prefix)
+            return
         for entry in self._entries(self._root):
-            is_asked = entry.name == whose if slash else entry.name.startswith(whose)
-            if not is_asked:
+            if not entry.name.startswith(prefix):
                 continue
-            if not entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._inside(entry.name, "")
+            else:
                 yield StoredObject(entry.name, 0, _odd(entry, "neither a file nor a directory"))
+
+    def _inside(self, directory: str, prefix: str) -> Iterator[StoredObject]:
+        for each in self._entries(self._root / directory):
+            name = f"{directory}/{each.name}"
+            if not name.startswith(prefix):
                 continue
-            for each in self._entries(self._root / entry.name):
-                name = f"{entry.name}/{each.name}"
-                if not name.startswith(prefix):
-                    continue
-                try:
-                    is_file = each.is_file(follow_symlinks=False)
-                    size = each.stat(follow_symlinks=False).st_size if is_file else 0
-                except FileNotFoundError:  # deleted since it was listed
-                    continue
-                yield StoredObject(name, size, None if is_file else _odd(each, "no regular file"))
+            try:
+                is_file = each.is_file(follow_symlinks=False)
+                size = each.stat(follow_symlinks=False).st_size if is_file else 0
+            except FileNotFoundError:  # deleted since it was listed
+                continue
+            yield StoredObject(name, size, None if is_file else _odd(each, "no regular file"))
 
     def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
         try:
@@ -151,6 +158,14 @@ def _not_opened(path: Path, error: OSError) -> ObjectMissing | UnreadableInput:
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return UnreadableInput(str(path), "a symbolic link or no directory on its path: not followed", error.errno)
     return UnreadableInput.of(path, error)
+
+
+def _mode(path: Path) -> int:
+    """The mode of a path that is not followed; 0 if there is none."""
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
 
 
 def _odd(entry: os.DirEntry[str], otherwise: str) -> str:

@@ -3,8 +3,10 @@
     Tier.read(store, log_directory)   each partition with its segments, their objects, its local log and its lineage
     Tier.read(store)                  the same from the store alone: names, leader_epoch_checkpoint objects and batches
 
-The store is listed before the metadata is read. An object is in the store only after the record of its segment is
-written, hence an object that the metadata does not name belongs to a segment that is deleted, or to another cluster.
+A broker may copy and delete meanwhile. It writes the first record of a segment before the first object, and the last
+record when the last object is gone. So the store is listed before the metadata is read, and where the two disagree it
+is listed again: objects that are in both lists, and that the metadata does not name, were left behind by a deletion, or
+are those of another cluster; objects that a copied segment lacks in the second list are missing.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from kcli.log.partition_view import PartitionView
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.cache import SegmentCache
-from kcli.tier.layout import Inventory, SegmentObjects, inventory
+from kcli.tier.layout import Inventory, SegmentObjects, directory_name, inventory
 from kcli.tier.lineage import Plan, from_segment_start, plan
 from kcli.tier.metadata import TOPIC
 from kcli.tier.metadata_log import MetadataLog, read_metadata_log
@@ -113,6 +115,7 @@ class Tier:
         if log_directory is not None:
             tier.log = read_metadata_log(log_directory)
             tier.log.count = _metadata_partitions(log_directory)
+            tier._list_again(topic)
         names = {*tier.inventory.partitions, *(tier.log.metadata.caches if tier.log else ())}
         local = {} if log_directory is None else _local_partitions(log_directory, {each.topic_id for each in names})
         starts = {} if log_directory is None else _log_starts(log_directory)
@@ -125,6 +128,22 @@ class Tier:
     def objects(self, segment: RemoteSegment) -> SegmentObjects:
         """Return the objects of a segment."""
         return self.inventory.objects_of(segment)
+
+    def _list_again(self, topic: str | None) -> None:
+        """List the partitions again of which the metadata and the first list disagree. topic: see `read`."""
+        assert self.log is not None, "there is metadata"
+        for partition in {*self.inventory.partitions, *self.log.metadata.caches}:
+            if topic not in (None, partition.topic):
+                continue
+            cache = self.log.metadata.caches.get(partition, SegmentCache())
+            first = self.inventory.partitions.get(partition, {})
+            unnamed = {key for key in first if cache.segment(key[1]) is None}
+            copied = (each for each in cache.segments() if each.state is SegmentState.COPY_SEGMENT_FINISHED)
+            if unnamed or any(self.objects(each).missing(has_txn_index=False) for each in copied):
+                second = inventory(self.store.list_objects(f"{directory_name(partition)}/"))
+                listed = second.partitions.get(partition, {})
+                kept = {key: each for key, each in listed.items() if key in unnamed or cache.segment(key[1])}
+                self.inventory.partitions[partition] = kept
 
     def _partition(self, partition: TieredPartition, local: LocalLog | None, start: int | None) -> PartitionTier:
         has_metadata = self.log is not None and self.log.knows(partition)

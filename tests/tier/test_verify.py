@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from kcli.inspector.tier import Orphans, TierVerification
 from kcli.inspector.verify import Verification
 from kcli.inspector.verify.tier_objects import of_object
 from kcli.tier.local import LocalStore
+from kcli.tier.store import StoredObject
 from kcli.tier.tier import Tier
 from tests.damage import mended
 from tests.tier.records import started, updated, uuid
@@ -288,3 +289,43 @@ def test_verify_of_a_damaged_tier_has_the_tiers_next_steps(copy: Copy) -> None:
     assert [each for each in found if "recover" in f"{each.command}" or "stop the broker" in each.action] == []
     assert [each for each in found if of_object(each) != each] == []
     assert SHORT in found[0].path
+
+
+# a broker that copies and deletes meanwhile
+
+
+class ChangingStore(LocalStore):
+    """A store in which a broker copies and deletes behind the first list of objects."""
+
+    def __init__(self, directory: Path, change: Callable[[], object]) -> None:
+        super().__init__(directory)
+        self._change: Callable[[], object] | None = change
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        listed = list(super().list_objects(prefix))
+        if self._change is not None:
+            self._change()
+            self._change = None
+        yield from listed
+
+
+@pytest.mark.parametrize("topic", [None, "r-short"])
+def test_a_segment_that_is_copied_meanwhile(copy: Copy, tmp_path: Path, topic: str | None) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    home = copy.object(253, ".log").parent
+    for path in home.glob("00000000000000000253-*"):
+        path.rename(away / path.name)
+    back = ChangingStore(copy.remote, lambda: [path.rename(home / path.name) for path in away.iterdir()])
+    tier = Tier.read(back, copy.data, topic)
+    assert list(TierVerification(tier).findings()) == []
+    assert list(Orphans(tier).findings()) == []
+
+
+def test_a_segment_that_is_deleted_meanwhile(copy: Copy) -> None:
+    """The metadata, read behind the deletion, does not name it any more."""
+    log = copy.object(253, ".log").with_name(f"{300:020}-{uuid(1)}.log")
+    shutil.copyfile(copy.object(253, ".log"), log)
+    assert [each.kind for each in Orphans(copy.tier()).findings()] == ["tier-orphan"]
+    tier = Tier.read(ChangingStore(copy.remote, log.unlink), copy.data)
+    assert list(Orphans(tier).findings()) == []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from formats.checkpoint import EpochEntry, build_leader_epochs
+from formats.checkpoint import build_leader_epochs
 from formats.file_name import FileKind
 from formats.kernels.indexes import SegmentIndexes
 from formats.properties import PartitionMetadata, build_partition_metadata
@@ -162,8 +162,3 @@ def write_metadata(data: Path, records: list[bytes]) -> None:
     directory.mkdir(parents=True)
     batches = (keyed(None, value, base_offset=i) for i, value in enumerate(records))
     (directory / f"{0:020}.log").write_bytes(b"".join(batches))
-
-
-def epochs_of(entries: list[tuple[int, int]]) -> list[EpochEntry]:
-    """Leader epochs with their start offsets."""
-    return [EpochEntry(*each) for each in entries]
