@@ -152,6 +152,13 @@ def test_damage_without_metadata_is_no_crash(copy: Copy, name: str) -> None:
     copy.verified(is_alone=True)
 
 
+def test_objects_without_a_log_and_without_metadata(copy: Copy) -> None:
+    remove(".log")(copy)
+    (found,) = copy.verified(is_alone=True)
+    assert (found.kind, found.offset, found.found) == ("tier-object-missing", 172, "no .log; offsets 172..252 are lost")
+    assert found.consequences == {"tier-gap": 1}
+
+
 def test_consequences_are_counted(copy: Copy) -> None:
     cut(".log", 6000)(copy)
     (found,) = copy.verified()

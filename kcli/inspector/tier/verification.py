@@ -11,7 +11,7 @@ A contradiction between metadata and .log object is the cause of whatever else i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from formats.checkpoint import EpochEntry, parse_leader_epochs
@@ -91,8 +91,12 @@ class TierVerification:
             yield self._unknown(each)
         for segment in each.cache.segments():
             yield from self._segment(each, segment)
-        if each.partition not in (self._tier.log.metadata.deleting if self._tier.log else ()):
-            yield from self._gaps(each)
+        causes = Causes()
+        for objects in [] if each.has_metadata else self._tier.inventory.partitions.get(each.partition, {}).values():
+            if each.cache.segment(objects.id) is None:
+                causes.add(self._without_log(each, objects), partial(_begins_at, objects.start_offset))
+        is_deleted = self._tier.log is not None and each.partition in self._tier.log.metadata.deleting
+        yield from causes.settle([] if is_deleted else self._gaps(each))
 
     def _segment(self, each: PartitionTier, segment: RemoteSegment) -> Iterator[Finding]:
         objects = self._tier.objects(segment)
@@ -333,6 +337,20 @@ class TierVerification:
             action="give the log directory of a broker with a replica of the metadata log's partition",
         )
 
+    def _without_log(self, each: PartitionTier, objects: SegmentObjects) -> Finding:
+        """Return the finding of objects that no metadata describes, and that have no batch to tell their offsets."""
+        size = objects.sizes.get(FileKind.LOG)
+        return Finding(
+            path=self._path(objects, FileKind.LOG),
+            kind="tier-object-missing",
+            severity="error",
+            offset=objects.start_offset,
+            expected="batches, which tell what the segment has",
+            found=f"no {FileKind.LOG}" if size is None else f"{size:,} bytes without a sound batch",
+            action="look for these offsets in other replicas' local logs, and in copies of the tier",
+            command=self._fetch(each),
+        )
+
     def _gaps(self, each: PartitionTier) -> Iterator[Finding]:
         for first, last in each.plan().gaps:
             yield Finding(
@@ -347,6 +365,10 @@ class TierVerification:
                 action="consumers get OFFSET_OUT_OF_RANGE there; look for these offsets in other replicas' local logs",
                 command=self._fetch(each),
             )
+
+
+def _begins_at(offset: int, finding: Finding) -> bool:
+    return finding.kind == "tier-gap" and finding.lost_first_offset == offset
 
 
 def metadata_causes(tier: Tier) -> Causes:
